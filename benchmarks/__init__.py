@@ -1,1 +1,1 @@
-"""Measurements, beside fixed programs that do the same job in the same run."""
+"""Benchmarks that run Memrelay and reference programs in the same run."""

@@ -1,9 +1,8 @@
-"""usage: pipelines.py [--rounds N] [--messages N] [--json FILE]. Fifty pipelines with even traffic,
-beside one, in one run.
+"""usage: pipelines.py [--rounds N] [--messages N] [--json FILE]. Compare 50 pipelines with one.
 
-The same number of writes goes into one pipeline's input, and evenly into fifty; measured is the
-time until the last result is
-in the logs. Prints messages a second and the ratio, and writes both with every round as JSON.
+The same number of writes goes into the input of one pipeline, and evenly into 50. The time until
+the last result is in the logs is measured. Prints messages per second and the ratio, and writes
+every round as JSON.
 """
 
 import os
@@ -16,20 +15,22 @@ from pathlib import Path
 import hiredis
 import orjson
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.blocking import BlockingConnection  # noqa: E402  the checkout is no installed package here
-from benchmarks.trial import bus_of_its_own, end, keep, options  # noqa: E402
-from memrelay.bus.client.resp import EXEC, MULTI, pack  # noqa: E402
-from memrelay.bus.keys import input_key, swarm_key  # noqa: E402
+from benchmarks.support.blocking import BlockingConnection
+from benchmarks.support.harness import make_parser, stop_all, temporary_bus, write_result
+from memrelay.bus.client.resp import EXEC, MULTI, pack
+from memrelay.bus.keys import input_key, swarm_key
+
+SERVE = Path(__file__).resolve().parent / "support" / "serve.py"
+TEXT = "of a store that remembers what was said about gardens, rivers and trains"
 
 
-def writes(uids: list[str], count: int) -> bytes:
-    """One MULTI that puts `count` writes into the inputs, in turn."""
+def make_writes(uids: list[str], count: int) -> bytes:
+    """Return one packed MULTI that adds `count` writes to the inputs in turn."""
     parts = [MULTI]
     for number in range(count):
-        text = f"/write record {number} of a store that remembers what was said about gardens, rivers and trains"
+        text = f"/write record {number} {TEXT}"
         envelope = {
             "from": "User",
             "id": "user",
@@ -50,37 +51,39 @@ def writes(uids: list[str], count: int) -> bytes:
 
 
 def measure(uids: list[str], count: int) -> float:
-    """Messages a second of one drain; the worker is started and ended here, on a server of its
-    own."""
-    with bus_of_its_own("pipelines") as (folder, server):
+    """Return messages per second. Starts a worker and a bus for the measurement."""
+    with temporary_bus("pipelines") as (folder, server):
         socket = str(server.socket_path)
         worker = subprocess.Popen(
-            [sys.executable, HERE / "serve.py", socket, folder / "memory", *uids], text=True
+            [sys.executable, SERVE, socket, folder / "memory", *uids], text=True
         )
         try:
             connection = BlockingConnection(socket)
-            _drain(connection, uids, 2 * len(uids))  # its start, and the stores' first opening
+            _drain(
+                connection, uids, 2 * len(uids)
+            )  # warm up: the start and the opening of the stores
             return count / _drain(connection, uids, count)
         finally:
-            end([worker])
+            stop_all([worker])
 
 
 def _drain(connection: BlockingConnection, uids: list[str], count: int) -> float:
-    """Seconds until every input is worked off."""
-    said = _said(connection, uids)
-    connection.send(writes(uids, count), count + 2)
-    began = time.perf_counter()
+    """Add writes and return the seconds until all are processed."""
+    before = _count_messages(connection, uids)
+    connection.send(make_writes(uids, count), count + 2)
+    started_s = time.perf_counter()
     while (
-        _said(connection, uids) - said < 3 * count
-    ):  # each write is said as it came, relayed and answered
-        if time.perf_counter() - began > 120:
+        _count_messages(connection, uids) - before < 3 * count
+        # the log gets the message, the relay's output and the result
+    ):
+        if time.perf_counter() - started_s > 120:
             raise TimeoutError("not every write was answered within 120 s")
         time.sleep(0.005)
-    return time.perf_counter() - began
+    return time.perf_counter() - started_s
 
 
-def _said(connection: BlockingConnection, uids: list[str]) -> int:
-    """How many messages were ever said on all swarms."""
+def _count_messages(connection: BlockingConnection, uids: list[str]) -> int:
+    """Return the number of messages ever added to the logs."""
     total = 0
     for uid in uids:
         info = connection.send(pack("XINFO", "STREAM", swarm_key(uid, "chat")), 1)
@@ -90,8 +93,8 @@ def _said(connection: BlockingConnection, uids: list[str]) -> int:
 
 
 def main() -> None:
-    """The command."""
-    parser = options(__doc__, rounds=3)
+    """Run the benchmark."""
+    parser = make_parser(__doc__, rounds=3)
     parser.add_argument("--messages", type=int, default=20_000)
     given = parser.parse_args()
     cases = {"one": ["p0"], "fifty": [f"p{number}" for number in range(50)]}
@@ -108,13 +111,11 @@ def main() -> None:
         "ratio": statistics.median(ratios),
     }
     for name in cases:
-        print(
-            f"{name} pipeline(s): {statistics.median(one[name] for one in rounds):,.0f} messages a second"
-        )
-    print(
-        f"fifty pipelines keep {result['ratio']:.2f} of one's rate (rounds: {', '.join(f'{ratio:.2f}' for ratio in ratios)})"
-    )
-    keep(result, given.json)
+        rate = statistics.median(one[name] for one in rounds)
+        print(f"{name} pipeline(s): {rate:,.0f} messages per second")
+    listed = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    print(f"fifty pipelines keep {result['ratio']:.2f} of the rate of one (rounds: {listed})")
+    write_result(result, given.json)
 
 
 if __name__ == "__main__":

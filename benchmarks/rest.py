@@ -1,13 +1,13 @@
-"""usage: rest.py [--rounds N] [--seconds S] [--json FILE]. Records over REST, beside a plain
-aiohttp and aiosqlite service.
+"""usage: rest.py [--rounds N] [--seconds S] [--json FILE]. Compare records over REST with a plain
+service.
 
-Both keep what is written on disk before they answer, with a full-text index. Ours are `memrelay
-web` and a worker, and a call
-goes over the bus and back; the plain one (benchmarks/plain_rest.py) is one process. In each round:
-1,000 reads and 500 writes a
-second, at that pace; as many as there are answers for, over 64 connections; and one after the
-other. Then what a call costs
-over the bus alone, beside the same operation on a store of one's own.
+Both services have a full-text index and write to disk before they answer. Memrelay is `memrelay
+web` and a worker, and a call goes over the bus and back. The plain service
+(benchmarks/support/plain_rest.py) is one process.
+
+Each round measures 1,000 reads and 500 writes per second at a fixed rate, the maximum rate over 64
+connections, and single requests. The last step measures a call over the bus alone, and the same
+operation on an embedded store.
 """
 
 import asyncio
@@ -23,10 +23,17 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.bundle import make_bundle
-from benchmarks.load import Load
-from benchmarks.paced import one_by_one, paced
-from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
+from benchmarks.support.bundle import make_bundle
+from benchmarks.support.harness import (
+    make_parser,
+    start_memrelay_processes,
+    start_peer,
+    stop_all,
+    temporary_bus,
+    write_result,
+)
+from benchmarks.support.load import Load
+from benchmarks.support.paced import one_by_one, paced
 from memrelay import open_store
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import NewCall, Requester
@@ -39,22 +46,22 @@ CALLS = 200
 Figures = dict[str, float]
 
 
-class Served:
-    """A service, and its two requests."""
+class Service:
+    """A service, its processes and its two requests."""
 
     def __init__(self, name: str, processes: list[subprocess.Popen[str]], port: int) -> None:
-        """It listens on `port`; a record is made that is read."""
+        """Create the record that the read request returns."""
         self.name, self.processes, self.port = name, processes, port
         body = json.dumps({"content": CONTENT}).encode()
         self.write = (
             f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         ).encode() + body
-        self.guid = json.loads(_ask(port, self.write))["guid"]
+        self.guid = json.loads(_request(port, self.write))["guid"]
         self.read = f"GET {PATH}/{self.guid} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
     def measure(self, kind: str, seconds: float) -> Figures:
-        """One round of one kind."""
+        """Measure one round of one kind of request."""
         request = self.read if kind == "read" else self.write
         load = Load(self.port, request, 64)
         counted = load.run(seconds)
@@ -63,18 +70,18 @@ class Served:
         single = one_by_one(self.port, request, CALLS)
         return {
             "rate": counted.answers / counted.seconds,
-            "paced_p50_ms": 1e3 * _at(times, 0.5),
-            "paced_p99_ms": 1e3 * _at(times, 0.99),
-            "single_p50_ms": 1e3 * _at(single, 0.5),
+            "paced_p50_ms": 1e3 * _quantile(times, 0.5),
+            "paced_p99_ms": 1e3 * _quantile(times, 0.99),
+            "single_p50_ms": 1e3 * _quantile(single, 0.5),
         }
 
 
-def _at(times: list[float], share: float) -> float:
+def _quantile(times: list[float], share: float) -> float:
     return times[min(len(times) - 1, int(share * len(times)))]
 
 
-def _ask(port: int, request: bytes) -> bytes:
-    async def whole() -> bytes:
+def _request(port: int, request: bytes) -> bytes:
+    async def send() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
@@ -84,22 +91,24 @@ def _ask(port: int, request: bytes) -> bytes:
         writer.close()
         return body
 
-    return asyncio.run(whole())
+    return asyncio.run(send())
 
 
-def start_plain(folder: Path) -> Served:
-    """The peer."""
+def start_plain(folder: Path) -> Service:
+    """Start the plain service."""
     process, port = start_peer("plain_rest.py", folder / "plain.db")
-    return Served("plain", [process], port)
+    return Service("plain", [process], port)
 
 
-def start_ours(folder: Path, socket: Path) -> Served:
-    """A worker, and `memrelay web`."""
-    return Served("memrelay", *start_product(folder, socket, make_bundle(UID), ["worker", "web"]))
+def start_memrelay(folder: Path, socket: Path) -> Service:
+    """Start a worker and `memrelay web`."""
+    return Service(
+        "memrelay", *start_memrelay_processes(folder, socket, make_bundle(UID), ["worker", "web"])
+    )
 
 
-async def over_the_bus(socket: Path, guid: str) -> Figures:
-    """p50 of a call's way, in ms, from a process that stands on the bus itself."""
+async def measure_bus_calls(socket: Path, guid: str) -> Figures:
+    """Return the p50 of a bus call in milliseconds, from a process on the bus."""
     async with Requester(Address(path=str(socket))) as requester:
         calls = {
             "read": NewCall(
@@ -117,17 +126,17 @@ async def over_the_bus(socket: Path, guid: str) -> Figures:
         for kind, call in calls.items():
             times = []
             for _ in range(CALLS):
-                began = time.perf_counter()
+                started_s = time.perf_counter()
                 answer = await requester.call(call, 10)
-                times.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - started_s)
                 assert "output" in answer, answer
             found[kind] = 1e3 * statistics.median(times)
         return found
 
 
-def by_itself(folder: Path) -> Figures:
-    """p50 of the same operations on a store of one's own, in ms: a transaction and its sync for
-    each write."""
+def measure_embedded_store(folder: Path) -> Figures:
+    """Return the p50 of the same operations on an embedded store, in milliseconds. Each write is a
+    transaction with fsync."""
     with open_store(str(folder / "own.db")) as store:
         guid = store.records.create(CONTENT).guid
         calls: dict[str, Callable[[], Any]] = {
@@ -138,17 +147,17 @@ def by_itself(folder: Path) -> Figures:
         for kind, call in calls.items():
             times = []
             for _ in range(CALLS):
-                began = time.perf_counter()
+                started_s = time.perf_counter()
                 call()
-                times.append(time.perf_counter() - began)
+                times.append(time.perf_counter() - started_s)
             found[kind] = 1e3 * statistics.median(times)
         return found
 
 
 def run_rounds(
-    services: list[Served], rounds: int, seconds: float
+    services: list[Service], rounds: int, seconds: float
 ) -> dict[str, dict[str, list[Figures]]]:
-    """By kind and service, every round's figures; the services take turns."""
+    """Return the results of every round by kind and service. The services take turns."""
     found: dict[str, dict[str, list[Figures]]] = {
         kind: {one.name: [] for one in services} for kind in PACES
     }
@@ -160,14 +169,14 @@ def run_rounds(
 
 
 def report(
-    rounds: dict[str, dict[str, list[Figures]]], bus: Figures, own: Figures
+    rounds: dict[str, dict[str, list[Figures]]], bus: Figures, embedded: Figures
 ) -> dict[str, Any]:
-    """Medians, printed and returned."""
+    """Print and return the medians."""
     result: dict[str, Any] = {
         "cores": os.cpu_count(),
         "rounds": rounds,
         "over_the_bus_ms": bus,
-        "by_itself_ms": own,
+        "by_itself_ms": embedded,
     }
     for kind, services in rounds.items():
         for name, figures in services.items():
@@ -176,34 +185,36 @@ def report(
             }
             result[f"{kind} {name}"] = medians
             print(
-                f"{kind:5} {name:8} {medians['rate']:7,.0f} a second at most; at {PACES[kind]:,.0f} a second p50 "
-                f"{medians['paced_p50_ms']:.2f} ms, p99 {medians['paced_p99_ms']:.2f} ms; alone p50 "
-                f"{medians['single_p50_ms']:.2f} ms"
+                f"{kind:5} {name:8} maximum {medians['rate']:7,.0f}/s; "
+                f"at {PACES[kind]:,.0f}/s p50 {medians['paced_p50_ms']:.2f} ms, "
+                f"p99 {medians['paced_p99_ms']:.2f} ms; "
+                f"single p50 {medians['single_p50_ms']:.2f} ms"
             )
         print(
-            f"{kind:5} over the bus p50 {bus[kind]:.2f} ms, the operation by itself {own[kind]:.2f} ms"
+            f"{kind:5} over the bus p50 {bus[kind]:.2f} ms, "
+            f"on an embedded store {embedded[kind]:.2f} ms"
         )
     return result
 
 
 def main() -> None:
-    """The command."""
-    parser = options(__doc__, rounds=5)
+    """Run the benchmark."""
+    parser = make_parser(__doc__, rounds=5)
     parser.add_argument("--seconds", type=float, default=3.0)
     given = parser.parse_args()
-    services: list[Served] = []
-    with bus_of_its_own("rest") as (folder, bus):
+    services: list[Service] = []
+    with temporary_bus("rest") as (folder, bus):
         try:
-            services += [start_plain(folder), start_ours(folder, bus.socket_path)]
+            services += [start_plain(folder), start_memrelay(folder, bus.socket_path)]
             rounds = run_rounds(services, given.rounds, given.seconds)
             result = report(
                 rounds,
-                asyncio.run(over_the_bus(bus.socket_path, services[1].guid)),
-                by_itself(folder),
+                asyncio.run(measure_bus_calls(bus.socket_path, services[1].guid)),
+                measure_embedded_store(folder),
             )
         finally:
-            end([process for one in services for process in one.processes])
-    keep(result, given.json)
+            stop_all([process for one in services for process in one.processes])
+    write_result(result, given.json)
 
 
 if __name__ == "__main__":

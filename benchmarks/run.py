@@ -1,12 +1,12 @@
-"""usage: run.py [--quick] [--yardstick DIR] [drive.py's own options ...]. What `make bench` runs.
+"""usage: run.py [--quick] [--yardstick DIR] [options of drive.py ...]. The program behind `make
+bench`.
 
-Puts our worker into the yardstick's driver, beside its straight-line program and its framework
-handlers, with five relays and
-with fifty more, and measures fifty pipelines against one, our webhook against an aiohttp handler
-that does nothing, and REST
-against a plain aiohttp and aiosqlite service. The yardstick is a folder of fixed programs,
-benchmarks/yardstick; it gets
-an environment of its own. Tables are printed, and every round is in benchmarks/results/*.json.
+Runs Memrelay's worker in the yardstick's driver, next to its straight-line program and its
+framework handlers, with 5 relays and with 55. Then it compares 50 pipelines with one, the webhook
+with an empty aiohttp handler, and REST with a plain aiohttp and aiosqlite service.
+
+The yardstick is a folder of fixed programs, in benchmarks/yardstick. It gets a separate virtual
+environment. The command prints tables and writes every round to benchmarks/results/*.json.
 """
 
 import argparse
@@ -21,8 +21,8 @@ RESULTS = HERE / "results"
 QUICK = ["--modes", "write,mix", "--rounds", "3", "--latency-s", "2", "--drain-s", "3"]
 
 
-def environment(yardstick: Path) -> Path:
-    """The interpreter of the yardstick's environment, which is made where there is none."""
+def prepare_environment(yardstick: Path) -> Path:
+    """Return the Python of the yardstick's environment. Create the environment if it is missing."""
     folder = CHECKOUT / ".venv" / "yardstick"
     python = folder / "bin" / "python"
     if not (folder / ".installed").exists():
@@ -35,19 +35,20 @@ def environment(yardstick: Path) -> Path:
 
 
 def drive(yardstick: Path, options: list[str]) -> int:
-    """Runs the yardstick's driver with our worker as two more programs; returns its exit status."""
-    ours = f"{sys.executable} {HERE / 'serve.py'} {{socket}} {{root}} {{uid}}"
+    """Run the yardstick's driver with Memrelay's worker as two more programs. Return its exit
+    status."""
+    command_line = f"{sys.executable} {HERE / 'support' / 'serve.py'} {{socket}} {{root}} {{uid}}"
     command = [
-        environment(yardstick),
+        prepare_environment(yardstick),
         yardstick / "drive.py",
         "--json",
         RESULTS / "yardstick.json",
         "--worker",
-        f"memrelay={ours}",
+        f"memrelay={command_line}",
         "--fill-through",
         "memrelay",
         "--worker",
-        f"memrelay_55_relays={ours} --relays 50",
+        f"memrelay_55_relays={command_line} --relays 50",
         "--fill-through",
         "memrelay_55_relays",
         *options,
@@ -56,14 +57,14 @@ def drive(yardstick: Path, options: list[str]) -> int:
 
 
 def main() -> int:
-    """The command."""
+    """Run all benchmarks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two modes instead of five")
     parser.add_argument("--yardstick", type=Path, default=HERE / "yardstick")
     given, options = parser.parse_known_args()
     if not (given.yardstick / "drive.py").exists():
         print(
-            f"there is no yardstick at {given.yardstick}; name its folder with --yardstick DIR",
+            f"no yardstick at {given.yardstick}: pass its folder with --yardstick DIR",
             file=sys.stderr,
         )
         return 1

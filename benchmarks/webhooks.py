@@ -1,13 +1,12 @@
-"""usage: webhooks.py [--rounds N] [--seconds S] [--json FILE]. Our webhook beside an aiohttp
-handler that does nothing.
+"""usage: webhooks.py [--rounds N] [--seconds S] [--json FILE]. Compare the webhook with an empty
+handler.
 
-Both get the same request in one run, with a token, over 64 connections that are kept. Ours checks
-the token and answers 202
-when the bus has the message; the bus syncs its append-only file every second, or always. No worker
-runs. The rounds are
-interleaved; printed are medians of the requests a second and of the processor's time for each in
-the web process, and in
-brackets the ratios to the handler that does nothing.
+Both servers get the same request in one run, with a token, over 64 persistent connections. Memrelay
+checks the token and answers 202 when the bus has the message. The bus syncs its append-only file
+every second, or always. No worker runs.
+
+Rounds are interleaved. Prints medians of requests per second and of the web process's CPU time per
+request. The ratios to the empty handler are in parentheses.
 """
 
 import argparse
@@ -21,47 +20,60 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.blocking import BlockingConnection
-from benchmarks.bundle import make_bundle
-from benchmarks.load import Load
-from benchmarks.trial import bus_of_its_own, end, keep, options, start_peer, start_product
+from benchmarks.support.blocking import BlockingConnection
+from benchmarks.support.bundle import make_bundle
+from benchmarks.support.harness import (
+    make_parser,
+    start_memrelay_processes,
+    start_peer,
+    stop_all,
+    temporary_bus,
+    write_result,
+)
+from benchmarks.support.load import Load
 from memrelay.bus.client.resp import pack
 from memrelay.bus.keys import input_key
 
 UID, ALIAS, TOKEN = "bench", "memory_write", "a-token-of-the-usual-length-0123"
-BODY = b'{"text": "record 42 of a store that remembers what was said about gardens, rivers and trains"}'
+TEXT = b"record 42 of a store that remembers what was said about gardens, rivers and trains"
+BODY = b'{"text": "' + TEXT + b'"}'
 REQUEST = (
     f"POST /webhooks/{UID}/{ALIAS} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
     f"Content-Type: application/json\r\nContent-Length: {len(BODY)}\r\n\r\n"
 ).encode() + BODY
-ROWS = {"nothing": "", "everysec": "everysec", "always": "always"}  # row -> how the bus syncs
+ROWS = {
+    "nothing": "",
+    "everysec": "everysec",
+    "always": "always",
+}  # row -> the appendfsync setting of the bus
 Rounds = dict[str, list[dict[str, float]]]
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Server(NamedTuple):
-    """A process that is asked."""
+    """A server process and its port."""
 
     process: subprocess.Popen[str]
     port: int
 
     def cpu_s(self) -> float:
-        """Its processor time so far."""
+        """Return the CPU time of the process so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def start_ours(folder: Path, socket: Path) -> Server:
-    """`memrelay web`, with one pipeline whose agent wants a token."""
+def start_memrelay(folder: Path, socket: Path) -> Server:
+    """Start `memrelay web` with one pipeline whose agent requires a token."""
     bundle = make_bundle(UID)
     for agent in bundle["agents"]:
         agent["wf_webhook_token"] = "env:BENCH_TOKEN"
-    (web,), port = start_product(folder, socket, bundle, ["web"], BENCH_TOKEN=TOKEN)
+    (web,), port = start_memrelay_processes(folder, socket, bundle, ["web"], BENCH_TOKEN=TOKEN)
     return Server(web, port)
 
 
 def measure(server: Server, seconds: float) -> dict[str, float]:
-    """One round: requests a second, and microseconds of the server's processor time for each."""
+    """Measure one round: requests per second, and CPU microseconds per request of the server and
+    the generator."""
     load = Load(server.port, REQUEST, 64)
     load.run(0.2)
     before, mine = server.cpu_s(), time.process_time()
@@ -78,9 +90,9 @@ def measure(server: Server, seconds: float) -> dict[str, float]:
 def run_rounds(
     given: argparse.Namespace, servers: dict[str, Server], bus: BlockingConnection
 ) -> Rounds:
-    """By row, every round's figures."""
+    """Return the results of every round by row."""
     rounds: Rounds = {row: [] for row in ROWS}
-    for number in range(given.rounds + 1):  # the first one warms up
+    for number in range(given.rounds + 1):  # the first round warms up
         for row, sync in ROWS.items():
             if sync:
                 bus.send(pack("CONFIG", "SET", "appendfsync", sync), 1)
@@ -92,7 +104,7 @@ def run_rounds(
 
 
 def report(rounds: Rounds) -> dict[str, Any]:
-    """Medians, printed and returned."""
+    """Print and return the medians."""
     result: dict[str, Any] = {"cores": os.cpu_count(), "rounds": rounds}
     for row, figures in rounds.items():
         medians = {name: statistics.median(one[name] for one in figures) for name in figures[0]}
@@ -104,8 +116,9 @@ def report(rounds: Rounds) -> dict[str, Any]:
             nothing["cpu_us"] / one["cpu_us"] for one, nothing in pairs
         )
         print(
-            f"{row:9} {medians['rate']:8,.0f} requests a second ({medians['rate_ratio']:.2f})   "
-            f"{medians['cpu_us']:5.0f} us each in the web process ({medians['cpu_ratio']:.2f})   "
+            f"{row:9} {medians['rate']:8,.0f} requests/s ({medians['rate_ratio']:.2f})   "
+            f"{medians['cpu_us']:5.0f} us CPU per request in the web process "
+            f"({medians['cpu_ratio']:.2f})   "
             f"{medians['generator_us']:3.0f} us in the generator"
         )
         result[row] = medians
@@ -113,19 +126,22 @@ def report(rounds: Rounds) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The command."""
-    parser = options(__doc__, rounds=7)
+    """Run the benchmark."""
+    parser = make_parser(__doc__, rounds=7)
     parser.add_argument("--seconds", type=float, default=2.0)
     given = parser.parse_args()
     servers: list[Server] = []
-    with bus_of_its_own("webhooks") as (folder, bus):
+    with temporary_bus("webhooks") as (folder, bus):
         try:
-            servers += [Server(*start_peer("nothing.py")), start_ours(folder, bus.socket_path)]
+            servers += [
+                Server(*start_peer("empty_handler.py")),
+                start_memrelay(folder, bus.socket_path),
+            ]
             rows = dict(zip(ROWS, (servers[0], servers[1], servers[1]), strict=True))
             result = report(run_rounds(given, rows, BlockingConnection(str(bus.socket_path))))
         finally:
-            end([server.process for server in servers])
-    keep(result, given.json)
+            stop_all([server.process for server in servers])
+    write_result(result, given.json)
 
 
 if __name__ == "__main__":

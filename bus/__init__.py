@@ -1,2 +1,1 @@
-"""What carries messages: the envelope, its codec, Redis streams and channels, request and reply,
-the embedded server."""
+"""The message bus: envelope, codec, streams, requests, leases and the embedded server."""

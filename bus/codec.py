@@ -1,4 +1,4 @@
-"""Bytes to a `Message` and back, with the digest by which our own live copies are known."""
+"""Decodes and encodes envelopes, and recognizes Memrelay's own live copies by a digest."""
 
 from binascii import hexlify
 from zlib import crc32
@@ -8,34 +8,34 @@ import msgspec
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.message import PLAIN, Message, to_part
 
-# The `mid` of a message, `<id>.<number>~<digest>`: the id of the input that led to it, its place
-# among all that it led to, and a digest of the envelope. The digest tells our own copy from a
-# message that carries our mid on with other words. It guards against accident, not against malice
-# (the bus is trusted, and whoever forges it only keeps its own message from being read), so a
-# CRC-32 does, at a third of a hash's cost.
+# A message's `mid` is `<id>.<number>~<digest>`: the ID of the input that led to it, its number
+# among all messages of that input, and a digest of the envelope. The digest distinguishes an own
+# live copy from a message that reuses its mid with another text. It protects from accidents only,
+# so a CRC-32 is enough, at a third of the cost of a hash.
 DIGEST_SIZE = 8
+LONGEST_MID = 256
+# A live copy is: head, mid, joint, envelope without its "{".
+COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'
+SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
+_TILDE = ord("~")
+# The digest covers the "{" of the envelope, which stands before the mid in a live copy.
+_OPENING = crc32(b"{")
 
 
 def entry_id_of(number: int) -> bytes:
-    """What stands between the id and the digest."""
+    """Return the part of a mid between the input's ID and the digest."""
     return b".%d~" % number
 
 
-PLACES = [
-    entry_id_of(number) for number in range(64)
-]  # to format one costs as much as the rest of a mid
-COPY_HEAD, COPY_JOINT = (
-    b'{"mid":"',
-    b'",',
-)  # a live copy: head, mid, joint, the envelope without its "{"
-LONGEST_MID = 256
-SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
+# Formatting one costs as much as the rest of a mid.
+PLACES = [entry_id_of(number) for number in range(64)]
 
 
 class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
     sender: str | None = ""
     id: str | None = ""
-    args: tuple[msgspec.Raw, ...] = ()  # of ours, parts; the encoder takes either
+    # Messages made by Memrelay have Parts here; the encoder takes either.
+    args: tuple[msgspec.Raw, ...] = ()
 
 
 _to_json = msgspec.json.Encoder().encode
@@ -43,14 +43,19 @@ _to_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def decode(data: bytes, max_bytes: int) -> Message:
-    """The message in an envelope; raises MalformedMessage, which names the rule that is broken."""
+    """Return the message in an envelope.
+
+    Raises MessageTooLong if it has more than `max_bytes`, else MalformedMessage with the rule that
+    it breaks.
+    """
     if len(data) > max_bytes:
         raise MessageTooLong(
             f"the message has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}"
         )
     try:
         if not data.isascii():
-            data.decode()  # parts travel on as they came, and what is no text must not
+            # Parts are passed on unparsed, so invalid UTF-8 must be found here.
+            data.decode()
         envelope = _to_envelope(data)
         args = envelope.args
         if not args:
@@ -59,7 +64,7 @@ def decode(data: bytes, max_bytes: int) -> Message:
         for other in args[1:]:
             to_part(other)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedMessage(f"the message is no envelope: {error}; {SHAPE}") from error
+        raise MalformedMessage(f"the message is not an envelope: {error}; {SHAPE}") from error
     return Message(
         envelope.sender or "",
         envelope.id or "",
@@ -71,29 +76,23 @@ def decode(data: bytes, max_bytes: int) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """The envelope without `mid`: what goes to the log."""
+    """Return the envelope without `mid`, as a log stores it."""
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
 
 
 def mid_of(ident: str, number: int, data: bytes) -> str:
-    """The `mid` of what was said as number `number` of all that the input `ident` led to."""
+    """Return the mid of message `number` among those that the input `ident` led to."""
     return (b"%s.%d~%s" % (ident.encode(), number, digest(data))).decode()
 
 
 def digest(data: bytes) -> bytes:
-    """The digest of an envelope: 8 digits."""
+    """Return the digest of an envelope: 8 hexadecimal digits."""
     return hexlify(crc32(data).to_bytes(4))
 
 
 def is_own_copy(payload: bytes) -> bool:
-    """Whether a channel message is a live copy that one of us published."""
+    """Return whether a channel message is a live copy that a worker published."""
     end = payload.find(b'"', 8, LONGEST_MID)
     if end < 18 or payload[end - 9] != _TILDE or payload[:8] != COPY_HEAD:
         return False
     return payload[end - 8 : end] == b"%08x" % crc32(payload[end + 2 :], _OPENING)
-
-
-_TILDE = ord("~")
-_OPENING = crc32(
-    b"{"
-)  # the digest runs over the envelope, whose "{" stands before the mid in the copy

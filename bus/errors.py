@@ -1,109 +1,104 @@
-"""What can go wrong on the bus.
+"""The exceptions of the bus and of the embedded server.
 
 BusError
-├── MalformedMessage   bytes that are not an envelope: never retried
-│   └── MessageTooLong longer than a message may be
-├── BadAddress         a bus url that cannot be understood, or a file for TLS that cannot be used
-├── BusUnavailable     no connection, or it broke: an answer may be lost, whoever asked must look
-what happened
-├── Fenced             another worker has taken this one for dead: nothing of what it sends arrives
-├── BusBusy            too much waits already: nothing was done, try again later
-├── NoOwner            no worker serves the pipeline now: nothing was done
-├── CallFailed         a call was given up by the pipeline's owner
-├── BusRefused         the server answered with an error; `code` is its first word (NOGROUP, OOM,
-NOAUTH, ...)
-└── NoAnswer           a request that nobody answered in time
+├── MalformedMessage    not an envelope; never retried
+│   └── MessageTooLong
+├── BadAddress          an invalid bus URL, or an unusable TLS file
+├── BusUnavailable      no connection, or it broke and replies may be lost
+├── Fenced              another worker took over; nothing more is sent
+├── BusBusy             too much waits; nothing was done
+├── NoOwner             no worker serves the pipeline; nothing was done
+├── CallFailed          the pipeline's owner gave up a call
+├── BusRefused          the server answered with an error; `code` is its first word
+└── NoAnswer            a request was not answered in time
+
+EmbeddedServerError
+├── NoServerBinary      no usable server program
+├── ServerBinaryTooOld  only server programs older than 7.0
+├── AppendOnlyFileLeft  a server would start without acknowledged data
+├── ServerDidNotStart   the server did not answer
+└── ServerHeldByOther   another process holds the data folder and does not answer
 """
 
 
 class BusError(Exception):
-    """Anything that the bus could not do."""
+    """The root of the bus exceptions."""
 
 
 class MalformedMessage(BusError, ValueError):
-    """What came is not an envelope; the text names the rule that it breaks."""
+    """The data is not an envelope; the text names the rule that it breaks."""
 
 
 class MessageTooLong(MalformedMessage):
-    """What came is longer than it may be."""
+    """The message is longer than allowed."""
 
 
 class BadAddress(BusError, ValueError):
-    """A bus url that cannot be understood, or a file for TLS that cannot be used."""
+    """The bus URL is invalid, or a TLS file cannot be used."""
 
 
 class BusUnavailable(BusError, ConnectionError):
-    """The server cannot be reached, or the connection broke."""
+    """The server cannot be reached, or the connection broke.
+
+    Commands under way may have run: the caller must find out.
+    """
 
 
 class Fenced(BusError):
-    """Another worker has taken this one for dead, and may own its pipelines."""
+    """Another worker fenced this one, and may own its pipelines."""
 
 
 class BusBusy(BusError):
-    """Too much waits for the server already; nothing was sent."""
+    """Too much waits already, so nothing was sent."""
 
 
 class NoOwner(BusError):
-    """Nobody hears what is asked of the pipeline; nothing was sent to it."""
+    """No worker listens for calls to the pipeline, so nothing was sent."""
 
 
 class CallFailed(BusError):
-    """The owner could not carry out a call; it is in the dead letters, with the reason."""
+    """The owner could not carry out a call; the dead letters contain it with the reason."""
 
 
 class BusRefused(BusError):
-    """The server's own error."""
+    """The server answered with an error."""
 
     @property
     def code(self) -> str:
-        """The first word of the server's error."""
+        """Return the first word of the server's error, such as NOGROUP, OOM or NOAUTH."""
         return str(self).split(" ", 1)[0]
 
 
 class NoAnswer(BusError, TimeoutError):
-    """Nobody answered a request in time; `ident` is the entry that was appended, `paused` why its
-    worker waits, if it does."""
+    """A request was not answered in time.
+
+    `ident` is the ID of the appended entry. `paused` is the reason if the pipeline is paused.
+    """
 
     def __init__(self, text: str, ident: str = "", paused: str = "") -> None:
-        """`text` says who should have answered."""
         super().__init__(text)
         self.ident, self.paused = ident, paused
 
 
-# What can go wrong with the embedded server.
-#
-# EmbeddedServerError
-# ├── NoServerBinary        no server program is installed, or the configured one cannot be run
-# ├── ServerBinaryTooOld    a server program was found, but none is version 7.0 or newer
-# ├── AppendOnlyFileLeft    a server would begin without something that was acknowledged
-# ├── ServerDidNotStart     it was launched, or about to be, and never answered
-# └── ServerHeldByOther     another process holds the data folder and does not answer
-#
-# Every message says the rule that was broken and what to do about it.
-
-
 class EmbeddedServerError(Exception):
-    """The root of this tree: catch it to tell the user, in one line, why there is no bus."""
+    """The root of the exceptions of the embedded server. Messages include the remedy."""
 
 
 class NoServerBinary(EmbeddedServerError):
-    """No usable server program; the message lists where it was looked for."""
+    """No usable server program; the message lists the searched places."""
 
 
 class ServerBinaryTooOld(EmbeddedServerError):
-    """Only programs older than 7.0 were found; the message names them with their versions."""
+    """All server programs are older than 7.0; the message lists their versions."""
 
 
 class AppendOnlyFileLeft(EmbeddedServerError):
-    """Files of the append-only file are there that its manifest does not name; the message has the
-    command that names them."""
+    """The manifest of the append-only file does not name all files; the message has a repair."""
 
 
 class ServerDidNotStart(EmbeddedServerError):
-    """The server ended, stayed silent or could not be spawned; the message ends with its last log
-    lines."""
+    """The server ended, did not answer or could not be spawned; the message ends with its log."""
 
 
 class ServerHeldByOther(EmbeddedServerError):
-    """The data folder's lock is held, but nobody answers on its socket."""
+    """Another process holds the lock of the data folder, but does not answer on its socket."""

@@ -1,54 +1,53 @@
-"""Of what type each key is. Where somebody has put another value at one, the server refuses every
-command for it."""
+"""Redis types of Memrelay's keys, to name the key for which the server answers WRONGTYPE."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from memrelay.bus.client.connection import Connection
-from memrelay.bus.client.resp import pack
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import LISTENERS, REMAKE, ROLL, input_key, owner_key, stores_key, timers_key
 
-NOTHING = "none"  # it is made when it is needed
-SHARED: Mapping[str, str] = {
-    ROLL: "zset",
-    LISTENERS: "zset",
-    REMAKE: "hash",
-}  # without which no pipeline is served
+# The server's type of a key that does not exist.
+MISSING = "none"
+# Keys of all pipelines together.
+SHARED: Mapping[str, str] = {ROLL: "zset", LISTENERS: "zset", REMAKE: "hash"}
 
 
 class WrongType(NamedTuple):
-    """A key with another type than it should have."""
+    """A key whose value has another Redis type than Memrelay expects."""
 
     key: str
     kind: str
-    wanted: str
+    expected: str
 
     def __str__(self) -> str:
-        """A sentence."""
-        return f"{self.key} is a {self.kind}, and should be a {self.wanted}"
+        return f"{self.key} is a {self.kind}, and should be a {self.expected}"
 
     @property
     def remedy(self) -> str:
-        """What to do."""
-        return f"find out what has written there; after DEL {self.key} it is made again"
-
-
-def needed_keys(uid: str) -> dict[str, str]:
-    """Those without which a pipeline cannot be served."""
-    return {input_key(uid): "stream", owner_key(uid): "hash", stores_key(uid): "hash"}
+        """The command that repairs the key."""
+        return f"find out which program wrote it, then run DEL {self.key}; Memrelay recreates it"
 
 
 def all_keys(uid: str) -> dict[str, str]:
-    """All but the swarms' logs."""
-    return needed_keys(uid) | {timers_key(uid): "hash"}
+    """Return the expected type of each key of a pipeline, except the logs of its swarms."""
+    return {
+        input_key(uid): "stream",
+        owner_key(uid): "hash",
+        stores_key(uid): "hash",
+        timers_key(uid): "hash",
+    }
 
 
-async def wrong_type_keys(connection: Connection, wanted: Mapping[str, str]) -> list[WrongType]:
-    """Those of these keys that are of another type. Raises BusUnavailable and BusRefused."""
-    kinds = await asyncio.gather(*[connection.send(pack("TYPE", key)) for key in wanted])
+async def wrong_type_keys(
+    connection: ReconnectingConnection, expected: Mapping[str, str]
+) -> list[WrongType]:
+    """Return the keys that exist with another type than expected.
+
+    Raises BusUnavailable and BusRefused.
+    """
+    kinds = await connection.call_all([("TYPE", key) for key in expected])
     return [
-        WrongType(key, kind.decode(), wanted[key])
-        for key, kind in zip(wanted, kinds, strict=True)
-        if kind.decode() not in (NOTHING, wanted[key])
+        WrongType(key, kind.decode(), expected[key])
+        for key, kind in zip(expected, kinds, strict=True)
+        if kind.decode() not in (MISSING, expected[key])
     ]

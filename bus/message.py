@@ -1,23 +1,24 @@
-"""The message that flows: what somebody said on a swarm (the Kilroy envelope, contracts/kilroy.md
-A1).
+"""The message that pipelines pass on: the Kilroy envelope.
 
-msgspec's structs, since three messages are made for each that comes in: they are immutable, checked
-while they are decoded,
-and cost a fifth of a frozen dataclass.
+These are msgspec structs, because each input leads to about three messages. They are immutable and
+checked during decoding, and cost a fifth of a frozen dataclass.
 """
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 from msgspec.json import Decoder
 
 PLAIN, JSON = "text/plain", "application/json"
-SECONDS_BELOW = 100_000_000_000  # as ms this is March 1973: a smaller timestamp is in seconds
+# In ms this is March 1973, so a smaller timestamp must be in seconds.
+SECONDS_BELOW = 100_000_000_000
 
 Timestamp = int | float | str | UnsetType | None
 
 
 class Part(Struct, frozen=True, gc=False):
-    """One thing said, one of an envelope's `args`. We new_message `timestamp` in Unix ms; chat clients send
-    seconds, or text."""
+    """One of an envelope's `args`.
+
+    Memrelay writes `timestamp` in Unix ms. Chat clients send seconds or text.
+    """
 
     username: str | UnsetType | None = UNSET
     text: str | None = ""
@@ -29,21 +30,22 @@ to_part = Decoder(Part).decode
 
 
 class Message(Struct, frozen=True, gc=False):
-    """Who said what. `text`, `type` and `timestamp` are those of the first part, which alone blocks
-    read."""
+    """A sender and its parts. `text`, `type` and `timestamp` are those of the first part.
 
-    sender: str  # the envelope's `from`
-    id: str  # the originator's alias, and never a key to deduplicate by
+    `sender` is the envelope's `from`. `id` is the originator's alias, never an idempotency key.
+    Parts from outside are passed on unparsed, with unknown keys.
+    """
+
+    sender: str
+    id: str
     text: str
     type: str
     timestamp: Timestamp
-    args: tuple[
-        Part | Raw, ...
-    ]  # all parts; what came from outside travels on as it came, unknown keys and all
+    args: tuple[Part | Raw, ...]
 
     @property
     def timestamp_ms(self) -> int | None:
-        """When it was said, Unix ms, whichever unit was sent; None where it cannot be told."""
+        """Return the timestamp in Unix ms, None if it is not a number."""
         try:
             value = float(self.timestamp)  # type: ignore[arg-type]
             return int(value * 1000 if value < SECONDS_BELOW else value)
@@ -52,18 +54,18 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def speaker(self) -> str:
-        """Who says it: the user that the first part names, else the sender."""
+        """Return the username of the first part, or the sender if it has none."""
         first = self.args[0]
         username = (first if isinstance(first, Part) else to_part(first)).username
         return username if isinstance(username, str) and username else self.sender
 
     def under(self, sender: str) -> "Message":
-        """The same message, said by another."""
+        """Return the same message from another sender."""
         return Message(sender, self.id, self.text, self.type, self.timestamp, self.args)
 
 
 def new_message(
     sender: str, ident: str, text: str, *, username: str, now_ms: int, kind: str = PLAIN
 ) -> Message:
-    """A message of one part, said now."""
+    """Return a message of one part with the timestamp `now_ms`."""
     return Message(sender, ident, text, kind, now_ms, (Part(username, text, now_ms, kind),))

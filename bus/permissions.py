@@ -1,8 +1,6 @@
-"""What the user that Memrelay has at the server must be let do. The server is asked for all of it
-at once, and nothing is done.
+"""Permissions of Redis users (ACL): Memrelay's user, and clients confined to one pipeline.
 
-A server of one's own may have a user with few rights, and commands that were renamed or switched
-off.
+A server may have renamed commands or switched them off, and its users may lack permissions.
 """
 
 import os
@@ -13,7 +11,6 @@ from typing import NamedTuple
 
 import orjson
 
-from memrelay.bus.client.connection import run_script
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import (
     CHANGES,
@@ -33,17 +30,18 @@ from memrelay.bus.keys import (
     worker_key,
 )
 
-NOBODY = "memrelay"  # where no pipeline's uid or worker's name is known
-WHERE = (
+# Stands for the uid of a pipeline or the name of a worker.
+NOBODY = "memrelay"
+KEY_RULES = (
     "resetkeys",
     "~pipeline:*",
     "~swarm:*",
     "~listeners:*",
     "~memrelay:*",
-    "&*",
-)  # for patterns of channels
-# Without these less is told, or erased.
-BESIDE = (
+    "&*",  # patterns of channels need it
+)
+# Without these commands Memrelay reports or erases less.
+OPTIONAL_COMMANDS = (
     "info",
     "config|get",
     "client|list",
@@ -53,140 +51,7 @@ BESIDE = (
     "pttl",
     "bgrewriteaof",
 )
-
-# ARGV: the commands, as JSON. Returns the numbers of those that are refused, and of those that
-# there are not, as negatives; nothing where the server is too old to be asked.
-_ASK = """
-if not redis.acl_check_cmd then return false end
-local refused = {}
-for number, words in ipairs(cjson.decode(ARGV[1])) do
-  local known, may = pcall(redis.acl_check_cmd, unpack(words))
-  if not known then table.insert(refused, -number) elseif not may then table.insert(refused, number) end
-end
-return refused
-"""
-
-
-class Refused(NamedTuple):
-    """What may not be done."""
-
-    command: str  # with its key or channel
-    unknown: bool  # the server has no such command
-
-
-def own_rights() -> list[str]:
-    """What follows `ACL SETUSER <name>` to let Memrelay's own user do what it must, and what it may
-    be refused too."""
-    commands = {_named(words) for words in _needed(NOBODY)} | {"eval", "select", *BESIDE}
-    return [*WHERE, *[f"+{command}" for command in sorted(commands)]]
-
-
-async def refused_of(line: ReconnectingConnection, uid: str = NOBODY) -> list[Refused]:
-    """What this user may not do for the pipeline. Raises BusUnavailable, and BusRefused where it
-    may not even ask (EVAL)."""
-    needed = _needed(uid)
-    numbers = await run_script(await line.open(), _ASK, (), orjson.dumps(needed)) or ()
-    return [_refused(needed[abs(number) - 1], unknown=number < 0) for number in numbers]
-
-
-def _refused(words: Sequence[str], *, unknown: bool) -> Refused:
-    name = _named(words).upper().replace("|", " ")
-    return Refused(
-        name
-        if unknown
-        else " ".join([name, *[word for word in words if "{" in word or ":" in word][:1]]),
-        unknown,
-    )
-
-
-def _named(words: Sequence[str]) -> str:
-    """As an access control list has it: a command of several, `client|id`, by both words."""
-    return "|".join(
-        words[:2] if words[0] in ("client", "memory", "pubsub", "xgroup", "xinfo") else words[:1]
-    )
-
-
-def _needed(uid: str) -> list[list[str]]:
-    """Every command that worker, web server and command line use, on each sort of key and
-    channel."""
-    entries, log, owner, stores = (
-        input_key(uid),
-        swarm_key(uid, "chat"),
-        owner_key(uid),
-        stores_key(uid),
-    )
-    timers, fence, lease, public = (
-        timers_key(uid),
-        fence_key(NOBODY),
-        worker_key(NOBODY),
-        swarm_key(PUBLIC, "news"),
-    )
-    lines = [
-        "ping",
-        "time",
-        "multi",
-        "exec",
-        "client setname x",
-        "client id",
-        "client unblock 1",
-        *_on(
-            entries, "xadd * a b", "xlen", "xrange - +", "xrevrange + -", "xdel 0-1", "type", "del"
-        ),
-        f"xreadgroup group {GROUP} x streams {entries} >",
-        f"xgroup create {entries} {GROUP} 0",
-        f"xgroup delconsumer {entries} {GROUP} x",
-        f"xinfo groups {entries}",
-        f"xinfo consumers {entries} {GROUP}",
-        f"xinfo stream {entries}",
-        f"memory usage {entries}",
-        *_on(
-            log,
-            "xadd * a b",
-            "xrange - +",
-            "xrevrange + -",
-            "xdel 0-1",
-            "publish x",
-            "subscribe",
-            "unsubscribe",
-        ),
-        *_on(
-            public,
-            "xadd * a b",
-            "xrange - +",
-            "xrevrange + -",
-            "xdel 0-1",
-            "publish x",
-            "subscribe",
-            "unsubscribe",
-        ),
-        f"xread streams {log} 0",
-        f"xread streams {public} 0",
-        f"pubsub numsub {log}",
-        *_on(ask_channel(uid), "publish x", "subscribe"),
-        *_on(reply_channel(uid, "x"), "publish x"),
-        f"psubscribe {reply_channel('*', 'x')}",
-        *_on(CHANGES, "publish x", "subscribe"),
-        *_on(owner, "hget a", "hmget a b", "hset a b", "hdel a", "hincrby a 1"),
-        *_on(timers, "hget a", "hset a b"),
-        *_on(stores, "hgetall", "hset a b"),
-        *_on(REMAKE, "hgetall", "hexists a", "hset a b", "hdel a"),
-        *_on(fence, "set x", "exists", "watch", "del"),
-        *_on(lease, "set x px 1", "exists", "mget", "del"),
-        *_on(ROLL, "zadd 1 a", "zrem a", "zscore a", "zrangebyscore 0 1", "zremrangebyscore 0 1"),
-        *_on(LISTENERS, "zadd 1 a", "zrem a", "zrange 0 -1", "zrangebylex - +"),
-    ]
-    return [line.split() for line in lines]
-
-
-def _on(key: str, *commands: str) -> list[str]:
-    """Commands with their key, or channel, after the name."""
-    return [" ".join([name, key, *rest]) for name, *rest in map(str.split, commands)]
-
-
-# The rules of the server's access control list (ACL, Redis and Valkey 7) that confine a client to
-# one pipeline.
-
-COMMANDS = (
+CLIENT_COMMANDS = (
     "xadd",
     "xlen",
     "xrange",
@@ -206,16 +71,63 @@ COMMANDS = (
     "exec",
     "discard",
 )
-SPECIAL = re.compile(r"[ \"'*?\[\]\\]")  # in the server's patterns, and in its command line
+# Commands whose permission is named by both words, such as `client|id`.
+COMPOUND = ("client", "memory", "pubsub", "xgroup", "xinfo")
+# Special characters in the server's patterns and on its command line.
+SPECIAL = re.compile(r"[ \"'*?\[\]\\]")
+# TTL of the key that `try_a_write` sets.
+PROBE_TTL_MS = 10_000
+
+# ARGV: the commands as JSON. Returns the numbers of those that this user may not run, and as
+# negatives of those that do not exist; nothing if the server is too old to check.
+_CHECK = """
+if not redis.acl_check_cmd then return false end
+local refused = {}
+for number, words in ipairs(cjson.decode(ARGV[1])) do
+  local known, may = pcall(redis.acl_check_cmd, unpack(words))
+  if not known then
+    table.insert(refused, -number)
+  elseif not may then
+    table.insert(refused, number)
+  end
+end
+return refused
+"""
+
+
+class Refused(NamedTuple):
+    """A command that the user may not run, with its key or channel."""
+
+    command: str
+    unknown: bool  # the server has no such command
+
+
+def own_rights() -> list[str]:
+    """Return the rules for Memrelay's own user, to follow `ACL SETUSER <name>`.
+
+    They include OPTIONAL_COMMANDS.
+    """
+    commands = {_permission(words) for words in _needed_commands(NOBODY)}
+    commands |= {"eval", "select", *OPTIONAL_COMMANDS}
+    return [*KEY_RULES, *[f"+{command}" for command in sorted(commands)]]
+
+
+async def refused_of(client: ReconnectingConnection, uid: str = NOBODY) -> list[Refused]:
+    """Return the needed commands that this user may not run for the pipeline `uid`.
+
+    No command runs. Raises BusUnavailable, and BusRefused if the user may not run EVAL.
+    """
+    needed = _needed_commands(uid)
+    numbers = await client.run_script(_CHECK, (), orjson.dumps(needed)) or ()
+    return [_describe(needed[abs(number) - 1], unknown=number < 0) for number in numbers]
 
 
 def client_rules(uid: str, public: Iterable[str] = ()) -> list[str]:
-    """What follows `ACL SETUSER <name>`, but for the password: append to the input, read logs,
-    speak, hear and ask on channels.
+    """Return the rules that confine a client to one pipeline, except its password.
 
-    The logs are the owner's to write, so they can only be read. The input can be read too, to see
-    whether an entry is done.
-    `public` are the pipeline's public swarms; a `?` stands for what has a meaning in a pattern.
+    The client may append to the input, read it and the swarm logs, publish, subscribe and ask.
+    Only the owner writes logs. `public` are the pipeline's public swarms. In their names a `?`
+    replaces characters that are special in a pattern.
     """
     swarms = [
         swarm_key(uid, "*"),
@@ -229,16 +141,95 @@ def client_rules(uid: str, public: Iterable[str] = ()) -> list[str]:
         f"&{ask_channel(uid)}",
         f"&{reply_channel(uid, '*')}",
         "-@all",
-        *[f"+{command}" for command in COMMANDS],
+        *[f"+{command}" for command in CLIENT_COMMANDS],
     ]
 
 
-# Whether the server takes writes. It is tried: one that is full, or only a replica, answers reads
-# all the same.
+async def try_a_write(client: ReconnectingConnection) -> None:
+    """Write a short-lived key: a full server, or a replica, still answers reads.
 
-KEPT_MS = 10_000
+    Raises BusRefused and BusUnavailable.
+    """
+    key = f"memrelay:probe:{os.getpid()}"
+    await client.call("SET", key, time.time_ns(), "PX", PROBE_TTL_MS)
 
 
-async def try_a_write(line: ReconnectingConnection) -> None:
-    """Raises BusRefused and BusUnavailable."""
-    await line.call("SET", f"memrelay:probe:{os.getpid()}", time.time_ns(), "PX", KEPT_MS)
+def _describe(words: Sequence[str], *, unknown: bool) -> Refused:
+    name = _permission(words).upper().replace("|", " ")
+    if unknown:
+        return Refused(name, unknown)
+    keys = [word for word in words if "{" in word or ":" in word]
+    return Refused(" ".join([name, *keys[:1]]), unknown)
+
+
+def _permission(words: Sequence[str]) -> str:
+    """Return a command as ACL rules name it."""
+    return "|".join(words[:2] if words[0] in COMPOUND else words[:1])
+
+
+def _needed_commands(uid: str) -> list[list[str]]:
+    """Return all commands that worker, web server and CLI need, on each kind of key."""
+    lines = [*_stream_commands(uid), *_channel_commands(uid), *_hash_commands(uid)]
+    lines += _worker_commands()
+    return [line.split() for line in lines]
+
+
+def _stream_commands(uid: str) -> list[str]:
+    entries = input_key(uid)
+    lines = _on(
+        *(entries, "xadd * a b", "xlen", "xrange - +", "xrevrange + -", "xdel 0-1", "type", "del")
+    )
+    lines += [
+        f"xreadgroup group {GROUP} x streams {entries} >",
+        f"xgroup create {entries} {GROUP} 0",
+        f"xgroup delconsumer {entries} {GROUP} x",
+        f"xinfo groups {entries}",
+        f"xinfo consumers {entries} {GROUP}",
+        f"xinfo stream {entries}",
+        f"memory usage {entries}",
+    ]
+    for log in _logs(uid):
+        lines += _on(log, "xadd * a b", "xrange - +", "xrevrange + -", "xdel 0-1")
+        lines.append(f"xread streams {log} 0")
+    return lines
+
+
+def _channel_commands(uid: str) -> list[str]:
+    lines = [
+        f"pubsub numsub {swarm_key(uid, 'chat')}",
+        *_on(ask_channel(uid), "publish x", "subscribe"),
+        *_on(reply_channel(uid, "x"), "publish x"),
+        f"psubscribe {reply_channel('*', 'x')}",
+        *_on(CHANGES, "publish x", "subscribe"),
+    ]
+    for log in _logs(uid):
+        lines += _on(log, "publish x", "subscribe", "unsubscribe")
+    return lines
+
+
+def _hash_commands(uid: str) -> list[str]:
+    return [
+        *_on(owner_key(uid), "hget a", "hmget a b", "hset a b", "hdel a", "hincrby a 1"),
+        *_on(timers_key(uid), "hget a", "hset a b"),
+        *_on(stores_key(uid), "hgetall", "hset a b"),
+        *_on(REMAKE, "hgetall", "hexists a", "hset a b", "hdel a"),
+    ]
+
+
+def _worker_commands() -> list[str]:
+    return [
+        *("ping", "time", "multi", "exec", "client setname x", "client id", "client unblock 1"),
+        *_on(fence_key(NOBODY), "set x", "exists", "watch", "del"),
+        *_on(worker_key(NOBODY), "set x px 1", "exists", "mget", "del"),
+        *_on(ROLL, "zadd 1 a", "zrem a", "zscore a", "zrangebyscore 0 1", "zremrangebyscore 0 1"),
+        *_on(LISTENERS, "zadd 1 a", "zrem a", "zrange 0 -1", "zrangebylex - +"),
+    ]
+
+
+def _logs(uid: str) -> tuple[str, str]:
+    return swarm_key(uid, "chat"), swarm_key(PUBLIC, "news")
+
+
+def _on(key: str, *commands: str) -> list[str]:
+    """Insert a key or channel after the name of each command."""
+    return [" ".join([name, key, *rest]) for name, *rest in map(str.split, commands)]

@@ -1,26 +1,25 @@
-"""Who listens to which public swarm: one sorted set, in which a swarm's pipelines stand together,
-by uid.
+"""Which pipelines listen to which public swarms: one sorted set, ordered by swarm.
 
-A pipeline that only speaks there, or whose people look at it, stands behind those that listen:
-nothing is sent to it, but it
-may be the one whose owner writes to the log what strangers publish.
+A pipeline that only publishes on a swarm sorts behind the listeners. It receives nothing, but its
+owner may be the one that logs messages which other clients PUBLISH.
 """
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, Self
 from zlib import crc32
 
-from memrelay.bus.client.connection import NOW, Connection
-from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.keys import LISTENERS, PUBLIC, swarm_key
 
-LISTENS, ONLY_SPEAKS = "0", "1"  # in this order
-BEFORE, BEHIND = "\n", "\v"  # what stands between a member's parts, and the next character
+# In this order within a swarm.
+LISTENS, ONLY_SPEAKS = "0", "1"
+# The separator between the parts of a member, and the character after it.
+BEFORE, BEHIND = "\n", "\v"
 
-# KEYS: the set, the log. ARGV: from where to where the swarm's members stand, the log's length, the
-# envelope, its digest, how a mid begins, and members: one of them has to be the first. The entry's
-# id is what the server would give it: the mid has it.
+# KEYS: the set, the log. ARGV: the first and last possible member of the swarm, the log's length,
+# the envelope, its digest, the prefix of a mid, members. Logs the envelope if one of these members
+# is the first of the swarm. The script chooses the entry's ID, because the mid contains it.
 _LOG = (
     NOW
     + """
@@ -48,46 +47,47 @@ class Member(NamedTuple):
 
     @property
     def word(self) -> str:
-        """As it stands in the set; what sorts by it sorts by swarm, then those that listen first,
-        then by uid."""
+        """Return the member of the set, which sorts by swarm, listeners first, then by uid."""
         return BEFORE.join((self.swarm, LISTENS if self.listens else ONLY_SPEAKS, self.uid))
 
     @classmethod
     def of(cls, word: bytes) -> Self:
-        """From the set."""
+        """Parse a member of the set."""
         swarm, kind, uid = word.decode().split(BEFORE)
         return cls(swarm, uid, kind == LISTENS)
 
 
-async def all_members(line: ReconnectingConnection | Connection) -> list[Member]:
-    """Everybody. Raises BusUnavailable or BusRefused."""
-    return [Member.of(word) for word in await line.call("ZRANGE", LISTENERS, 0, -1)]
+async def all_members(client: ReconnectingConnection) -> list[Member]:
+    """Return all pipelines on all public swarms. Raises BusUnavailable and BusRefused."""
+    return [Member.of(word) for word in await client.call("ZRANGE", LISTENERS, 0, -1)]
 
 
-async def listeners_of(connection: Connection, swarm: str) -> list[str]:
-    """The uids of the pipelines that listen to a swarm, in order. Raises BusUnavailable or
-    BusRefused."""
-    words: list[bytes] = await connection.call(
+async def listeners_of(client: ReconnectingConnection, swarm: str) -> list[str]:
+    """Return the sorted uids of the pipelines that listen to a swarm.
+
+    Raises BusUnavailable and BusRefused.
+    """
+    words: list[bytes] = await client.call(
         "ZRANGEBYLEX", LISTENERS, *_span(f"{swarm}{BEFORE}{LISTENS}")
     )
     return [Member.of(word).uid for word in words]
 
 
 def add_listener(members: Collection[Member]) -> bytes:
-    """The command by which these are there; those that are stay."""
+    """Return the packed command that adds members."""
     return pack("ZADD", LISTENERS, *[word for member in members for word in ("0", member.word)])
 
 
 def remove_listener(members: Collection[Member]) -> bytes:
-    """The command by which these are there no more."""
+    """Return the packed command that removes members."""
     return pack("ZREM", LISTENERS, *[member.word for member in members])
 
 
 def log_if_first(swarm: str, data: bytes, members: Sequence[Member], log_length: int) -> bytes:
-    """The command that writes an envelope, which a stranger published, to a swarm's log; of all who
-    ask one does it.
+    """Return the packed command that logs an envelope which another client published.
 
-    It is the one that has the swarm's first pipeline among its own `members`.
+    Every worker on the swarm sends it. It has an effect only for the worker that has the swarm's
+    first pipeline among its `members`.
     """
     return pack(
         "EVAL",
@@ -104,6 +104,6 @@ def log_if_first(swarm: str, data: bytes, members: Sequence[Member], log_length:
     )
 
 
-def _span(beginning: str) -> tuple[str, str]:
-    """Of all that begins so, and has more parts."""
-    return f"[{beginning}{BEFORE}", f"({beginning}{BEHIND}"
+def _span(prefix: str) -> tuple[str, str]:
+    """Return the range of the members that continue after this prefix."""
+    return f"[{prefix}{BEFORE}", f"({prefix}{BEHIND}"

@@ -1,5 +1,4 @@
-"""Request and reply: a message whose speaker awaits the end of what it leads to, or a call of an
-operation."""
+"""Requests and replies: a message whose sender awaits its results, or a call of an operation."""
 
 import asyncio
 import secrets
@@ -12,10 +11,11 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 from msgspec.structs import replace
+from redis.asyncio.client import PubSub
+from redis.exceptions import RedisError
 
-from memrelay.bus.client.connection import Connection, fail
+from memrelay.bus.client.connection import fail
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import (
     BusBusy,
@@ -30,41 +30,48 @@ from memrelay.bus.keys import ask_channel, reply_channel
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress, IngressLimits
 
-# A call of one of memory's operations, as it travels to the pipeline's owner and back.
-#
-# What changes something is an entry of the input, and what does not a message on the channel
-# `pipeline:{<uid>}:ask`. Either is
-# answered on the caller's reply channel: `{"answer": {"output": ...}}`, or `{"answer": {"error":
-# {"code", "detail"}}}`.
-
+# Codes of error answers.
 REFUSED = "refused"  # a rule was broken; nothing was changed
-KEY_REUSED = "key_reused"  # the caller's key stands for another call; nothing was changed
-BUSY = "busy"  # the owner has too much to answer
+KEY_REUSED = "key_reused"  # the idempotency key belongs to another call; nothing was changed
+BUSY = "busy"  # too many calls wait for the owner
 UNAVAILABLE = "unavailable"  # the store cannot be used now
-LEAVING = "leaving"  # the owner lets the pipeline go
-BROKEN = "broken"  # a fault of ours
+LEAVING = "leaving"  # the owner is releasing the pipeline
+BROKEN = "broken"  # a defect in Memrelay
+
 SHAPE = 'a question is {"op": "...", "input": {...}, "reply": "reply:{...", "within_ms": ...}'
+# How long a pipeline that had an owner is assumed to have one.
+FRESH_S = 0.25
+# How long to look for the reason why nobody answered.
+PAUSE_TIMEOUT_S = 0.5
+Report = dict[str, Any]
 
 
 class NewCall(Struct, frozen=True):
-    """A call on its way out."""
+    """A call of an operation on its way to the owner of a pipeline.
+
+    A call that changes data is an entry of the input. A read-only call is a message on the channel
+    `pipeline:{<uid>}:ask`. The owner answers both on the caller's reply channel with
+    `{"answer": {"output": ...}}` or `{"answer": {"error": {"code", "detail"}}}`.
+
+    `data` is the input as JSON. `store` is the memory_id, by default the pipeline's first.
+    `producer_id` is an idempotency key: the same call has no second effect, and another call with
+    this key is refused.
+    """
 
     uid: str
     op: str
-    data: bytes  # the input as JSON
+    data: bytes
     mutates: bool
-    store: str = ""  # the memory_id; "" for the pipeline's first
+    store: str = ""
     actor: str = ""
-    producer_id: str = (
-        ""  # the caller's own key: the same call again has no second effect, another one is refused
-    )
+    producer_id: str = ""
 
     def at(self, uid: str) -> "NewCall":
-        """The same of another pipeline."""
+        """Return the same call for another pipeline."""
         return replace(self, uid=uid)
 
     def as_entry(self, reply: str) -> NewEntry:
-        """For the input."""
+        """Return the entry of a call that changes data."""
         return NewEntry(
             self.uid,
             self.data,
@@ -76,7 +83,7 @@ class NewCall(Struct, frozen=True):
         )
 
     def as_question(self, reply: str, within_s: float, database: int) -> bytes:
-        """For the channel; `database` is that of the caller's connection."""
+        """Return the channel message of a read-only call from a client of this `database`."""
         return _to_json(
             Question(
                 self.op,
@@ -91,40 +98,43 @@ class NewCall(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """A call that changes nothing, as the owner hears it."""
+    """A read-only call, as the owner receives it.
+
+    After `within_ms` the caller no longer awaits the answer. Channels are shared by all databases
+    of a server, so only owners in the same `database` answer.
+    """
 
     op: str
     reply: str
     input: Raw
     store: str = ""
     actor: str = ""
-    within_ms: int = 60_000  # after which nobody awaits the answer any more
-    database: int | None = (
-        # of the server, which has its channels in common for all: owners in others do not answer
-        None
-    )
+    within_ms: int = 60_000
+    database: int | None = None
 
 
 def read_question(payload: bytes, uid: str) -> Question:
-    """What was published on that pipeline's channel. Raises MalformedMessage, also where another's
-    is to hear the answer."""
+    """Parse a message from the ask channel of a pipeline.
+
+    Raises MalformedMessage, also if the reply channel belongs to another pipeline.
+    """
     try:
         question = _to_question(payload)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MalformedMessage(f"{error}; {SHAPE}") from error
-    own = reply_channel(uid, "")
-    if not question.reply.startswith(own):
-        raise MalformedMessage(f"the channel for the answer must begin with {own}; {SHAPE}")
+    prefix = reply_channel(uid, "")
+    if not question.reply.startswith(prefix):
+        raise MalformedMessage(f"the reply channel must begin with {prefix}; {SHAPE}")
     return question
 
 
 def error_answer(code: str, detail: str) -> bytes:
-    """An answer that says what is wrong."""
+    """Return an answer with an error."""
     return _to_json({"error": {"code": code, "detail": detail}})
 
 
 def output_answer(answer: bytes) -> bytes:
-    """What is published on the reply channel where there is nothing to tell beside the answer."""
+    """Return the message for the reply channel that contains only this answer."""
     return _to_json({"answer": Raw(answer)})
 
 
@@ -132,72 +142,58 @@ _to_json = msgspec.json.Encoder().encode
 _to_question = msgspec.json.Decoder(Question).decode
 
 
-FRESH_S = 0.25  # for how long a pipeline that had an owner is taken to have one
-LOOK_S = 0.5  # for why nobody answered
-Report = dict[str, Any]
-
-
 class Requester:
-    """Speaks to pipelines and awaits their owners' reports. Use it as an asynchronous context."""
+    """Sends messages and calls to pipelines, and awaits the reports of their owners.
+
+    Connections are opened at first use. Use it as an asynchronous context manager.
+    """
 
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
-        """Two connections, opened when they are needed: one to speak, one on which the answers
-        come."""
         self.ingress, self._database = Ingress(address, limits), address.database
-        self._hearing = ReconnectingConnection(address, self._hear, self._lost)
+        self._replies = ReconnectingConnection(address, connections=1)
         self._token, self._numbers = secrets.token_hex(8), count()
-        self._heard_by: Connection | None = None  # which hears all our reply channels
-        self._waiting: dict[bytes, asyncio.Future[Report]] = {}
+        self._subscribing = asyncio.Lock()
+        self._receiving: asyncio.Task[None] | None = None
+        self._waiting: dict[bytes, asyncio.Future[Report]] = {}  # by reply channel
         self._owned: dict[str, float] = {}  # pipeline -> when it had an owner
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Nothing is opened yet."""
         await self._stack.enter_async_context(self.ingress)
-        await self._stack.enter_async_context(self._hearing)
+        await self._stack.enter_async_context(self._replies)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Closes the connections."""
+        if self._receiving is not None:
+            self._receiving.cancel()
+            await asyncio.wait([self._receiving])
         await self._stack.aclose()
 
     async def say(self, entry: NewEntry, timeout_s: float) -> Report:
-        """Appends an entry and returns the owner's report once the cascade has settled.
+        """Append an entry, and return the owner's report after the cascade has ended.
 
-        {"id", "settled": true, "results": [envelopes], "silent": [aliases], "errors": [texts]}; of
-        a call {"answer"} in place
-        of the results. Raises NoAnswer; the message is in the input all the same, and runs when its
-        owner does. Otherwise
-        raises what `Ingress.append` does.
+        The report is {"id", "settled": true, "results": [envelopes], "silent": [aliases],
+        "errors": [texts]}; that of a call has "answer" in place of "results". Raises NoAnswer; the
+        message stays in the input and runs when the owner does. Raises what `Ingress.append` does.
         """
         ident = ""
-        async with self._reply(entry.uid) as (channel, report):
+        async with self._expect_reply(entry.uid) as (channel, report):
             try:
                 ident = await self.ingress.append(replace(entry, reply=channel))
                 async with asyncio.timeout(timeout_s):
                     return await report
             except TimeoutError as error:
                 paused = await self._pause_of(entry.uid)
-                when = (
-                    "the pipeline goes on, which is paused"
-                    if paused
-                    else "a worker serves the pipeline: is one running?"
-                )
                 raise NoAnswer(
-                    f"pipeline {entry.uid} did not report message {ident} within {timeout_s:g} s; it is kept in the "
-                    f"input and runs when {when}",
-                    ident,
-                    paused,
-                ) from error
+                    _no_report(entry.uid, ident, timeout_s, paused), ident, paused
+                ) from (error)
 
     async def call(self, call: NewCall, timeout_s: float) -> Report:
-        """The owner's answer to a call: {"output": ...} or {"error": {"code", "detail"}}.
+        """Return the owner's answer: {"output": ...} or {"error": {"code", "detail"}}.
 
-        Raises NoOwner where nobody serves the pipeline and BusBusy where too much waits: nothing
-        was done. Raises NoAnswer:
-        what changes something is kept in the input, and runs when its owner does. Raises CallFailed
-        where it was given up,
-        and otherwise what `Ingress.append` does.
+        Raises NoOwner if no worker serves the pipeline, and BusBusy if too much waits: nothing was
+        done. Raises NoAnswer: a call that changes data stays in the input, and runs when the owner
+        does. Raises CallFailed if the owner gave up, and what `Ingress.append` does.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -210,15 +206,7 @@ class Requester:
                 "",
                 paused,
             ) from error
-        answer = report.get("answer")
-        if not isinstance(answer, dict):
-            raise CallFailed(f"{call.op}: {(report.get('errors') or ['it was given up'])[0]}")
-        refusal = answer.get("error", {})
-        if refusal.get("code") == BUSY:
-            raise BusBusy(refusal["detail"])
-        if refusal.get("code") == LEAVING:
-            raise NoOwner(refusal["detail"])
-        return answer
+        return _check_answer(call, report)
 
     async def _change(self, call: NewCall) -> Report:
         now_s = asyncio.get_running_loop().time()
@@ -226,32 +214,32 @@ class Requester:
             if not await self.ingress.listeners(ask_channel(call.uid)):
                 raise _no_owner(call.uid)
             self._owned[call.uid] = now_s
-        async with self._reply(call.uid) as (channel, report):
+        async with self._expect_reply(call.uid) as (channel, report):
             await self.ingress.append(call.as_entry(channel))
             return await report
 
     async def _ask(self, call: NewCall, timeout_s: float) -> Report:
-        async with self._reply(call.uid) as (channel, report):
-            if not await self.ingress.publish(
-                ask_channel(call.uid), call.as_question(channel, timeout_s, self._database)
-            ):
+        async with self._expect_reply(call.uid) as (channel, report):
+            question = call.as_question(channel, timeout_s, self._database)
+            if not await self.ingress.publish(ask_channel(call.uid), question):
                 raise _no_owner(call.uid)
             return await report
 
     async def _pause_of(self, uid: str) -> str:
-        """As far as it can be found out: who could not be answered is not kept waiting for that."""
+        """Return why a pipeline is paused, "" if that cannot be found out quickly."""
         with suppress(BusError, TimeoutError):
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(PAUSE_TIMEOUT_S):
                 return await self.ingress.pause_of(uid)
         return ""
 
     @asynccontextmanager
-    async def _reply(self, uid: str) -> AsyncIterator[tuple[str, asyncio.Future[Report]]]:
-        """(a channel of its own, what comes there). Raises BusUnavailable and BusRefused."""
-        connection = self._hearing.ready or await self._hearing.open()
-        if connection is not self._heard_by:
-            await connection.send(pack("PSUBSCRIBE", reply_channel("*", f"{self._token}.*")))
-            self._heard_by = connection
+    async def _expect_reply(self, uid: str) -> AsyncIterator[tuple[str, asyncio.Future[Report]]]:
+        """Yield a new reply channel and the future of its report.
+
+        Raises BusUnavailable and BusRefused.
+        """
+        if self._receiving is None or self._receiving.done():
+            await self._subscribe()
         channel = reply_channel(uid, f"{self._token}.{next(self._numbers)}")
         report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
         self._waiting[channel.encode()] = report
@@ -260,19 +248,56 @@ class Requester:
         finally:
             del self._waiting[channel.encode()]
 
-    def _hear(self, channel: bytes, payload: bytes) -> None:
-        report = self._waiting.get(channel)
-        if report is not None and not report.done():
-            report.set_result(orjson.loads(payload))
+    async def _subscribe(self) -> None:
+        """Subscribe to all reply channels of this requester, once for all waiting callers."""
+        async with self._subscribing:
+            if self._receiving is None or self._receiving.done():
+                pattern = reply_channel("*", f"{self._token}.*")
+                subscription = await self._replies.subscribe(pattern)
+                self._receiving = asyncio.create_task(self._receive(subscription))
 
-    def _lost(self) -> None:
-        """Reports that were under way are lost; what was appended runs all the same."""
-        for report in self._waiting.values():
-            fail(report, BusUnavailable("the connection on which the report was awaited broke"))
+    async def _receive(self, subscription: PubSub) -> None:
+        """Pass on replies until the connection breaks."""
+        try:
+            async for message in subscription.listen():
+                report = self._waiting.get(message["channel"])
+                if report is not None and not report.done():
+                    report.set_result(orjson.loads(message["data"]))
+        except RedisError as error:
+            # The entries were appended, so they run.
+            lost = BusUnavailable(f"the connection that awaited the reply broke: {error}")
+            for report in self._waiting.values():
+                fail(report, lost)
+        finally:
+            await subscription.aclose()  # type: ignore[no-untyped-call]
+
+
+def _check_answer(call: NewCall, report: Report) -> Report:
+    answer = report.get("answer")
+    if not isinstance(answer, dict):
+        raise CallFailed(f"{call.op}: {(report.get('errors') or ['the owner gave up'])[0]}")
+    refusal = answer.get("error", {})
+    if refusal.get("code") == BUSY:
+        raise BusBusy(refusal["detail"])
+    if refusal.get("code") == LEAVING:
+        raise NoOwner(refusal["detail"])
+    return answer
+
+
+def _no_report(uid: str, ident: str, timeout_s: float, paused: str) -> str:
+    when = (
+        "the paused pipeline is resumed"
+        if paused
+        else "a worker serves the pipeline; is one running?"
+    )
+    return (
+        f"pipeline {uid} did not report message {ident} within {timeout_s:g} s; it is kept in the "
+        f"input and runs when {when}"
+    )
 
 
 def _no_owner(uid: str) -> NoOwner:
     return NoOwner(
-        f"no worker serves pipeline {uid} now, and nothing was done; `memrelay status` tells, `memrelay worker` "
-        "starts one"
+        f"no worker serves pipeline {uid} now, and nothing was done; check `memrelay status`, and "
+        "start a worker with `memrelay worker`"
     )

@@ -1,2 +1,1 @@
-"""The front door: the command line, its settings and its logs, and the place where the parts are
-put together."""
+"""The command line: commands, settings, logs, and the composition root."""

@@ -1,4 +1,4 @@
-"""The composition root: concrete classes from settings."""
+"""The composition root: settings, logs, bus and catalog for every command."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from memrelay.bus.embedded.socket_path import socket_of
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
 from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import Settings, SettingsError, load_settings, may_color
-from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal import escaped
 from memrelay.memory.control.catalog import Catalog, Deployed, is_begun
 from memrelay.memory.disk import ROOM, is_disk_full
 from memrelay.memory.errors import MemoryFault
@@ -22,7 +22,8 @@ from memrelay.worker.errors import first_of
 from memrelay.worker.ownership.host_locks import NotTheOwner
 
 Result = TypeVar("Result")
-FAULTS = (
+# Errors that a user can cause. They end a command with a sentence instead of a traceback.
+USER_ERRORS = (
     BusError,
     EmbeddedServerError,
     MemoryFault,
@@ -31,34 +32,41 @@ FAULTS = (
     OSError,
     UnicodeEncodeError,
 )
-MOST_NAMED = 10  # pipelines, to choose from
+# Pipelines that an error message lists.
+MAX_LISTED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class NoBus(BusError):
-    """No bus is configured and none of ours runs."""
+    """No bus is configured, and no embedded one runs."""
 
     data: Path
 
     def __str__(self) -> str:
-        """The rule and the remedy."""
-        return f"no bus runs (looked in {self.data}); start one with `make up` or `memrelay up`, or set MEMRELAY_BUS__URL"
+        return (
+            f"no bus runs (looked in {self.data}); start one with `make up` or `memrelay up`, or "
+            "set MEMRELAY_BUS__URL"
+        )
 
 
 def note(sentence: str) -> None:
-    """Something to know beside what the command prints, on one line of stderr."""
+    """Print a hint on one line of stderr."""
     typer.echo(f"memrelay: {escaped(sentence)}", err=True)
 
 
 def fail(message: str) -> NoReturn:
-    """Ends the command with a sentence instead of a traceback."""
+    """Print an error to stderr and end the command with exit code 1."""
     typer.echo("\n".join(map(escaped, f"memrelay: {message}".split("\n"))), err=True)
     raise typer.Exit(1)
 
 
-def settled(command: Callable[[Settings], Result], log_format: LogFormat | None = None) -> Result:
-    """Runs a command with the settings; faults that a user can cause end it with a sentence and
-    exit code 1."""
+def run_with_settings(
+    command: Callable[[Settings], Result], log_format: LogFormat | None = None
+) -> Result:
+    """Load the settings, configure the logs and run a command.
+
+    An error that a user can cause ends the command with a sentence and exit code 1.
+    """
     try:
         settings = load_settings()
         configure_logging(
@@ -66,47 +74,44 @@ def settled(command: Callable[[Settings], Result], log_format: LogFormat | None 
         )
         use_folders(settings.blocks.paths)
         return command(settings)
-    except FAULTS as fault:
-        fail(_sentence(fault))
+    except USER_ERRORS as error:
+        fail(_sentence(error))
     except BaseExceptionGroup as group:
-        known = group.subgroup(FAULTS)
+        known = group.subgroup(USER_ERRORS)
         if known is None:
             raise
         fail(_sentence(first_of(known)))
 
 
-def _sentence(fault: BaseException) -> str:
-    """What went wrong; the system's own errors name the file first."""
-    if isinstance(fault, OSError) and fault.filename:
-        return f"{fault.filename}: {fault.strerror}{_remedy(fault)}"
-    if isinstance(
-        fault, UnicodeEncodeError
-    ):  # the system takes any bytes as a word or the name of a file; SQLite does not
-        return (
-            f"what is given must be text in UTF-8, names of files too; this is not: {fault.object}"
-        )
-    if isinstance(fault, BusRefused):
-        return (
-            f"the bus has refused it: {fault}; `memrelay doctor` says what is wrong with the server"
-        )
-    return str(fault)
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}{_remedy(error)}"
+    if isinstance(error, UnicodeEncodeError):
+        # The system accepts any bytes as an argument or a file name; SQLite does not.
+        return f"arguments and file names must be text in UTF-8; this is not: {error.object}"
+    if isinstance(error, BusRefused):
+        return f"the bus refused the request: {error}; run `memrelay doctor` to find the cause"
+    return str(error)
 
 
-def _remedy(fault: OSError) -> str:
-    if isinstance(fault, PermissionError):
-        return "; what another user made, as by sudo, that user may use"
-    return f"; {ROOM}" if is_disk_full(fault) else ""
+def _remedy(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "; run Memrelay as the user who owns it (was it created with sudo?)"
+    return f"; {ROOM}" if is_disk_full(error) else ""
 
 
 def run(
     command: Callable[[Settings], Coroutine[Any, Any, Result]], log_format: LogFormat | None = None
 ) -> Result:
-    """The same for a command that needs an event loop."""
-    return settled(lambda settings: uvloop.run(command(settings)), log_format)
+    """Run a command in an event loop, as `run_with_settings` does."""
+    return run_with_settings(lambda settings: uvloop.run(command(settings)), log_format)
 
 
 def bus_address(settings: Settings) -> Address:
-    """The configured server, or our own that runs. Raises NoBus."""
+    """Return the address of the configured server, or of the embedded one that runs.
+
+    Raises NoBus: if none is configured and none runs.
+    """
     if settings.bus.url:
         bus = settings.bus
         return replace(
@@ -122,47 +127,46 @@ def bus_address(settings: Settings) -> Address:
 
 
 def bus_name(settings: Settings) -> str:
-    """The bus as a person would type it, without a password."""
+    """Return the address of the bus for display, without a password."""
     return settings.bus.url.rpartition("@")[2] or str(
         socket_of(settings.bus.data) or settings.bus.data
     )
 
 
-def stored_catalog(settings: Settings) -> Catalog:
-    """The catalogue, for what works on things that are there. Ends the command where nothing was
-    ever stored.
+def open_catalog(settings: Settings) -> Catalog:
+    """Return the existing catalog. End the command if nothing was ever stored.
 
-    To open it would make the memory root, and one whose name is mistyped would be an empty one.
+    Opening a missing catalog would create one, also in a mistyped memory root.
     """
     if not is_begun(settings.memory.root):
         fail(
-            f"nothing is stored in {settings.memory.root}; memory.root names another folder, and `memrelay deploy FILE` "
-            "begins in this one"
+            f"nothing is stored in {settings.memory.root}; correct memory.root, or start here with "
+            "`memrelay deploy FILE`"
         )
     return Catalog(settings.memory.root)
 
 
-def _some(names: list[str]) -> str:
-    """As many as one reads, and how many more there are."""
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (
-        f" and {more} more, which `memrelay ls` lists" if more > 0 else ""
-    )
-
-
-async def pipeline_named(catalog: Catalog, uid_or_name: str) -> Deployed:
-    """The deployed pipeline; ends the command where there is none, or where several have that
-    name."""
+async def find_pipeline(catalog: Catalog, uid_or_name: str) -> Deployed:
+    """Return an active pipeline. End the command if none or several have this uid or name."""
     found = await catalog.find(uid_or_name)
     if found is None:
-        everything = await catalog.active()
-        same = [one.uid for one in everything if one.name == uid_or_name]
-        if same:
+        active = await catalog.active()
+        same_name = [one.uid for one in active if one.name == uid_or_name]
+        if same_name:
             fail(
-                f"{len(same)} pipelines are named {uid_or_name!r}; say which by uid: {_some(same)}"
+                f"{len(same_name)} pipelines are named {uid_or_name!r}; use a uid: "
+                f"{_list_of(same_name)}"
             )
-        names = _some([f"{one.name} ({one.uid})" for one in everything]) or "none is deployed"
+        names = _list_of([f"{one.name} ({one.uid})" for one in active]) or "none"
         fail(
-            f"no pipeline {uid_or_name[:100]!r}; there are: {names}. Deploy one with `memrelay deploy FILE`"
+            f"no pipeline {uid_or_name[:100]!r}; active pipelines: {names}. Deploy one with "
+            "`memrelay deploy FILE`"
         )
     return found
+
+
+def _list_of(names: list[str]) -> str:
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (
+        f" and {more} more; list them with `memrelay ls`" if more > 0 else ""
+    )

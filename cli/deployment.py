@@ -1,4 +1,4 @@
-"""Deploying a bundle: every fault at once, then the catalogue, then word to the workers."""
+"""Deploy a bundle: check it, store it in the catalog, and notify the workers."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,8 +17,10 @@ from memrelay.web.api.deployments import Deployments
 
 
 def read_bundle(file: Path, uid: str | None) -> Checked:
-    """The checked bundle of a file; faults and warnings go to stderr, and faults end the command
-    with code 1."""
+    """Return the checked bundle of a file. Print its faults and warnings to stderr.
+
+    Faults end the command with exit code 1.
+    """
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -32,14 +34,13 @@ def read_bundle(file: Path, uid: str | None) -> Checked:
 
 
 async def deploy(settings: Settings, checked: Checked) -> Deployed:
-    """Makes a bundle the active one of its pipeline. Workers that hear of it serve it at once,
-    others when they start."""
+    """Activate a bundle. Running workers serve it at once, others when they start."""
     async with deployments(settings) as service:
         return (await service.deploy(checked.accepted())).after
 
 
-async def tell(service: Deployments, deployed: Deployed) -> None:
-    """Prints what is in service now, as soon as a worker serves it, or after some seconds."""
+async def print_deployed(service: Deployments, deployed: Deployed) -> None:
+    """Print the active version as JSON. Wait some seconds for a worker to serve it."""
     print_json(
         {
             "pipeline_uid": deployed.uid,
@@ -53,10 +54,12 @@ async def tell(service: Deployments, deployed: Deployed) -> None:
 
 @asynccontextmanager
 async def deployments(settings: Settings) -> AsyncIterator[Deployments]:
-    """What changes the catalogue, with a bus to announce it on where one runs."""
+    """Open the deployment service. Without a running bus, it cannot notify workers."""
     async with Catalog(settings.memory.root) as catalog, AsyncExitStack() as stack:
         try:
-            line = await stack.enter_async_context(ReconnectingConnection(bus_address(settings)))
+            connection = await stack.enter_async_context(
+                ReconnectingConnection(bus_address(settings))
+            )
         except BusError:
-            line = None
-        yield Deployments(catalog, line)
+            connection = None
+        yield Deployments(catalog, connection)

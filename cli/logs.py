@@ -13,7 +13,7 @@ import structlog
 from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level
 from structlog.types import EventDict, WrappedLogger
 
-from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal import escaped
 
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
 LogFormat = Literal["console", "json"]

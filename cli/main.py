@@ -1,37 +1,83 @@
-"""`memrelay`: the command line. Only the command that is called is loaded, so that help and
-completion are quick."""
+"""The command line `memrelay`.
+
+Only the called command is imported, so help and completion are fast.
+"""
 
 import importlib
 import io
 import keyword
 import os
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
 import typer
-from typer.completion import completion_init  # type: ignore[attr-defined]  # typer's, not named in an __all__
+from typer.completion import completion_init  # type: ignore[attr-defined]  # not in an __all__
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from memrelay.cli.terminal.ending import end_orderly
-from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal import escaped
+from memrelay.cli.terminal.interrupts import exit_on_signals
 
-# A command that says how a text is quoted, where a shell has taken it apart, or it was taken for
-# an option.
+# typer does not export the common base class of its usage errors.
+UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
+# Arguments that may hold several words.
+TEXTS = ("text", "content", "query", "name")
+NAME = "memrelay"
+COMMANDS = {
+    "up": "Start the bus, a worker and the web server, with a sample pipeline.",
+    "worker": "Serve the deployed pipelines.",
+    "web": "Serve HTTP: webhooks, the API and the console.",
+    "bus": "Run only the embedded bus.",
+    "blocks": "List the available blocks and their source.",
+    "deploy": "Check a bundle and activate it.",
+    "check": "Check a bundle without deploying it.",
+    "export": "Print the active bundle of a pipeline, or its records.",
+    "import": "Import the records of an export into a pipeline.",
+    "rollback": "Activate an earlier version of a pipeline again.",
+    "versions": "List all versions of a pipeline.",
+    "ls": "List the active pipelines.",
+    "rm": "Deactivate a pipeline.",
+    "chat": "Chat with a pipeline at a prompt.",
+    "say": "Send a message to a swarm and print the results.",
+    "send": "Send a message to a swarm or an agent without waiting.",
+    "records": "Create, find, change and delete the records of a pipeline.",
+    "memories": "Create, find, change and delete named memories.",
+    "entries": "Write, find, change and delete entries of named memories.",
+    "knowledge": "Search named memories and build the context for an agent.",
+    "erase": "Erase records permanently, with every copy of their text.",
+    "search": "Search the records of a pipeline and explain the ranking.",
+    "tail": "Print the messages on the swarms of a pipeline.",
+    "backup": "Copy stores and bundles to a folder while workers run.",
+    "restore": "Restore a backup.",
+    "scrub": "Read all stored data and report damage.",
+    "salvage": "Rebuild a damaged store from its readable rows.",
+    "reindex": "Recompute the vectors of a pipeline while it stays searchable.",
+    "status": "Show workers, pipelines, lag, dead letters and durability.",
+    "dlq": "List, show, replay and drop dead letters.",
+    "doctor": "Find problems of the installation and show how to fix them.",
+    "keys": "Create, list and revoke API keys for HTTP.",
+    "acl": "Print the ACL line that confines a Redis client to one pipeline.",
+    "completion": "Print the completion script of a shell.",
+}
+# Groups whose commands are generated from operations.
+OPERATION_GROUPS = ("records", "memories", "entries", "knowledge")
+# Plain help: rich would add 0.1 s to each command.
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+}
 
-UsageError = cast(
-    "type[Exception]", typer.BadParameter.__mro__[1]
-)  # typer has no name for what its errors have in common
-TEXTS = ("text", "content", "query", "name")  # arguments of several words
 
+class CommandWithHints(TyperCommand):
+    """Explain quoting if a shell split a text, or if a text looks like an option."""
 
-class Quoting(TyperCommand):
-    """Its arguments are read as typer reads them."""
-
-    allow_extra_args = True  # which are told here
+    # parse_args reports extra arguments itself.
+    allow_extra_args = True
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """typer's call."""
+        """Parse as typer does, with hints in the errors."""
         try:
             rest = super().parse_args(ctx, args)
         except UsageError as error:
@@ -39,15 +85,16 @@ class Quoting(TyperCommand):
             if option.startswith("--") or not self._takes_text():
                 raise
             ctx.fail(
-                f'No such option: {escaped(option)}. A text that begins with - comes last, behind --: -- "- milk"'
+                f"No such option: {escaped(option)}. "
+                'Put a text that begins with - last, after --: -- "- milk"'
             )
         if rest and not ctx.resilient_parsing:
-            remedy = (
-                '. A text of several words stands in quotes: "The meeting is at 3pm"'
+            hint = (
+                '. Quote a text of several words: "The meeting is at 3pm"'
                 if self._takes_text()
                 else ""
             )
-            ctx.fail(f"Got unexpected extra argument(s) ({escaped(' '.join(rest))}){remedy}")
+            ctx.fail(f"Got unexpected extra argument(s) ({escaped(' '.join(rest))}){hint}")
         return rest
 
     def _takes_text(self) -> bool:
@@ -57,112 +104,67 @@ class Quoting(TyperCommand):
         )
 
 
-NAME = "memrelay"
-COMMANDS = {
-    "up": "Start the bus, a worker and the web server, with the sample pipeline to try.",
-    "worker": "Serve the deployed pipelines until it is told to end.",
-    "web": "Serve HTTP: webhooks, the API and the page at /.",
-    "bus": "Run the embedded bus alone.",
-    "blocks": "List the blocks that bundles can name, and where they come from.",
-    "deploy": "Check a bundle and put it in service.",
-    "check": "Check a bundle without deploying it.",
-    "export": "Print the bundle of a pipeline in service, or all that it remembers.",
-    "import": "Take in what a pipeline remembered, from the file of an export.",
-    "rollback": "Put an earlier version of a pipeline in service again.",
-    "versions": "List every version that a pipeline had.",
-    "ls": "List the pipelines in service.",
-    "rm": "Take a pipeline out of service.",
-    "chat": "Talk to a pipeline at a prompt.",
-    "say": "Say something on a swarm and print the results.",
-    "send": "Say something on a swarm, or to one agent, and wait for nothing.",
-    "records": "Create, find, change and delete what a pipeline remembers.",
-    "memories": "Create, find, change and delete named memories.",
-    "entries": "Write, find, change and delete what a named memory holds.",
-    "knowledge": "Search named memories, and get what an agent is to know.",
-    "erase": "Take records away for good, and whatever quotes them.",
-    "search": "Find what a pipeline remembers, and why.",
-    "tail": "Print what is said on a pipeline's swarms.",
-    "backup": "Copy stores and bundles to a folder, while they are used.",
-    "restore": "Put a backup back in place.",
-    "scrub": "Read everything that is stored, and look for damage.",
-    "salvage": "Make a damaged store usable, with what can still be read of it.",
-    "reindex": "Make the vectors of a pipeline anew, while it is searched.",
-    "status": "Say what runs: workers, pipelines, lag, dead letters, durability.",
-    "dlq": "Dead letters: list, show, replay and drop what could not be run.",
-    "doctor": "Look for what is wrong, and say what to do about it.",
-    "keys": "Make, list and revoke the keys that HTTP asks for.",
-    "acl": "Print the server's ACL line that confines a client to one pipeline.",
-    "completion": "Print what makes a shell complete commands and pipelines.",
-}
-MODULES = dict.fromkeys(("records", "memories", "entries", "knowledge"), "operations")
-# Plain help: rich's boxes would cost a tenth of a second each time.
-PLAIN: dict[str, Any] = {
-    "add_completion": False,
-    "pretty_exceptions_enable": False,
-    "rich_markup_mode": None,
-}
-
-
-class Commands(TyperGroup):
-    """Knows each command by name and summary, and loads the one that is called."""
+class LazyCommands(TyperGroup):
+    """List all commands by name and summary. Import only the called one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """typer's call, also for completion: (name, command, its arguments); a name that is none
-        gets a suggestion."""
+        """Return (name, command, its arguments). typer suggests a name for an unknown one."""
         name, known, rest = super().resolve_command(ctx, args)
         return name, None if known is None or name is None else _load(name), rest
 
 
 def main() -> None:
-    """The entry point of `memrelay`."""
-    _open_closed_streams()
-    end_orderly()
+    """Run the command in `sys.argv` and exit."""
+    _replace_closed_streams()
+    exit_on_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # what a terminal's encoding lacks is no reason to end
+            # Escape characters that the terminal cannot encode.
+            stream.reconfigure(errors="backslashreplace")
     completion_init()
+    run_command()
+
+
+def run_command(arguments: Sequence[str] | None = None) -> None:
+    """Run one command, by default the one in `sys.argv`.
+
+    Raises SystemExit: at the end of every command.
+    """
     try:
-        make_app()(prog_name=NAME)
-    except (
-        OSError
-    ) as error:  # what no command tells: help that cannot be written, as where a disk is full
+        make_app()(arguments, prog_name=NAME)
+    except OSError as error:
+        # For example, help that cannot be written to a full disk.
         sys.exit(f"{NAME}: {error.filename or 'stdout'}: {error.strerror}")
 
 
-def _open_closed_streams() -> None:
-    """What a caller has closed leads nowhere, so that no file or socket of ours takes its
-    number."""
-    for name, mode in (
-        ("stdin", "r"),
-        ("stdout", "w"),
-        ("stderr", "w"),
-    ):  # the lowest number that is free is given first
+def _replace_closed_streams() -> None:
+    """Connect closed standard streams to /dev/null, so that no file gets their numbers."""
+    # The system gives out the lowest free number first.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open for as long as the process
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open until the end
 
 
 def make_app() -> typer.Typer:
-    """The application; its commands have a name and a summary until they are called."""
+    """Return the application. Each command is a placeholder until it is called."""
     app = typer.Typer(
         name=NAME,
-        cls=Commands,
-        help="Memory for agents, on a message bus.",
+        cls=LazyCommands,
+        help="Memory for agents on a message bus.",
         no_args_is_help=True,
         **PLAIN,
     )
     app.callback()(_options)
     for name, summary in COMMANDS.items():
-        app.command(name, short_help=summary)(_not_called)
+        app.command(name, short_help=summary)(_placeholder)
     return app
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(
-            f"{NAME} {importlib.import_module('importlib.metadata').version(NAME)}"
-        )  # it is slow to load
+        # importlib.metadata is slow to import.
+        version = importlib.import_module("importlib.metadata").version(NAME)
+        typer.echo(f"{NAME} {version}")
         raise typer.Exit
 
 
@@ -170,33 +172,37 @@ def _options(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
-    """Of the program itself."""
+    pass
+
+
+def find_functions(name: str) -> Any:
+    """Return the function of a command, or the list of functions of a group."""
+    if name in OPERATION_GROUPS:
+        return importlib.import_module("memrelay.cli.operation_command").make_commands(name)
+    word = f"{name}_" if keyword.iskeyword(name) else name
+    return getattr(importlib.import_module(f"memrelay.cli.commands.{word}"), word)
 
 
 def _load(name: str) -> Any:
-    """The command, from what has its name in the file of its name: a function, or a list of them
-    for a group."""
-    word = f"{name}_" if keyword.iskeyword(name) else name
-    found = getattr(
-        importlib.import_module(f"memrelay.cli.commands.{MODULES.get(name, word)}"), word
-    )
-    if not isinstance(found, list):
+    functions = find_functions(name)
+    if not isinstance(functions, list):
         app = typer.Typer(**PLAIN)
-        app.command(name, cls=Quoting)(found)
+        app.command(name, cls=CommandWithHints)(functions)
         return get_command(app)
     group = typer.Typer(name=name, help=COMMANDS[name], no_args_is_help=True, **PLAIN)
-    group.callback()(_not_called)  # a group, even of one command
-    for function in found:
-        group.command(function.__name__, cls=Quoting)(function)
+    # With a callback, typer makes a group even of a single command.
+    group.callback()(_placeholder)
+    for function in functions:
+        group.command(function.__name__, cls=CommandWithHints)(function)
     return get_command(group)
 
 
-def _not_called() -> None:
-    """Stands for a command that is not loaded."""
+def _placeholder() -> None:
+    pass
 
 
 if __name__ == "__main__":

@@ -1,5 +1,4 @@
-"""A command from an operation's declaration: what it needs are arguments, what it may take are
-options."""
+"""Generate commands from operations: required fields become arguments, others options."""
 
 import sys
 from collections.abc import Callable
@@ -11,49 +10,55 @@ import typer
 from pydantic import ValidationError
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
-from memrelay.cli.options import JsonAnyway, Pipeline, own_id
+from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog, run
+from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.errors import BadTags
-from memrelay.memory.operation import Operation, json_type
+from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_object
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import tell
 
 ACTOR = "cli"
-# By what JSON Schema calls them; all else is text.
+# JSON Schema types and their Python types. All others are text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
-TAGS = "tags"  # and `memory_tags`, `entry_tags`
+# Also the end of `memory_tags` and `entry_tags`.
+TAGS = "tags"
 METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
 Store = Annotated[
     str,
     typer.Option(
         metavar="MEMORY_ID",
-        help="One of the bundle's stores; by default its first.",
+        help="A store of the bundle. The first one by default.",
         show_default=False,
     ),
 ]
-Key = Annotated[
+IdempotencyKey = Annotated[
     str | None,
     typer.Option(
-        metavar="ID",
-        callback=own_id,
+        metavar="KEY",
+        callback=validate_idempotency_key,
         show_default=False,
-        help="Your own id: the same again has no second effect.",
+        help="Idempotency key: a repeated call with this key has no second effect.",
     ),
 ]
-Within = Annotated[
+AnswerTimeout = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for the answer."),
+    typer.Option(metavar="SECONDS", min=0, max=86_400, help="Maximum time to wait for an answer."),
 ]
 
 
-def command_for(operation: Operation) -> Callable[..., None]:
-    """The function that is the command `memrelay NOUN VERB`."""
-    schema = operation.adapter.json_schema()
-    required = schema.get("required", [])
+def make_commands(noun: str) -> list[Callable[..., None]]:
+    """Return the commands `memrelay NOUN VERB`, one per operation of the noun."""
+    return [
+        make_command(operation) for operation in all_operations().values() if operation.noun == noun
+    ]
+
+
+def make_command(operation: Operation) -> Callable[..., None]:
+    """Return the function of `memrelay NOUN VERB`, with the signature that typer reads."""
 
     def command(
         pipeline: str,
@@ -61,111 +66,123 @@ def command_for(operation: Operation) -> Callable[..., None]:
         idempotency_key: str | None = None,
         wait: float = 30.0,
         as_json: bool = False,
-        **given: Any,
+        **fields: Any,
     ) -> None:
-        data = checked(
-            operation, {name: value for name, value in given.items() if value is not None}
-        )
-        call = NewCall(
-            "", operation.name, data, operation.mutates, store, ACTOR, idempotency_key or ""
-        )
-        run(lambda settings: _perform(settings, pipeline, call, wait, as_json=as_json))
+        given = {name: value for name, value in fields.items() if value is not None}
+        data = encode_input(operation, given)
+        key = idempotency_key or ""
+        call = NewCall("", operation.name, data, operation.mutates, store, ACTOR, key)
+        run(lambda settings: _call_and_print(settings, pipeline, call, wait, as_json=as_json))
 
-    fields = sorted(
-        schema["properties"].items(),
-        key=lambda field: (field[0] not in required, field[0] != "query"),
-    )
-    parameters = [
-        _parameter("pipeline", Pipeline),
-        *[_field(name, told, is_required=name in required) for name, told in fields],
-        _parameter("store", Store, ""),
-        *[_parameter("idempotency_key", Key, None)] * operation.mutates,
-        _parameter("wait", Within, 30.0),
-        _parameter("as_json", JsonAnyway, False),
-    ]
+    parameters = _parameters(operation)
     command.__name__, command.__doc__ = operation.verb, operation.summary
     command.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
     vars(command)["__signature__"] = signature(command).replace(parameters=parameters)
     return command
 
 
-def _field(name: str, told: dict[str, Any], *, is_required: bool) -> Parameter:
-    """An argument, or an option that says nothing where it is not given."""
-    kind = TYPES.get(json_type(told), str)
-    if (
-        is_required or name == "query"
-    ):  # what is looked for needs no flag, where one may also look for nothing
-        argument = typer.Argument(
-            metavar=name.upper(), help=told["description"], show_default=False
-        )
-        return _parameter(name, Annotated[kind, argument], *[None] * (not is_required))
-    text = told["description"] + (
-        " With commas between, or several times."
-        if name.endswith(TAGS)
-        else " Several times for several." * (kind == list[str])
+def _parameters(operation: Operation) -> list[Parameter]:
+    schema = operation.adapter.json_schema()
+    required = schema.get("required", [])
+    # Required fields first, and of the optional ones the query.
+    fields = sorted(
+        schema["properties"].items(),
+        key=lambda field: (field[0] not in required, field[0] != "query"),
     )
-    flag = f"--{name.replace('_', '-')}"
+    keys = [_parameter("idempotency_key", IdempotencyKey, None)] if operation.mutates else []
+    return [
+        _parameter("pipeline", Pipeline),
+        *[_field(name, schema, is_required=name in required) for name, schema in fields],
+        _parameter("store", Store, ""),
+        *keys,
+        _parameter("wait", AnswerTimeout, 30.0),
+        _parameter("as_json", JsonAnyway, False),
+    ]
+
+
+def _field(name: str, schema: dict[str, Any], *, is_required: bool) -> Parameter:
+    kind = TYPES.get(json_type(schema), str)
+    if is_required:
+        return _parameter(name, Annotated[kind, _argument(name, schema)])
+    if name == "query":
+        # An optional query is an argument too.
+        return _parameter(name, Annotated[kind, _argument(name, schema)], None)
+    text, flag = schema["description"] + _repetition(name, kind), f"--{name.replace('_', '-')}"
     if kind is bool:
         option = typer.Option(f"{flag}/--no-{flag[2:]}", help=text, show_default=False)
     else:
-        option = typer.Option(
-            flag, metavar=METAVARS.get(json_type(told), "TEXT"), help=text, show_default=False
-        )
+        metavar = METAVARS.get(json_type(schema), "TEXT")
+        option = typer.Option(flag, metavar=metavar, help=text, show_default=False)
     return _parameter(name, Annotated[kind | None, option], None)
+
+
+def _argument(name: str, schema: dict[str, Any]) -> Any:
+    return typer.Argument(metavar=name.upper(), help=schema["description"], show_default=False)
+
+
+def _repetition(name: str, kind: Any) -> str:
+    if name.endswith(TAGS):
+        return " Separate several with commas, or repeat the option."
+    return " Repeat the option for several." if kind == list[str] else ""
 
 
 def _parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def checked(operation: Operation, given: dict[str, Any]) -> bytes:
-    """The input as JSON; ends the command with all that is wrong."""
+def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
+    """Return the validated input as JSON. End the command with all faults of it."""
     report, properties = Report(), operation.adapter.json_schema()["properties"]
+    # typer passes an empty list for an option that is not given.
     given = {
-        name: _read(name, value, json_type(properties[name]), report)
+        name: _parse_value(name, value, json_type(properties[name]), report)
         for name, value in given.items()
         if value != []
-    }  # which is how an option is that was not given
+    }
     try:
-        asked = orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
+        data = orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
         if not report.errors:
-            return asked
+            return data
     except ValidationError as error:
         tell(error, given, (), report)
     except orjson.JSONEncodeError as error:
-        fail(f"what is given must be text in UTF-8: {error}")
+        fail(f"arguments must be text in UTF-8: {error}")
     fail("\n".join(fault.as_line() for fault in report.errors))
 
 
-def _read(name: str, value: Any, kind: str, report: Report) -> Any:
-    """What a person types for a field: an object as JSON, and each of the tags as the blocks take
-    them."""
+def _parse_value(name: str, value: Any, kind: str, report: Report) -> Any:
+    """Parse an object as JSON, and tags as the blocks parse them."""
     if kind == "object":
         return parse_object(value, (name,), report)
     if not name.endswith(TAGS):
         return value
     try:
-        return [tag for typed in value for tag in parse(typed)]
+        return [tag for text in value for tag in parse(text)]
     except BadTags as error:
         report.error((name,), str(error))
         return []
 
 
-async def _perform(
+async def _call_and_print(
     settings: Settings, pipeline: str, call: NewCall, wait_s: float, *, as_json: bool
 ) -> None:
-    output = await output_of(settings, pipeline, call, wait_s)
+    output = await call_operation(settings, pipeline, call, wait_s)
     print_json(
         {"done": True} if output is None else output, indent=sys.stdout.isatty() and not as_json
     )
 
 
-async def output_of(settings: Settings, pipeline: str, call: NewCall, wait_s: float) -> Any:
-    """What the operation gives; ends the command with what it refuses."""
-    async with stored_catalog(settings) as catalog:
-        uid = (await pipeline_named(catalog, pipeline)).uid
+async def call_operation(settings: Settings, pipeline: str, call: NewCall, wait_s: float) -> Any:
+    """Return the output of an operation. An error of the operation ends the command."""
+    async with open_catalog(settings) as catalog:
+        uid = (await find_pipeline(catalog, pipeline)).uid
     async with Requester(bus_address(settings)) as requester:
-        answer = await requester.call(call.at(uid), wait_s)
+        return await answer_of(requester, call.at(uid), wait_s)
+
+
+async def answer_of(requester: Requester, call: NewCall, wait_s: float) -> Any:
+    """Return the output of a call. An error of the operation ends the command."""
+    answer = await requester.call(call, wait_s)
     if "error" in answer:
         fail(answer["error"]["detail"])
     return answer["output"]

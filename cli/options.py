@@ -1,4 +1,4 @@
-"""What several commands take: the pipeline, the swarm, the speaker, JSON."""
+"""Arguments and options that several commands share."""
 
 import asyncio
 import re
@@ -14,40 +14,45 @@ from memrelay.memory.control.catalog import Catalog, is_begun
 from memrelay.memory.control.precondition import ANYTHING, Precondition, over
 from memrelay.memory.errors import MemoryFault
 
-PLAIN = re.compile(r"[\w.][\w.-]*", re.ASCII)  # a shell takes it for one word and nothing else
+# A shell reads such a name as one word, without expansion.
+PLAIN_WORD = re.compile(r"[\w.][\w.-]*", re.ASCII)
 
 
-def known_pipelines(incomplete: str) -> list[str]:
-    """The pipelines in service for a shell's completion: names; uids where a name is no plain word,
-    or stands for several."""
+def complete_pipelines(incomplete: str) -> list[str]:
+    """Return the active pipelines for shell completion.
+
+    A pipeline whose name is not a plain word, or not unique, is completed by its uid.
+    """
     try:
-        names = asyncio.run(_names(load_settings()))
+        names = asyncio.run(_pipeline_words(load_settings()))
     except (MemoryFault, OSError, SettingsError):
-        return []  # the command itself says why
+        # The command itself reports the error.
+        return []
     return [name for name in names if name.startswith(incomplete)]
 
 
-async def _names(settings: Settings) -> list[str]:
+async def _pipeline_words(settings: Settings) -> list[str]:
     if not is_begun(settings.memory.root):
-        return []  # which opening it would make
+        # Opening the catalog would create it.
+        return []
     async with Catalog(settings.memory.root) as catalog:
         active = await catalog.active()
-        times = Counter(one.name for one in active)
+        counts = Counter(one.name for one in active)
         return sorted(
-            one.name if PLAIN.fullmatch(one.name) and times[one.name] == 1 else one.uid
+            one.name if PLAIN_WORD.fullmatch(one.name) and counts[one.name] == 1 else one.uid
             for one in active
         )
 
 
-def own_id(given: str | None) -> str | None:
-    """A producer's own id; an empty one made nothing safe to repeat. Raises BadParameter."""
-    if given == "" or not may_be_id(given or ""):
-        raise typer.BadParameter(f"1 to {LONGEST_ID} printable characters, or leave the option out")
-    return given
+def validate_idempotency_key(key: str | None) -> str | None:
+    """Return the key. Raises BadParameter: if it is empty or not printable."""
+    if key == "" or not may_be_id(key or ""):
+        raise typer.BadParameter(f"use 1 to {LONGEST_ID} printable characters, or omit the option")
+    return key
 
 
-def expected_by(if_match: str | None) -> Precondition:
-    """What must be in service for a change to be made."""
+def precondition_of(if_match: str | None) -> Precondition:
+    """Return the precondition of --if-match: a bundle hash, with or without quotes."""
     return ANYTHING if if_match is None else over(if_match.strip('"'))
 
 
@@ -55,47 +60,50 @@ Pipeline = Annotated[
     str,
     typer.Argument(
         metavar="PIPELINE",
-        help="Its uid, or its name where only one has it.",
+        help="The uid of the pipeline, or its name if the name is unique.",
         show_default=False,
-        autocompletion=known_pipelines,
+        autocompletion=complete_pipelines,
     ),
 ]
 BundleFile = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A bundle: JSON.", show_default=False)
+    Path, typer.Argument(metavar="FILE", help="A bundle in JSON.", show_default=False)
 ]
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say.", show_default=False)]
-Swarm = Annotated[str, typer.Option(metavar="NAME", help="The swarm to say it on.")]
-User = Annotated[str, typer.Option("--as", metavar="NAME", help="The name to say it under.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The message.", show_default=False)]
+Swarm = Annotated[str, typer.Option(metavar="NAME", help="The swarm that gets the message.")]
+User = Annotated[str, typer.Option("--as", metavar="NAME", help="The sender of the message.")]
 Wait = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", min=0, max=86_400, help="How long to wait for the end of the cascade."
+        metavar="SECONDS", min=0, max=86_400, help="Maximum time to wait for the results."
     ),
 ]
 IfMatch = Annotated[
     str | None,
-    typer.Option(metavar="HASH", help="Only over the bundle with this hash; else nothing changes."),
+    typer.Option(metavar="HASH", help="Change nothing unless the active bundle has this hash."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value a line.")]
-JsonLog = Annotated[bool, typer.Option("--json", help="Log JSON, one event a line (log.format).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one value per line.")]
+JsonLog = Annotated[bool, typer.Option("--json", help="Log JSON, one event per line (log.format).")]
 JsonAnyway = Annotated[
-    bool, typer.Option("--json", help="Print JSON, one value a line, as without it.")
+    bool, typer.Option("--json", help="Print JSON, one value per line (the default).")
 ]
 Pipelines = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="PIPELINE",
-        help="Uids or names; all where none is given.",
+        help="Uids or names. All pipelines by default.",
         show_default=False,
-        autocompletion=known_pipelines,
+        autocompletion=complete_pipelines,
     ),
 ]
-Named = Annotated[
+BackedUpPipelines = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="PIPELINE", help="Uids or names as the backup has them.", show_default=False
+        metavar="PIPELINE",
+        help="Uids or names in the backup. Everything by default.",
+        show_default=False,
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Replace a store that works, too; what is replaced is kept.")
+    bool,
+    typer.Option("--force", help="Also replace a working store. The replaced files are kept."),
 ]

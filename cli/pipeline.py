@@ -1,117 +1,132 @@
-"""A deployed pipeline as a person speaks to it: its swarms, the agents that take messages, its
-commands."""
+"""Look up deployed pipelines: their swarms, agents and chat commands, and their stores."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from memrelay.bus.codec import encode
-from memrelay.bus.errors import MalformedMessage, NoAnswer
-from memrelay.bus.message import new_message
-from memrelay.bus.request import Requester
-from memrelay.bus.streams.entry import NewEntry
-from memrelay.cli.composition import fail, pipeline_named, stored_catalog
+from memrelay.cli.composition import fail, find_pipeline, open_catalog
 from memrelay.cli.settings import Settings
-from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.catalog import Catalog, Deployed
+from memrelay.memory.files.backup import BackedUpPipeline
+from memrelay.memory.memory_id import path_of, stores_below
+from memrelay.memory.sqlite.damage import note_of
 from memrelay.pipelines.check import CheckedBundle, check
 from memrelay.pipelines.commands import commands_of
+from memrelay.pipelines.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
-    """What can be said to a pipeline, and where."""
+class PipelineInterface:
+    """The swarms, agents and chat commands of a pipeline.
+
+    aliases: the agents that accept direct messages.
+    blocks: the names under which blocks answer.
+    commands: "/write" and the like, with their descriptions.
+    home_of: returns the owner of a swarm, which is part of the key of its log.
+    """
 
     uid: str
     name: str
     swarms: tuple[str, ...]
-    aliases: tuple[str, ...]  # of the agents that take what is handed to them
-    blocks: frozenset[str]  # the names under which blocks answer
-    commands: dict[str, str]  # "/write" -> what it does
-    home_of: Callable[[str], str]  # whose a swarm is, in the key of its log
+    aliases: tuple[str, ...]
+    blocks: frozenset[str]
+    commands: dict[str, str]
+    home_of: Callable[[str], str]
 
     def check_swarm(self, swarm: str) -> None:
-        """Ends the command where the pipeline has no such swarm."""
+        """End the command if the pipeline has no such swarm."""
         if swarm not in self.swarms:
             fail(
-                f"pipeline {self.name} has no swarm {swarm!r}; new_message which with --swarm: {_listed(self.swarms)}"
+                f"pipeline {self.name} has no swarm {swarm!r}; choose one with --swarm: "
+                f"{_list_of(self.swarms)}"
             )
 
     def check_agent(self, alias: str) -> None:
-        """Ends the command where no such agent takes messages."""
+        """End the command if no agent with this alias accepts messages."""
         if alias not in self.aliases:
             fail(
-                f"pipeline {self.name} has no agent {alias!r} that takes messages; "
-                f"say which by its alias with --agent: {_listed(self.aliases)}"
+                f"pipeline {self.name} has no agent {alias!r} that accepts messages; choose one "
+                f"with --agent: {_list_of(self.aliases)}"
             )
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "there is none"
+def _list_of(names: Iterable[str]) -> str:
+    return ", ".join(names) or "there are none"
 
 
-async def look_up(settings: Settings, uid_or_name: str) -> Spoken:
-    """The pipeline of that uid or name. Ends the command where there is none."""
-    async with stored_catalog(settings) as catalog:
-        deployed = await pipeline_named(catalog, uid_or_name)
+async def look_up(settings: Settings, uid_or_name: str) -> PipelineInterface:
+    """Return the interface of an active pipeline. End the command if there is none."""
+    async with open_catalog(settings) as catalog:
+        deployed = await find_pipeline(catalog, uid_or_name)
         source = await catalog.source(deployed.hash)
     checked = check(source or b"")
     if checked.bundle is None:
         fail(
-            f"the bundle of {deployed.name} ({deployed.uid}) is none for this version: {checked.faults[0].rule}; "
-            "correct what `memrelay export` prints, and `memrelay deploy` it"
+            f"this version of Memrelay rejects the bundle of {deployed.name} ({deployed.uid}): "
+            f"{checked.faults[0].rule}; correct the output of `memrelay export` and deploy it"
         )
-    return _spoken(checked.bundle)
+    return _interface_of(checked.bundle)
 
 
-def _spoken(bundle: CheckedBundle) -> Spoken:
-    taking = [agent.agent.alias for agent in bundle.agents if agent.takes_messages]
-    blocks = [agent.agent.name for agent in bundle.agents if agent.calls]
-    return Spoken(
+def _interface_of(bundle: CheckedBundle) -> PipelineInterface:
+    return PipelineInterface(
         bundle.uid,
         bundle.name,
         bundle.swarms,
-        tuple(taking),
-        frozenset(blocks),
+        tuple(agent.agent.alias for agent in bundle.agents if agent.takes_messages),
+        frozenset(agent.agent.name for agent in bundle.agents if agent.calls),
         dict(commands_of(bundle)),
         bundle.home_of,
     )
 
 
 async def uid_of(catalog: Catalog, uid_or_name: str) -> str:
-    """The uid of a pipeline in service, or of one that was and is named by it. Ends the command
-    where there is none."""
+    """Return the uid of an active pipeline, or of a deactivated one given by its uid.
+
+    End the command if there is none.
+    """
     if await catalog.find(uid_or_name) is None and await catalog.versions(uid_or_name):
         return uid_or_name
-    return (await pipeline_named(catalog, uid_or_name)).uid
+    return (await find_pipeline(catalog, uid_or_name)).uid
 
 
-# What is said from the command line: as an envelope that the bus takes, and on to where its end is
-# awaited.
+async def pipelines_with_stores(settings: Settings, names: Sequence[str]) -> list[BackedUpPipeline]:
+    """Return these pipelines with their stores, or all active ones if `names` is empty.
+
+    End the command if one is not active.
+    """
+    async with open_catalog(settings) as catalog:
+        wanted = [await find_pipeline(catalog, name) for name in names] or await catalog.active()
+        return [await _with_stores(settings, catalog, one) for one in wanted]
 
 
-def envelope_of(text: str, user: str, most_bytes: int) -> bytes:
-    """The envelope of a text that `user` says now. Raises MalformedMessage."""
-    message = new_message(user, "cli", text, username=user, now_ms=time.time_ns() // 1_000_000)
-    try:
-        data = encode(message)
-    except UnicodeEncodeError as error:
-        raise MalformedMessage("what is said must be text in UTF-8") from error
-    if len(data) > most_bytes:
-        raise MalformedMessage(
-            f"the message has {len(data)} bytes; bus.max_message_bytes allows {most_bytes}: new_message it in parts"
-        )
-    return data
+async def _with_stores(
+    settings: Settings, catalog: Catalog, deployed: Deployed
+) -> BackedUpPipeline:
+    checked = check(await catalog.source(deployed.hash) or b"", uid=deployed.uid)
+    plan = Plan(checked.bundle) if checked.bundle else None
+    stores = (
+        []
+        if plan is None
+        else [name for name in plan.every_store if name in plan.stores or _exists(settings, name)]
+    )
+    return BackedUpPipeline(deployed.uid, deployed.name, deployed.hash, deployed.version, stores)
 
 
-async def ask(requester: Requester, entry: NewEntry, wait_s: float) -> dict[str, Any]:
-    """The report of what it leads to, as `Requester.say`; NoAnswer says what to do next."""
-    try:
-        return await requester.say(entry, wait_s)
-    except NoAnswer as error:
-        more = (
-            f": {error.paused}"
-            if error.paused
-            else " `memrelay status` tells, `memrelay worker` starts one"
-        )
-        raise NoAnswer(f"{error}{more}", error.ident, error.paused) from error
+def _exists(settings: Settings, memory_id: str) -> bool:
+    """Return whether a store of named memories exists. A bundle does not have to name it."""
+    path = path_of(settings.memory.root, memory_id)
+    return path.exists() or note_of(path).exists()
+
+
+def select_stores(
+    settings: Settings, names: Sequence[str], pipelines: Sequence[BackedUpPipeline]
+) -> list[str]:
+    """Return the stores of the pipelines, or all stores on disk if `names` is empty.
+
+    All stores include those of deactivated pipelines and missing stores with a damage note.
+    """
+    root, stores = settings.memory.root, [store for one in pipelines for store in one.stores]
+    if not names:
+        noted = [store for store in stores if note_of(path_of(root, store)).exists()]
+        stores = [*stores_below(root), *noted]
+    return list(dict.fromkeys(stores))

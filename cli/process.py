@@ -1,8 +1,7 @@
-"""A process that serves: the embedded bus, a worker, the web server, or all of them, until a signal
-ends them in order.
+"""Serving processes: run the bus, workers and web servers until a signal ends them in order.
 
-What it serves it is handed, so that each process loads its own part alone: a web server would take
-15 MB of a worker's 70.
+The caller passes the services. So each process imports only its own parts: a web server would add
+15 MB to a worker.
 """
 
 import asyncio
@@ -16,75 +15,63 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusError
-from memrelay.cli.composition import NoBus, bus_address, run, settled
+from memrelay.cli.composition import NoBus, bus_address, run, run_with_settings
 from memrelay.cli.logs import LogFormat
 from memrelay.cli.settings import Settings
 
-# File handles: each listener takes one, each open store three, and a shell's usual limit is
-# 1,024.
-
-WANTED = 65_536
+# Each listener takes one file handle and each open store three. A shell usually allows 1,024.
+WANTED_HANDLES = 65_536
 
 
 def raise_handle_limit() -> None:
-    """To as many as the system lets this process have, up to WANTED."""
+    """Raise the limit of open files to WANTED_HANDLES, or as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
+    wanted = WANTED_HANDLES if hard == resource.RLIM_INFINITY else min(WANTED_HANDLES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(ValueError, OSError):  # macOS allows less than its hard limit says
+        # macOS allows less than its hard limit.
+        with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-# The signals that end a process: the first one is heard, and nothing that comes after it cuts the
-# end short.
-#
-# SIGHUP comes when a terminal is closed, and is let be where it was ignored from the start, as
-# `nohup` has it.
-
-ENDING = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+# Closing a terminal sends SIGHUP. It stays ignored under `nohup`.
+STOP_SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 
 def told_to_end() -> asyncio.Event:
-    """An event of the running loop, set by the first of them; from then on all are ignored.
+    """Return an event of the running loop that the first stop signal sets. Call in the main thread.
 
-    A loop's own handlers end with the loop, and a second signal would then kill the process while
-    it ends its server.
-    To be called in the main thread.
+    Later signals are ignored. Handlers of the loop would end with the loop, and a second signal
+    would then kill the process while it stops its server.
     """
-    told, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop_requested, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def tell(number: int, frame: FrameType | None) -> None:
-        for each in ENDING:
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        for each in STOP_SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        loop.call_soon_threadsafe(told.set)
+        loop.call_soon_threadsafe(stop_requested.set)
 
-    for number in ENDING:
+    for number in STOP_SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, tell)
-    return told
+            signal.signal(number, request_stop)
+    return stop_requested
 
 
-# What a serving process asks of its runtime: a collector that leaves messages alone, an allocator
-# that gives memory back.
-
-# mallopt's parameters (glibc, malloc.h) and what we set: one arena for all threads, and large
-# blocks returned at once.
+# Parameters of glibc's mallopt (malloc.h).
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 LARGE_BYTES = 1024 * 1024
 
 
 def settle_down() -> None:
-    """To be called once, when everything is loaded.
+    """Tune the garbage collector and the allocator. Call once, after all imports.
 
-    Messages hold no cycles, so the collector finds nothing in a batch, and costs a tenth of it at
-    its defaults. glibc's
-    arenas, one a thread, keep what a batch took: some 8 MB more on mixed work. A block that is
-    returned costs its pages anew
-    when it is taken again, so "large" is what a batch takes once, and not what each MULTI takes.
+    Messages contain no reference cycles. At its defaults, the collector finds nothing and takes a
+    tenth of the time of a batch. glibc's arenas, one per thread, keep about 8 MB of mixed work.
+    One arena is enough, and large blocks are returned at once. A returned block costs its pages
+    again at the next allocation, so one MULTI must not need a large block.
     """
     gc.collect()
     gc.freeze()
@@ -92,60 +79,66 @@ def settle_down() -> None:
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # not in musl
+    # musl has no mallopt.
+    if hasattr(libc, "mallopt"):
         for parameter, value in (
             (M_ARENA_MAX, 1),
             (M_TRIM_THRESHOLD, LARGE_BYTES),
             (M_MMAP_THRESHOLD, LARGE_BYTES),
         ):
             libc.mallopt(parameter, value)
-        libc.malloc_trim(0)  # the holes that loading left: 1.6 MB
+        # Return what the imports left free: 1.6 MB.
+        libc.malloc_trim(0)
 
 
-BUS_COMES_WITHIN_S = 30.0  # when all processes of a Procfile start at once
-SERVER_GRACE_S = 1.5  # what our server may take; killed, it loses nothing that it acknowledged
-LEAVE_WITHIN_S = 4.0  # what those who use the bus may take to end; process managers kill after 5
-LOOK_S = 0.05
+# All processes of a Procfile start at once, so the bus may come up later.
+BUS_START_TIMEOUT_S = 30.0
+# A killed server loses no acknowledged message.
+SERVER_GRACE_S = 1.5
+# Time for the clients of the bus to disconnect. Process managers kill after 5 s.
+DISCONNECT_TIMEOUT_S = 4.0
+POLL_INTERVAL_S = 0.05
 
 
 class Service(Protocol):
-    """Something that serves."""
+    """A worker or a web server. `ready` is set when it serves."""
 
     ready: asyncio.Event
 
     async def run(self) -> None:
-        """Serves until `stop`."""
+        """Serve until `stop` is called."""
 
     def stop(self) -> None:
-        """Asks it to end."""
+        """Request the end of `run`."""
 
 
-Make = Callable[[Settings, Address], Service]
+ServiceFactory = Callable[[Settings, Address], Service]
 Prepare = Callable[[Settings, Sequence[Service]], Awaitable[None]]
 
 
 def serve(
-    *make: Make, with_bus: bool = False, prepare: Prepare | None = None, as_json: bool = False
+    *factories: ServiceFactory,
+    with_bus: bool = False,
+    prepare: Prepare | None = None,
+    as_json: bool = False,
 ) -> None:
-    """Serves until SIGTERM or SIGINT, and ends the services in the order in which they are given.
+    """Serve until a stop signal, then stop the services in the given order.
 
-    `with_bus` starts the embedded server, unless another is configured. `prepare` runs as soon as
-    everything is ready.
-    `as_json` is how the log is written.
+    `with_bus` starts the embedded server, unless another server is configured. `prepare` runs when
+    all services are ready. `as_json` logs JSON.
     """
     log_format: LogFormat | None = "json" if as_json else None
     raise_handle_limit()
-    server = settled(_start_server, log_format) if with_bus else None
+    server = run_with_settings(_start_server, log_format) if with_bus else None
     try:
-        run(lambda settings: _serve(settings, server, make, prepare), log_format)
+        run(lambda settings: _serve(settings, server, factories, prepare), log_format)
     finally:
         if server is not None:
             server.stop(SERVER_GRACE_S)
 
 
 def _start_server(settings: Settings) -> EmbeddedServer | None:
-    """Our own server, from the main thread, before anything else runs; None where another is
-    configured."""
+    """Start the embedded server, in the main thread. Return None if another one is configured."""
     if settings.bus.url:
         return None
     server = EmbeddedServer(
@@ -156,24 +149,27 @@ def _start_server(settings: Settings) -> EmbeddedServer | None:
 
 
 async def _serve(
-    settings: Settings, server: EmbeddedServer | None, make: Sequence[Make], prepare: Prepare | None
+    settings: Settings,
+    server: EmbeddedServer | None,
+    factories: Sequence[ServiceFactory],
+    prepare: Prepare | None,
 ) -> None:
-    told_to_stop = told_to_end()
-    address = await _bus(settings, told_to_stop)
-    services = [make_one(settings, address) for make_one in make]
+    stop_requested = told_to_end()
+    address = await _wait_for_bus(settings, stop_requested)
+    services = [make_service(settings, address) for make_service in factories]
     settle_down()
     async with asyncio.TaskGroup() as tasks:
         running = [(service, tasks.create_task(service.run())) for service in services]
-        beside = [tasks.create_task(server.supervise())] if server else []
+        helpers = [tasks.create_task(server.supervise())] if server else []
         if prepare is not None:
-            beside.append(tasks.create_task(_prepare(settings, services, prepare)))
-        await told_to_stop.wait()
+            helpers.append(tasks.create_task(_prepare(settings, services, prepare)))
+        await stop_requested.wait()
         for service, task in running:
             service.stop()
             await task
         if server is not None and not services:
-            await _let_others_leave(address)
-        for task in beside:
+            await _wait_for_disconnects(address)
+        for task in helpers:
             task.cancel()
 
 
@@ -183,27 +179,22 @@ async def _prepare(settings: Settings, services: Sequence[Service], prepare: Pre
     await prepare(settings, services)
 
 
-async def _bus(settings: Settings, told_to_stop: asyncio.Event) -> Address:
-    """Where the bus is; waits for it to be started. Raises NoBus."""
+async def _wait_for_bus(settings: Settings, stop_requested: asyncio.Event) -> Address:
+    """Return the address of the bus when it runs. Raises NoBus: after BUS_START_TIMEOUT_S."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + BUS_COMES_WITHIN_S
+    deadline = loop.time() + BUS_START_TIMEOUT_S
     while True:
         try:
             return bus_address(settings)
         except NoBus:
-            if loop.time() > deadline or told_to_stop.is_set():
+            if loop.time() > deadline or stop_requested.is_set():
                 raise
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
 
 
-async def _let_others_leave(address: Address) -> None:
-    """The bus ends last: who uses it is told to end by the same signal, and still has something to
-    send."""
-    try:
-        async with asyncio.timeout(LEAVE_WITHIN_S):
-            connection = await connect(address)
-            while b"\r\nconnected_clients:1\r\n" not in await connection.call("INFO", "clients"):
-                await asyncio.sleep(LOOK_S)
-            await connection.close()
-    except (TimeoutError, BusError):
-        return
+async def _wait_for_disconnects(address: Address) -> None:
+    """Wait for the clients of the bus. The same signal stops them, and they may still send."""
+    with suppress(TimeoutError, BusError):
+        async with asyncio.timeout(DISCONNECT_TIMEOUT_S), ReconnectingConnection(address) as bus:
+            while b"\r\nconnected_clients:1\r\n" not in await bus.call("INFO", "clients"):
+                await asyncio.sleep(POLL_INTERVAL_S)

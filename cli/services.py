@@ -1,5 +1,7 @@
-"""A worker, made from the settings: a part of the composition root that only who serves one
-loads."""
+"""Create a worker from the settings.
+
+Separate from web_server, because a worker must not import aiohttp.
+"""
 
 from functools import partial
 
@@ -11,7 +13,7 @@ from memrelay.worker.service import Worker, WorkerOptions
 
 
 def make_worker(settings: Settings, address: Address) -> Worker:
-    """A worker as the settings want it."""
+    """Return a worker with these settings."""
     limits = WorkerLimits(
         batch=settings.worker.batch,
         max_hops=settings.worker.max_hops,
@@ -37,15 +39,17 @@ def make_worker(settings: Settings, address: Address) -> Worker:
 
 
 def embedding_options(settings: Settings) -> EmbeddingOptions:
-    """Which embedder; its key is read when it is wanted, so that no start fails for the lack of
-    it."""
-    wanted = settings.embedding
+    """Return the options of the embedder.
+
+    The embedder reads its key at the first use, so a missing key does not prevent a start.
+    """
+    embedding = settings.embedding
     return EmbeddingOptions(
-        wanted.model,
-        wanted.threads,
-        wanted.url,
-        wanted.name,
-        partial(read_secret, wanted.key) if wanted.key else None,
-        wanted.private,
-        wanted.timeout_s,
+        embedding.model,
+        embedding.threads,
+        embedding.url,
+        embedding.name,
+        partial(read_secret, embedding.key) if embedding.key else None,
+        embedding.private,
+        embedding.timeout_s,
     )

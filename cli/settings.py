@@ -1,18 +1,20 @@
-"""The settings: read from config.yaml and the environment, checked once, handed on as frozen
-values.
+"""Settings from config.yaml and the environment, validated once and frozen.
 
-This is the only file of the product that reads the environment. Its one error is SettingsError,
-which holds every
-fault at once: where it is (a file or a variable), which setting it concerns, and the remedy.
+This is the only module that reads the environment. SettingsError lists every fault at once: the
+file or variable, the setting, and a fix.
 """
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
+import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -20,13 +22,18 @@ from pydantic import (
     Field,
     PlainValidator,
     ValidationError,
-    ValidationInfo,
 )
 from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    YamlConfigSettingsSource,
+)
 
 from memrelay.bus.client import url as address
 from memrelay.cli.logs import LogFormat, LogLevel
-from memrelay.cli.paths import NotYaml, path_below, read_yaml
 from memrelay.memory.retention import HISTORY_DAYS
 from memrelay.memory.validation import closest
 from memrelay.pipelines.rules import rule_of
@@ -35,63 +42,104 @@ PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
 CHECKOUT_FILE = Path(__file__).resolve().parent.parent / "config.yaml"
 
-# What Kubernetes and Docker give each program beside a service that is called memrelay, or
-# memrelay-something.
+# Kubernetes and Docker set these variables next to a service named memrelay or memrelay-NAME.
 SERVICE_LINK = re.compile(
     r"MEMRELAY_(\w+_)?(SERVICE_(HOST|PORT)\w*=|PORT_\d+_[A-Z]+\w*=|PORT=[a-z]+://).*", re.DOTALL
 )
+_environ: ContextVar[Mapping[str, str]] = ContextVar("environ", default=os.environ)
 
 EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used: `faults` has all that is wrong, one line each."""
+    """Invalid settings. `faults` has one line per fault."""
 
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults = tuple(faults)
         super().__init__("\n".join(self.faults))
 
 
-def _path(value: object, info: ValidationInfo) -> Path:
-    """An absolute path; a relative one starts at the context's `folder`, else at the current
-    one."""
+def _validate_path(value: object) -> Path:
+    """Return an absolute path. A relative one starts at the current folder."""
     if not isinstance(value, str | Path) or not str(value):
         raise ValueError("must be a path")
-    return path_below(info.context["folder"] if info.context else Path.cwd(), value)
+    try:
+        path = Path.cwd() / Path(value).expanduser()
+    except RuntimeError as error:
+        raise ValueError(
+            "must be a complete path: the user after ~ has no home folder here"
+        ) from error
+    if "\0" in str(path):
+        raise ValueError("must be a path without the character NUL")
+    if not _is_same_file_for_sqlite(str(path)):
+        raise ValueError(_encoding_rule())
+    return path
 
 
-def _path_or_none(value: object, info: ValidationInfo) -> Path | None:
-    return None if value in ("", None) else _path(value, info)
+def _is_same_file_for_sqlite(path: str) -> bool:
+    """SQLite encodes file names as UTF-8; Python uses the encoding of the locale."""
+    try:
+        return os.fsencode(path) == path.encode()
+    except UnicodeEncodeError:
+        return False
 
 
-def _bus_url(url: str) -> str:
+def _encoding_rule() -> str:
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return (
+            "must be a path in UTF-8, and the name of a folder in it is not: rename that folder "
+            "or use another path"
+        )
+    return (
+        f"must be a path in plain ASCII while the locale is {encoding}: use another path or set "
+        "LC_ALL=C.UTF-8"
+    )
+
+
+def _validate_optional_path(value: object) -> Path | None:
+    return None if value in ("", None) else _validate_path(value)
+
+
+def _validate_paths(value: object) -> tuple[Path, ...]:
+    paths = value.split(",") if isinstance(value, str) else value
+    if not isinstance(paths, list | tuple):
+        raise ValueError("must be a list of paths")
+    return tuple(_validate_path(path) for path in paths)
+
+
+def _validate_bus_url(url: str) -> str:
     try:
         if url:
             address.parse(url)
-    except ValueError as error:  # never repeats the url, which may hold a password
+    except ValueError as error:
+        # The message omits the URL, which may hold a password.
         raise ValueError(
             "must be empty, unix:///path or redis://[user:password@]host:port/db"
         ) from error
     return url
 
 
-def _endpoint_url(url: str) -> str:
-    if url and not _is_endpoint(url):
+def _validate_endpoint_url(url: str) -> str:
+    if url and not _is_endpoint_url(url):
         raise ValueError(
-            "must be empty, or what stands before /embeddings, like https://api.example.com/v1, without a key"
+            "must be empty, or the URL without /embeddings, such as https://api.example.com/v1, "
+            "without a key"
         )
     return url
 
 
-def _is_endpoint(url: str) -> bool:
+def _is_endpoint_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        port = parts.port  # which raises where it is none
+        # The property raises ValueError if the port is not a number.
+        port = parts.port
     except ValueError:
         return False
-    told = url.isascii() and url.isprintable() and " " not in url
     return (
-        told
+        url.isascii()
+        and url.isprintable()
+        and " " not in url
         and parts.scheme in ("http", "https")
         and bool(parts.hostname)
         and port != 0
@@ -101,38 +149,28 @@ def _is_endpoint(url: str) -> bool:
     )
 
 
-def _reference(reference: str) -> str:
-    if reference and not reference.startswith(
-        ("env:", "file:")
-    ):  # never repeats it: it may be the secret itself
-        raise ValueError("must be empty, env:NAME or file:PATH: the key itself stands there")
+def _validate_reference(reference: str) -> str:
+    if reference and not reference.startswith(("env:", "file:")):
+        # The message omits the value, which may be the secret itself.
+        raise ValueError(
+            "must be empty, env:NAME or file:PATH: store the key in that variable or file"
+        )
     return reference
 
 
-def _paths(value: object, info: ValidationInfo) -> tuple[Path, ...]:
-    paths = value.split(",") if isinstance(value, str) else value
-    if not isinstance(paths, list | tuple):
-        raise ValueError("must be a list of paths")
-    return tuple(_path(path, info) for path in paths)
-
-
-FilePath = Annotated[Path, PlainValidator(_path)]
-OptionalPath = Annotated[Path | None, PlainValidator(_path_or_none)]
-Paths = Annotated[tuple[Path, ...], PlainValidator(_paths)]
-EndpointUrl = Annotated[str, AfterValidator(_endpoint_url)]
-Reference = Annotated[str, AfterValidator(_reference), Field(repr=False)]
-BusUrl = Annotated[str, AfterValidator(_bus_url), Field(repr=False)]
-MOST = (
-    2**31 - 1
-    # as ms it fits into what the server and SQLite count with: beyond it a worker would not get its
-    # lease
-)
-Count = Annotated[int, Field(ge=1, le=MOST)]
+FilePath = Annotated[Path, PlainValidator(_validate_path)]
+Paths = Annotated[tuple[Path, ...], PlainValidator(_validate_paths)]
+OptionalPath = Annotated[Path | None, PlainValidator(_validate_optional_path)]
+EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
+Reference = Annotated[str, AfterValidator(_validate_reference), Field(repr=False)]
+BusUrl = Annotated[str, AfterValidator(_validate_bus_url), Field(repr=False)]
+# As milliseconds, this still fits the integers of the server and of SQLite.
+MAX_COUNT = 2**31 - 1
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 
 
 class _Section(BaseModel):
-    # Strict, so that YAML's yes, 1.0 and "1" are no numbers; what the environment holds is read as
-    # text all the same.
+    # Strict: in the file, the YAML values yes, 1.0 and "1" are not integers.
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
 
 
@@ -160,7 +198,7 @@ class WorkerSettings(_Section):
     max_hops: Count = 32
     max_cascade: Count = 1_000
     producer_id_days: Count = 4
-    history_days: Annotated[int, Field(ge=0, le=MOST)] = HISTORY_DAYS
+    history_days: Annotated[int, Field(ge=0, le=MAX_COUNT)] = HISTORY_DAYS
     retries: Annotated[int, Field(ge=0)] = 8
     grace_s: Count = 10
     lease_s: Count = 30
@@ -201,10 +239,12 @@ class LogSettings(_Section):
     format: LogFormat = "console"
 
 
-class Settings(BaseModel):
-    """Every setting of Memrelay; config.yaml says what each one is for."""
+class Settings(BaseSettings):
+    """All settings of Memrelay. config.yaml describes each one."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, strict=True
+    )
 
     memory: MemorySettings = Field(default_factory=MemorySettings)
     bus: BusSettings = Field(default_factory=BusSettings)
@@ -213,6 +253,17 @@ class Settings(BaseModel):
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     blocks: BlocksSettings = Field(default_factory=BlocksSettings)
     log: LogSettings = Field(default_factory=LogSettings)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *_other_sources: PydanticBaseSettingsSource,
+        **_more_sources: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Use only arguments. `load_settings` passes the values of the file and the environment."""
+        return (init_settings,)
 
 
 _SECTIONS: dict[str, Any] = {
@@ -223,137 +274,203 @@ _VARIABLES = {
     for section, model in _SECTIONS.items()
     for key in model.model_fields
 }
+_PATH_DEFAULTS: dict[tuple[str, str], Path | None] = {
+    (section, key): field.default
+    for section, model in _SECTIONS.items()
+    for key, field in model.model_fields.items()
+    if Path in (field.annotation, *get_args(field.annotation))
+}
 
 
-def default_config_file(environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that MEMRELAY_CONFIG names, else config.yaml in the current folder, else the
-    checkout's own.
+class _Environment(EnvSettingsSource):
+    """The values of MEMRELAY_<SECTION>__<KEY>. Relative paths start at the current folder."""
 
-    None where there is no checkout either, as of a wheel that was installed: then every setting has
-    its default.
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        super().__init__(Settings)
+        self.env_vars = {name.lower(): environ[name] for name in _VARIABLES if name in environ}
+
+    def __call__(self) -> dict[str, Any]:
+        values = super().__call__()
+        for section, key in _PATH_DEFAULTS:
+            # pydantic-settings converts an empty text to the path `.`; the validator needs it.
+            text = self.env_vars.get(f"{PREFIX}{section}__{key}".lower())
+            if text is not None:
+                values[section][key] = text
+        return values
+
+
+class _ConfigFile(YamlConfigSettingsSource):
+    """The values of a YAML file. Relative and default paths start at the folder of the file."""
+
+    def __init__(self, file: Path) -> None:
+        self._folder = file.absolute().parent
+        # pydantic-settings ignores a missing file.
+        file.open("rb").close()
+        super().__init__(Settings, yaml_file=file)
+
+    def _read_file(self, file_path: Any) -> dict[str, Any]:
+        sections = yaml.load(file_path.read_text(encoding="utf-8"), _UniqueKeyLoader) or {}
+        if not isinstance(sections, dict):
+            raise SettingsError(
+                [f"must hold sections ({', '.join(_SECTIONS)}), each with its settings"]
+            )
+        return {str(name): {} if values is None else values for name, values in sections.items()}
+
+    def __call__(self) -> dict[str, Any]:
+        values = super().__call__()
+        for (section, key), default in _PATH_DEFAULTS.items():
+            settings = values.setdefault(section, {})
+            path = settings.get(key, default) if isinstance(settings, dict) else None
+            if isinstance(path, str | Path) and path and not str(path).startswith("~"):
+                settings[key] = Path(self._folder, path)
+        return values
+
+
+class _DuplicateKey(yaml.constructor.ConstructorError):
+    pass
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Reject a key that occurs twice in a mapping. Plain YAML silently keeps the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        marks: dict[str, yaml.Mark] = {}
+        for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
+            first = marks.setdefault(key.value, key.start_mark)
+            if first is not key.start_mark:
+                problem = (
+                    f'duplicate key "{key.value}" (first in line {first.line + 1}): merge them'
+                )
+                raise _DuplicateKey(None, None, problem, key.start_mark)
+        return super().construct_mapping(node, deep)
+
+
+@contextmanager
+def use_environment(environ: Mapping[str, str]) -> Iterator[None]:
+    """Read these variables instead of the process environment while the context is open."""
+    token = _environ.set(environ)
+    try:
+        yield
+    finally:
+        _environ.reset(token)
+
+
+def default_config_file(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Return the config file: MEMRELAY_CONFIG, else ./config.yaml, else the one of the checkout.
+
+    Return None for an installed wheel without a file. All settings then have their defaults.
     """
-    if named := environ.get(CONFIG_VARIABLE):
+    if named := _or_current(environ).get(CONFIG_VARIABLE):
         return Path(named)
     return next((file for file in (Path("config.yaml"), CHECKOUT_FILE) if file.is_file()), None)
 
 
-def may_color(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a terminal is to be given colours: not where NO_COLOR is set (no-color.org), nor
-    where it knows none."""
+def may_color(environ: Mapping[str, str] | None = None) -> bool:
+    """Return whether a terminal may get colors: NO_COLOR is not set and TERM is not `dumb`."""
+    environ = _or_current(environ)
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def read_secret(reference: str, environ: Mapping[str, str] = os.environ) -> str:
-    """What `env:NAME` or `file:PATH` stands for; a file's last line break is none of it. Raises
-    LookupError."""
+def read_secret(reference: str, environ: Mapping[str, str] | None = None) -> str:
+    """Return the secret at `env:NAME` or `file:PATH`, without the last line break of a file.
+
+    Raises LookupError: if the variable is not set or the file cannot be read.
+    """
+    environ = _or_current(environ)
     kind, _, name = reference.partition(":")
     if kind == "env" and name in environ:
         return environ[name]
     if kind == "file":
         try:
             return Path(name).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as error:  # no such file, no text, no such home folder
+        except (OSError, ValueError, RuntimeError) as error:
             raise LookupError(f"{reference} cannot be read") from error
     raise LookupError(f"{reference} is not set")
 
 
 def load_settings(
-    config_file: Path | None = None, environ: Mapping[str, str] = os.environ
+    config_file: Path | None = None, environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """The settings of the file (None: the default one), overridden by the environment; raises
-    SettingsError."""
+    """Return the settings of the file (None: the default one), overridden by the environment.
+
+    Raises SettingsError: with all faults of both.
+    """
+    environ = _or_current(environ)
+    file = config_file or default_config_file(environ)
     faults: list[str] = []
-    from_file = _from_file(config_file or default_config_file(environ), faults)
-    from_environment = _from_environment(environ, faults)
-    if faults or from_file is None or from_environment is None:
+    values = _read_config_file(file, faults)
+    faults += _unknown_variables(environ)
+    for section, given in _Environment(environ)().items():
+        if isinstance(values.setdefault(section, {}), dict):
+            values[section] |= given
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        faults += [f"{_place(fault, file, environ)}: {_rule(fault)}" for fault in error.errors()]
+    if faults:
         raise SettingsError(faults)
-    return from_file.model_copy(
-        update={
-            section: getattr(from_file, section).model_copy(update=given)
-            for section, given in from_environment.model_dump(exclude_unset=True).items()
-        }
-    )
+    return settings
 
 
-def _from_file(file: Path | None, faults: list[str]) -> Settings | None:
+def _or_current(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+    return _environ.get() if environ is None else environ
+
+
+def _read_config_file(file: Path | None, faults: list[str]) -> dict[str, Any]:
+    """Return the known sections of the file. Append what is wrong with the file to `faults`."""
     if file is None:
-        return Settings.model_validate(_every_section(), context={"folder": Path.cwd()})
+        return {}
     try:
-        content = read_yaml(file)
-    except (OSError, NotYaml) as error:
-        told = (
-            f"cannot be read: {error.strerror}; name another in {CONFIG_VARIABLE}"
-            if isinstance(error, OSError)
-            else error
-        )
-        faults.append(f"{file}: {told}")
-        return None
-    if not isinstance(content, dict | None):
-        faults.append(
-            f"{file}: must hold sections ({', '.join(_SECTIONS)}), each with its settings"
-        )
-        return None
-    given = {
-        section: {} if settings is None else settings
-        for section, settings in (content or {}).items()
-    }
-    try:
-        return Settings.model_validate(
-            _every_section() | given, context={"folder": file.absolute().parent}
-        )
-    except ValidationError as error:
-        faults.extend(
-            f"{file}: {'.'.join(map(str, fault['loc']))}: {_why(fault)}" for fault in error.errors()
-        )
-        return None
+        values = _ConfigFile(file)()
+    except (OSError, SettingsError, UnicodeError, yaml.YAMLError) as error:
+        faults.append(f"{file}: {_file_problem(error)}")
+        return {}
+    unknown = values.keys() - _SECTIONS.keys()
+    faults += [f"{file}: {name}: unknown section{_suggestion(name, _SECTIONS)}" for name in unknown]
+    return {name: values[name] for name in _SECTIONS if name in values}
 
 
-def _from_environment(environ: Mapping[str, str], faults: list[str]) -> Settings | None:
-    """Only what the environment sets is set in the result."""
-    given = _every_section()
-    for name in sorted(environ):
-        if name in _VARIABLES:
-            section, key = _VARIABLES[name]
-            given[section][key] = environ[name]
-        elif (
-            name.startswith(PREFIX)
-            and name != CONFIG_VARIABLE
-            and not SERVICE_LINK.fullmatch(f"{name}={environ[name]}")
-        ):
-            faults.append(
-                f"{name}: no such setting{_did_you_mean(name, [*_VARIABLES, CONFIG_VARIABLE])}"
-            )
-    try:
-        return Settings.model_validate_strings(given, context={"folder": Path.cwd()})
-    except ValidationError as error:
-        faults.extend(
-            f"{PREFIX}{'__'.join(map(str, fault['loc'])).upper()}: {_why(fault)}"
-            for fault in error.errors()
-        )
-        return None
+def _file_problem(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"cannot be read: {error.strerror}; set {CONFIG_VARIABLE} to another file"
+    if isinstance(error, SettingsError):
+        return str(error)
+    if not isinstance(error, yaml.MarkedYAMLError) or not error.problem_mark:
+        return "must be YAML in UTF-8"
+    problem = str(error.problem)
+    if not isinstance(error, _DuplicateKey):
+        problem = f"invalid YAML: {problem}"
+    return f"line {error.problem_mark.line + 1}: {problem}"
 
 
-def _every_section() -> dict[str, dict[str, Any]]:
-    return {section: {} for section in _SECTIONS}
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    known = [*_VARIABLES, CONFIG_VARIABLE]
+    return [
+        f"{name}: unknown setting{_suggestion(name, known)}"
+        for name in sorted(environ)
+        if name.startswith(PREFIX)
+        and name not in known
+        and not SERVICE_LINK.fullmatch(f"{name}={environ[name]}")
+    ]
 
 
-def _why(fault: ErrorDetails) -> str:
-    """What a fault breaks, without the value at fault, which may be a secret."""
+def _place(fault: ErrorDetails, file: Path | None, environ: Mapping[str, str]) -> str:
+    setting = ".".join(map(str, fault["loc"]))
+    variable = f"{PREFIX}{setting.replace('.', '__')}".upper()
+    return variable if variable in environ else f"{file or 'defaults'}: {setting}"
+
+
+def _rule(fault: ErrorDetails) -> str:
+    """Return the broken rule without the invalid value, which may be a secret."""
     match fault["type"], fault["loc"]:
-        case "extra_forbidden", (section,):
-            return f"no such section{_did_you_mean(section, _SECTIONS)}"
         case "extra_forbidden", (section, key):
-            return f"no such setting{_did_you_mean(key, _SECTIONS[str(section)].model_fields)}"
+            return f"unknown setting{_suggestion(key, _SECTIONS[str(section)].model_fields)}"
         case "model_type", _:
-            return "must hold settings, each on a line of its own"
+            return "must hold settings, one per line"
         case _:
             return rule_of(fault)
 
 
-def _did_you_mean(name: object, known: Iterable[str]) -> str:
+def _suggestion(name: object, known: Iterable[str]) -> str:
     nearest = closest(str(name), known, 0.5)
-    return f'; did you mean "{nearest}"?' if nearest else f"; there are {', '.join(known)}"
+    return f' (did you mean "{nearest}"?)' if nearest else f" (there are {', '.join(known)})"

@@ -1,18 +1,20 @@
-"""Where `memrelay` begins: Ctrl-C while the program is still being loaded ends it without a
-traceback, as a later one does."""
+"""The entry point of `memrelay`.
+
+Ctrl-C ends the program without a traceback even while it is still being imported.
+"""
 
 import importlib
 import signal
 
 
 def main() -> None:
-    """The entry point."""
-    later = signal.getsignal(signal.SIGINT)
-    if (
-        later is signal.default_int_handler
-    ):  # else it is ignored, as of a job in the background, and stays so
+    """Import the command line and run it."""
+    handler = signal.getsignal(signal.SIGINT)
+    # A background job ignores Ctrl-C, and stays that way.
+    is_default = handler is signal.default_int_handler
+    if is_default:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     program = importlib.import_module("memrelay.cli.main")
-    if later is signal.default_int_handler:
-        signal.signal(signal.SIGINT, later)
+    if is_default:
+        signal.signal(signal.SIGINT, handler)
     program.main()

@@ -1,5 +1,7 @@
-"""A web server, made from the settings: a part of the composition root that only who serves one
-loads."""
+"""Create a web server from the settings.
+
+Separate from services, because a worker must not import aiohttp.
+"""
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import IngressLimits
@@ -10,7 +12,7 @@ from memrelay.web.server.services import WebOptions
 
 
 def make_web(settings: Settings, address: Address) -> WebServer:
-    """A web server as the settings want it."""
+    """Return a web server with these settings."""
     web = settings.web
     options = WebOptions(
         host=web.host,

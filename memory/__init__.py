@@ -1,2 +1,1 @@
-"""What is remembered and how it is found: records, search, the operations on them and the engines
-that keep them."""
+"""Records, search over them, the operations of the memory models and the store engines."""

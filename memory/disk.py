@@ -1,4 +1,6 @@
-"""Files and folders that are there as a whole or not at all, and still are after a power cut."""
+"""Write files and folders atomically and durably, so that they survive a crash or
+a power failure.
+"""
 
 import errno
 import os
@@ -11,15 +13,16 @@ from typing import Literal, get_args
 
 @contextmanager
 def write_whole_file(path: Path) -> Iterator[Path]:
-    """Another name for a file that is made: it is at `path` when it is done. A crash leaves no half
-    of one there, and what is
-    there already is not overwritten.
+    """Yield the path of a temporary file that becomes `path` when the block ends.
+
+    A crash leaves no partial file at `path`. An existing file there is not overwritten.
     """
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     os.close(descriptor)
     try:
         yield Path(draft)
-        with suppress(FileExistsError):  # another process was first
+        # Another process created the file first.
+        with suppress(FileExistsError):
             os.link(draft, path)
     finally:
         os.unlink(draft)
@@ -27,8 +30,7 @@ def write_whole_file(path: Path) -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Private, with all folders above it, and on disk: what is acknowledged must be found after a
-    power cut."""
+    """Create a private folder and its missing parents, and sync each of them to disk."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -37,7 +39,9 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """What was made, renamed or removed in it stays so."""
+    """Flush a file or folder to disk, so that entries created, renamed or removed in a folder
+    persist.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -45,63 +49,64 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# Drafts: what is to take a file's place is made beside it first, under a name that nothing else
-# has.
+# Drafts: temporary files that replace a store or system.db once they are complete.
 
-Way = Literal["restored", "salvaged"]
-LOGS = ("-wal", "-shm")  # what SQLite keeps beside a file
+DraftReason = Literal["restored", "salvaged"]
+# Suffixes of the files that SQLite keeps next to a database.
+LOGS = ("-wal", "-shm")
 
 
 @contextmanager
-def drafted(path: Path, way: Way) -> Iterator[Path]:
-    """A name beside `path` for what is to take its place. Nothing is left at it, or beside it,
-    neither of one that was
-    interrupted before, whose log SQLite would take for the new one's, nor afterwards.
+def drafted(path: Path, way: DraftReason) -> Iterator[Path]:
+    """Yield a temporary path next to `path` for the file that will replace it.
+
+    The draft and its SQLite logs are removed before and after the block. SQLite would otherwise
+    apply the log of an interrupted draft to the new one.
     """
-    draft = _draft_of(path, way)
-    _remove(draft)
+    draft = _draft_path(path, way)
+    _remove_with_logs(draft)
     try:
         yield draft
     finally:
-        _remove(draft)
+        _remove_with_logs(draft)
 
 
 def clear_drafts(path: Path) -> None:
-    """Removes what a program has left beside `path` that was killed. For those that keep any other
-    from drafting meanwhile."""
-    for way in get_args(Way):
-        _remove(_draft_of(path, way))
+    """Remove drafts of `path` left by killed programs.
+
+    The caller must prevent others from drafting at the same time.
+    """
+    for way in get_args(DraftReason):
+        _remove_with_logs(_draft_path(path, way))
 
 
-def _draft_of(path: Path, way: Way) -> Path:
+def _draft_path(path: Path, way: DraftReason) -> Path:
     return path.with_name(f".{path.name}.{way}")
 
 
-def _remove(draft: Path) -> None:
+def _remove_with_logs(draft: Path) -> None:
     for suffix in ("", *LOGS, "-journal"):
         Path(f"{draft}{suffix}").unlink(missing_ok=True)
 
 
-# Which file is at a path: a program that has it open goes on with what it opened, whatever is put
-# there.
+# File identity: an open program keeps using its file after another takes the path.
 
 
 def inode_of(path: str | Path) -> int:
-    """0 where there is no file."""
+    """Return the inode number of the file at `path`, or 0 if there is no file."""
     try:
         return os.stat(path).st_ino
     except FileNotFoundError:
         return 0
 
 
-# Disks without room: how it is told, and what to do about them.
+# Full disks: detection and the remedy in error messages.
 
 ROOM = "make room"
-# it may be either
-ROOM_OR_DISK = f"{ROOM} where its disk is full, else look at the disk (the system's log says more)"
+# SQLite does not report which of the two it is.
+ROOM_OR_DISK = f"{ROOM} if its disk is full, else check the disk (see the system log)"
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether the system refused something since the disk is full, or what this user may take of
-    it."""
+    """Return whether the system refused a write because the disk or the user's quota is full."""
     return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)

@@ -1,5 +1,6 @@
-"""`memory_id`: the path that names a store below the memory root (seed 000, "Memory ID
-Convention")."""
+"""Validate `memory_id`, the path that names a store below the memory root (seed 000, "Memory ID
+Convention").
+"""
 
 import os
 import re
@@ -9,20 +10,22 @@ from pathlib import Path
 from memrelay.memory.errors import BadMemoryId
 
 SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-FILES = re.compile(
-    r"\.db[-.]|^owner\.lock$"
-)  # beside stores and system.db, which a folder of such a name would stop
-MOST_SEGMENTS = 8
+# Names of files next to stores and system.db. A folder with such a name would block them.
+RESERVED_NAMES = re.compile(r"\.db[-.]|^owner\.lock$")
+MAX_SEGMENTS = 8
 RULE = (
-    'a memory_id is a path of 2 to 8 parts below the memory root, like "instances/${pipeline_uid}/memories"; a part has '
-    "letters, digits, `_`, `-` and `.`, does not begin with `.` or end with `.db`, and has at most 100 characters; no "
-    "folder has the name of a file of Memrelay's own, like `x.db-wal` or `owner.lock`"
+    "a memory_id is a path of 2 to 8 parts below the memory root, like "
+    '"instances/${pipeline_uid}/memories"; a part has letters, digits, `_`, `-` and `.`, does '
+    "not begin with `.` or end with `.db`, and has at most 100 characters; no folder has the "
+    "name of a Memrelay file, like `x.db-wal` or `owner.lock`"
 )
 
 
 def check(memory_id: str) -> str:
-    """The `memory_id` itself; raises BadMemoryId. One part alone is refused, since the control
-    plane's files lie there."""
+    """Return the `memory_id` if it is valid. Raises BadMemoryId.
+
+    A path of one part is invalid because the control plane's files are at that level.
+    """
     if not memory_id:
         raise BadMemoryId(f"memory_id is missing: set it in wf_webhook_args; {RULE}")
     if not is_memory_id(memory_id):
@@ -31,25 +34,26 @@ def check(memory_id: str) -> str:
 
 
 def is_memory_id(text: str) -> bool:
-    """Whether the rule holds."""
+    """Return whether `text` is a valid `memory_id`."""
     parts = text.split("/")
     return (
-        2 <= len(parts) <= MOST_SEGMENTS
-        and all(_allowed(part) for part in parts)
-        and not any(FILES.search(folder) for folder in parts[:-1])
+        2 <= len(parts) <= MAX_SEGMENTS
+        and all(_is_valid_segment(part) for part in parts)
+        and not any(RESERVED_NAMES.search(folder) for folder in parts[:-1])
     )
 
 
-def _allowed(part: str) -> bool:
+def _is_valid_segment(part: str) -> bool:
     return SEGMENT.fullmatch(part) is not None and not part.endswith(".db")
 
 
 def stores_below(root: Path, folder: str = "") -> list[str]:
-    """The `memory_id` of every store in a folder of the memory root, behind symbolic links too;
-    what is somebody else's file is
-    left out. Raises OSError where a folder cannot be looked into.
+    """Return the sorted `memory_id` of every store in a folder of the memory root.
+
+    Symbolic links are followed. Files with other names are skipped. Raises OSError if a folder
+    cannot be read.
     """
-    files = sorted(file for file in _files(root / folder) if file.suffix == ".db")
+    files = sorted(file for file in _walk_files(root / folder) if file.suffix == ".db")
     return [
         name
         for file in files
@@ -57,10 +61,14 @@ def stores_below(root: Path, folder: str = "") -> list[str]:
     ]
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Each folder is looked into once, however many links lead to it, and before them."""
+def _walk_files(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder.
+
+    Each folder is visited once, even if several links lead to it. Real folders are visited before
+    links.
+    """
     seen = set[str]()
-    for at, folders, names in os.walk(folder, followlinks=True, onerror=_raise):
+    for at, folders, names in os.walk(folder, followlinks=True, onerror=_raise_unless_missing):
         if (real := os.path.realpath(at)) in seen:
             folders.clear()
             continue
@@ -70,12 +78,16 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (Path(at, name) for name in names)
 
 
-def _raise(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # one that goes meanwhile
+def _raise_unless_missing(error: OSError) -> None:
+    # The folder was removed during the walk.
+    if not isinstance(error, FileNotFoundError):
         raise error
 
 
 def path_of(root: Path, memory_id: str) -> Path:
-    """The store's file. Allowed parts cannot leave the root, symbolic links set by the machine's
-    owner aside."""
+    """Return the path of a store's file. Raises BadMemoryId.
+
+    Valid parts cannot leave the root, except through symbolic links that the machine's owner
+    created.
+    """
     return root / (check(memory_id) + ".db")

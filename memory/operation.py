@@ -1,11 +1,8 @@
-"""Operations: everything that memory can do, declared once, so that each face finds it and none
-makes its own.
+"""Declare operations: every capability of memory, defined once and exposed by each face.
 
-An operation is a plain function `(tx, input, context) -> output` that runs in a database thread,
-inside the store's
-transaction. Input and output are frozen dataclasses; what they hold is read from the function's
-annotations, so it is said
-once. A text below a field is its line in the documents.
+An operation is a plain function `(tx, input, context) -> output`. It runs in a database thread
+inside the store's transaction. Input and output are frozen dataclasses, read from the function's
+annotations. A string below a field becomes its description in the API documents.
 """
 
 import importlib
@@ -28,44 +25,53 @@ Bound = TypeVar("Bound")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the owner of a store gives to an operation, and no caller may."""
+    """Values that the store's owner, and not the caller, passes to an operation."""
 
-    now_ms: int  # when the call entered the bus, so that a replay says the same
-    actor: str  # who asks, as the face knows them
-    result_bytes: int  # how long an answer may be, about
-    new_guid: Callable[[], str]  # the same ids on a replay
-    language: str = DEFAULT_LANGUAGE  # of the store
+    # Time at which the call entered the bus, Unix ms. A replay has the same time.
+    now_ms: int
+    # The caller, as the face identifies it.
+    actor: str
+    # Approximate size limit of the result, bytes.
+    result_bytes: int
+    # Returns the same ids on a replay.
+    new_guid: Callable[[], str]
+    # Language of the store.
+    language: str = DEFAULT_LANGUAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a face needs to know of an operation."""
+    """The description of an operation that faces use."""
 
-    name: str  # "records.create"
-    access: Access  # what the caller must be allowed
+    # For example "records.create".
+    name: str
+    # Access that the caller needs.
+    access: Access
     mutates: bool
-    run: Callable[
-        [Any, Any, Context], Any
-    ]  # as an act of the caller's: what has expired by then is not there
-    input: type  # a frozen dataclass
-    output: Any  # one too, or None
-    summary: str  # the first line of its docstring
-    adapter: TypeAdapter[
-        Any
-    ]  # checks what claims to be an input: JSON at the edges, and nowhere else
-    # it works on the store of the pipeline's named memories alone; else on any, or the first
+    # Runs as an action of the caller: records that expired before its time are skipped.
+    run: Callable[[Any, Any, Context], Any]
+    # A frozen dataclass.
+    input: type
+    # A frozen dataclass or None.
+    output: Any
+    # First line of the function's docstring.
+    summary: str
+    # Validates untrusted input. Only the edges (JSON) use it.
+    adapter: TypeAdapter[Any]
+    # True: runs only on the store with the pipeline's named memories. False: runs on any store, by
+    # default the first.
     at_home: bool = False
-    # the field of the input whose text is embedded before it runs, where there is an embedder
+    # Input field whose text is embedded before the operation runs, if there is an embedder.
     embeds: str = ""
 
     @property
     def noun(self) -> str:
-        """What it works on: `records`."""
+        """The object of the operation: `records`."""
         return self.name.partition(".")[0]
 
     @property
     def verb(self) -> str:
-        """What it does: `create`."""
+        """The action of the operation: `create`."""
         return self.name.partition(".")[2]
 
 
@@ -75,28 +81,30 @@ OPERATIONS: dict[str, Operation] = {}
 def operation(
     name: str, *, access: Access, mutates: bool, at_home: bool = False, embeds: str = ""
 ) -> Callable[[Run], Run]:
-    """Declares the function below as the operation `name`; a name used twice is an error."""
+    """Register the decorated function as the operation `name`. Raises ValueError: the name is used
+    twice.
+    """
 
     def declare(run: Run) -> Run:
         if name in OPERATIONS:
             raise ValueError(f"two operations are named {name!r}")
         hints = get_type_hints(run, include_extras=True)
-        taken = [hint for parameter, hint in hints.items() if parameter != "return"][1]
+        input_type = [hint for parameter, hint in hints.items() if parameter != "return"][1]
 
-        def act(tx: Any, asked: Any, context: Context) -> Any:
-            tx.records.acts(context.now_ms, context.actor, getattr(asked, "reason", ""))
-            return run(tx, asked, context)
+        def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
+            tx.records.acts(context.now_ms, context.actor, getattr(given, "reason", ""))
+            return run(tx, given, context)
 
-        taken.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+        input_type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
         OPERATIONS[name] = Operation(
             name,
             access,
             mutates,
-            act,
-            taken,
+            run_as_actor,
+            input_type,
             hints["return"],
             (run.__doc__ or "").partition("\n")[0],
-            TypeAdapter(taken),
+            TypeAdapter(input_type),
             at_home,
             embeds,
         )
@@ -106,7 +114,7 @@ def operation(
 
 
 def find_operation(name: str) -> Operation | None:
-    """The operation of that name, for which its file alone is loaded; None where there is none."""
+    """Import only the module of the named operation and return it. None if it does not exist."""
     module = name.replace(".", "_", 1)
     if (
         name not in OPERATIONS
@@ -119,23 +127,27 @@ def find_operation(name: str) -> Operation | None:
 
 @cache
 def all_operations() -> dict[str, Operation]:
-    """Every operation by its name, in the order of the names."""
+    """Import all operations and return them by name, sorted."""
     for module in pkgutil.iter_modules(operations.__path__):
         importlib.import_module(f"memrelay.memory.operations.{module.name}")
     return dict(sorted(OPERATIONS.items()))
 
 
-def json_type(told: dict[str, Any]) -> str:
-    """The JSON type of a field by its schema, the first where there are several; "" where it may be
-    anything."""
-    return next((str(one["type"]) for one in [told, *told.get("anyOf", [])] if "type" in one), "")
+def json_type(schema: dict[str, Any]) -> str:
+    """Return the first JSON type in the schema of a field, "" if any type is valid."""
+    return next(
+        (str(one["type"]) for one in [schema, *schema.get("anyOf", [])] if "type" in one), ""
+    )
 
 
 def bound_input(
     operation: Operation, given: tuple[Any, ...], named: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a caller in Python gives, by the names of the input's fields, in whose order it may be
-    given. Raises TypeError."""
+    """Return a Python caller's arguments by the names of the input's fields.
+
+    Positional arguments follow the order of the fields. Raises TypeError: an argument is unknown,
+    missing or repeated.
+    """
     names = [field.name for field in fields(operation.input)]
     needed = {field.name for field in fields(operation.input) if field.default is MISSING}
     values = dict(zip(names, given, strict=False)) | named
@@ -146,24 +158,26 @@ def bound_input(
     return values
 
 
-SAME_VERB = {
-    "write": "create"
-}  # said of records and entries by the blocks, and by those who read of them
+# Synonyms: the blocks call "create" of records and entries "write".
+VERB_SYNONYMS = {"write": "create"}
 
 
 class Noun(Generic[Bound]):
-    """The operations on one noun as methods: `noun.create(...)`. A face for Python gives what each
-    of them is."""
+    """The operations on one noun as methods: `noun.create(...)`.
+
+    `bind` turns an operation into the method that the Python face offers.
+    """
 
     def __init__(self, name: str, bind: Callable[[Operation], Bound]) -> None:
-        """`bind` makes an operation what its name stands for here."""
         self._bound = {one.verb: bind(one) for one in all_operations().values() if one.noun == name}
         self._name = name
 
     def __getattr__(self, verb: str) -> Bound:
-        """Raises AttributeError with the verbs that there are; `import_` is import, which is a word
-        of Python's."""
-        verb = SAME_VERB.get(verb, verb.removesuffix("_"))
+        """Return the method for a verb. `import_` stands for the Python keyword `import`.
+
+        Raises AttributeError with the available verbs.
+        """
+        verb = VERB_SYNONYMS.get(verb, verb.removesuffix("_"))
         if verb.startswith("_") or verb not in self._bound:
             raise AttributeError(
                 f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}"
@@ -171,5 +185,4 @@ class Noun(Generic[Bound]):
         return self._bound[verb]
 
     def __dir__(self) -> list[str]:
-        """For those who look what there is."""
         return sorted(self._bound)

@@ -1,5 +1,4 @@
-"""The open stores of one database thread: at most so many files, the longest unused closed
-first."""
+"""Keep the open stores of one database thread. The least recently used store is closed first."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -17,94 +16,103 @@ from memrelay.memory.sqlite.store import Store
 
 
 class OpenStores:
-    """Opens stores by `memory_id` and keeps them open; belongs to one thread, as the stores do."""
+    """Open stores by `memory_id` and keep at most `most_open` of them open.
+
+    It belongs to one thread, as its stores do. An open store costs about 200 kB and 3 file handles.
+    Without `meaning`, searches match words only.
+    """
 
     def __init__(self, root: Path, most_open: int, meaning: Meaning | None = None) -> None:
-        """Stores below `root`; an open file costs about 200 kB and 3 handles. Without `meaning`
-        searches know words alone."""
         self._root, self._most_open, self._meaning = root, most_open, meaning
         self._open: OrderedDict[str, Store] = OrderedDict()
-        self._epochs: dict[str, int] = {}  # of their owner
-        self._held: dict[str, int] = {}  # the same, once it stands in the file
+        # Fencing epoch of the owner, by memory_id.
+        self._epochs: dict[str, int] = {}
+        # Fencing epoch that the file already contains, by memory_id.
+        self._epochs_in_file: dict[str, int] = {}
 
     def get(self, memory_id: str) -> Store:
-        """The store, opened or made. Raises BadMemoryId, StoreBusy, StoreBroken or StoreFenced."""
+        """Return the store, opened or created if needed. Raises BadMemoryId, StoreBusy, StoreBroken
+        or StoreFenced.
+        """
         store = self._open.get(memory_id)
         if store is None:
-            store = self._opened(memory_id)
-            self._make_room()
+            store = self._open_store(memory_id)
+            self._close_surplus()
             self._open[memory_id] = store
         else:
             self._open.move_to_end(memory_id)
         return store
 
-    def _opened(self, memory_id: str) -> Store:
+    def _open_store(self, memory_id: str) -> Store:
         with ExitStack() as undo:
             store = Store(memory_id, path_of(self._root, memory_id), self._meaning)
             undo.callback(store.close)
-            self._own(memory_id, store)
+            self._write_epoch(memory_id, store)
             undo.pop_all()
         return store
 
     def take_over(self, memory_id: str, epoch: int) -> None:
-        """Belongs to the owner of that epoch from now on, whenever it is opened or made. Raises as
-        `get` does."""
+        """Set the owner's fencing epoch of a store, now and whenever it is opened. Raises like
+        `get`.
+        """
         self._epochs[memory_id] = epoch
         if memory_id in self._open:
-            self._own(memory_id, self._open[memory_id])
+            self._write_epoch(memory_id, self._open[memory_id])
         elif self.exists(memory_id):
             self.get(memory_id)
 
-    def _own(self, memory_id: str, store: Store) -> None:
+    def _write_epoch(self, memory_id: str, store: Store) -> None:
         if epoch := self._epochs.get(memory_id, 0):
-            store.take_over(epoch, held=self._held.get(memory_id) == epoch)
-            self._held[memory_id] = epoch
+            store.take_over(epoch, held=self._epochs_in_file.get(memory_id) == epoch)
+            self._epochs_in_file[memory_id] = epoch
 
     def exists(self, memory_id: str) -> bool:
-        """Whether the store was ever made; one that is gone, with a note on that, is not
-        forgotten."""
+        """Return whether the store was ever created. A lost store with a damage note counts."""
         path = path_of(self._root, memory_id)
         return memory_id in self._open or path.exists() or note_of(path).exists()
 
     def below(self, folder: str) -> list[str]:
-        """The memory_ids of the stores that were ever made below a folder of the root. Raises
-        StoreBroken."""
+        """Return the memory_ids of existing stores below a folder of the root.
+        Raises StoreBroken.
+        """
         with translated(str(self._root / folder)):
             return stores_below(self._root, folder)
 
     def rewrite(self, memory_id: str) -> None:
-        """Rewrites a store, so that nothing of what was deleted is in it, nor in what a killed
-        program left."""
+        """Rewrite a store and remove leftovers of killed programs, so that no
+        deleted data remains.
+        """
         self.get(memory_id).rewrite()
         clear_copies(self._root)
         clear_drafts(path_of(self._root, memory_id))
 
     def close(self, memory_id: str) -> None:
-        """Closes one store, if it is open."""
+        """Close the store if it is open."""
         if store := self._open.pop(memory_id, None):
             store.close()
 
     def check_commits(self, told: Iterable[tuple[str, str]]) -> None:
-        """With (memory_id, mark) of the last commits that the bus was told of. Raises StoreDamaged
-        where some are lost."""
+        """Compare stores with the last commit marks that the bus knows, as (memory_id, mark).
+
+        Raises StoreDamaged: acknowledged commits are lost.
+        """
         for memory_id, mark in told:
             path = path_of(self._root, memory_id)
-            self._epochs.pop(
-                memory_id, None
-            )  # of an earlier time: who owns it now takes it over afterwards
+            # The epoch is outdated: the current owner takes the store over later.
+            self._epochs.pop(memory_id, None)
             if not self.exists(memory_id):
                 make_folder(path.parent)
-                raise condemn(path, "the file is gone, and what was acknowledged with it")
-            if lost := self.get(memory_id).lacks(mark):
+                raise condemn(path, "the file and its acknowledged data are gone")
+            if lost := self.get(memory_id).count_lost_commits(mark):
                 raise self._open.pop(memory_id).give_up(
-                    f"the last {lost} commits are lost, though they were acknowledged"
+                    f"the last {lost} commits are lost, although they were acknowledged"
                 )
 
     def give_up_damaged(self, names: Iterable[str], reason: str) -> MemoryFault | None:
-        """One of these is damaged: it is closed as it is, with a note. So that nothing is half
-        done, the others are closed.
+        """Close these stores after one of them was found damaged.
 
-        Returns what is to be raised of it, where that is known.
+        The damaged store gets a note and stays as it is. The others are closed so that no batch is
+        left half done. Returns the error to raise, None if no store is known to be damaged.
         """
         fault = None
         open_ = {name: store for name in names if (store := self._open.pop(name, None)) is not None}
@@ -117,23 +125,25 @@ class OpenStores:
         return fault
 
     def probe(self) -> dict[str, str]:
-        """Which open stores cannot be written to now, each with the reason."""
-        faults = {}
+        """Return the open stores that cannot be written to, each with the reason."""
+        reasons = {}
         for name, store in self._open.items():
             try:
                 store.probe()
             except (StoreBusy, StoreBroken) as error:
-                faults[name] = str(error)
-        return faults
+                reasons[name] = str(error)
+        return reasons
 
     def close_all(self) -> None:
-        """Checkpoints and closes every store."""
+        """Checkpoint and close every store."""
         while self._open:
             self._open.popitem()[1].close()
 
-    def _make_room(self) -> None:
-        """For one more. Stores within a transaction stay: the batch that opened them is under
-        way."""
+    def _close_surplus(self) -> None:
+        """Close idle stores so that one more can be opened.
+
+        Stores with an open transaction stay open, because a batch uses them.
+        """
         surplus = len(self._open) + 1 - self._most_open
         if surplus > 0:
             idle = [name for name, store in self._open.items() if not store.in_transaction]

@@ -1,5 +1,6 @@
-"""Database threads: each owns its stores, so that a slow search or a locked file delays only its
-own."""
+"""Run database work in threads. Each thread owns its stores, so a slow search or a locked file
+delays only those.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -16,76 +17,76 @@ Result = TypeVar("Result")
 Work = Callable[[OpenStores], Any]
 
 
-class _Asked(NamedTuple):
+class _Job(NamedTuple):
     work: Work
-    future: asyncio.Future[Any]  # of the loop that waits for it
+    # Future of the loop that awaits the result.
+    future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
 
 
 class DatabaseThread:
-    """One thread and the stores that only it touches. Whole batches are handed over, since each
-    hand-over wakes two threads.
+    """One thread and the stores that only this thread uses.
 
-    It is no executor of the standard library, whose futures are made to be waited for in any
-    thread: that costs as much as
-    the hand-over itself.
+    Callers pass whole batches, because each call wakes two threads. It does not use a
+    standard-library executor: its thread-safe futures double the cost of a call.
+
+    The thread starts with the first call. For the parameters, see OpenStores.
     """
 
     def __init__(
         self, name: str, root: Path, most_open: int, meaning: Meaning | None = None
     ) -> None:
-        """The thread starts with the first work; the rest as OpenStores has it."""
         self._stores = OpenStores(root, most_open, meaning)
-        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
-        self._thread = Thread(
-            target=self._serve, name=name, daemon=True
-        )  # a program that fails need not close it to end
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        # A daemon, so that a failing program ends without closing it.
+        self._thread = Thread(target=self._serve, name=name, daemon=True)
 
     async def run(self, work: Callable[[OpenStores], Result]) -> Result:
-        """Runs `work` in the thread, after what was asked before, and returns or raises what it
-        does.
+        """Run `work` in the thread after earlier work, and return its result or raise its error.
 
-        What nobody awaits any more is left out, unless it has begun.
+        Work that was cancelled before it began is skipped.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Result] = loop.create_future()
-        self._asked.put(_Asked(work, future, loop))
+        self._jobs.put(_Job(work, future, loop))
         if self._thread.ident is None:
             self._thread.start()
         try:
             return await future
         finally:
-            # else it and its error would keep each other, and the batch that is known to the
-            # traceback
+            # The future and its error would keep each other alive, and the batch that the traceback
+            # refers to.
             del future
 
     async def close(self) -> None:
-        """Finishes what was asked, closes the stores and ends the thread."""
+        """Finish pending work, close the stores and end the thread."""
         await self.run(OpenStores.close_all)
-        self._asked.put(None)
+        self._jobs.put(None)
         self._thread.join()
 
     def _serve(self) -> None:
-        while (asked := self._asked.get()) is not None:
-            if not asked.future.cancelled():
-                outcome = _outcome(asked.work, self._stores)
-                with suppress(RuntimeError):  # the loop is closed: nobody waits
-                    asked.loop.call_soon_threadsafe(_tell, asked.future, *outcome)
+        while (job := self._jobs.get()) is not None:
+            if not job.future.cancelled():
+                outcome = _run_job(job.work, self._stores)
+                # The loop is closed: nobody awaits the result.
+                with suppress(RuntimeError):
+                    job.loop.call_soon_threadsafe(_set_outcome, job.future, *outcome)
                 del outcome
-            # nothing of it is kept while the next one is waited for, nor by the traceback of an
-            # error
-            del asked
+            # Keep no reference to the job while waiting for the next one, not even by an error's
+            # traceback.
+            del job
 
 
-def _outcome(work: Work, stores: OpenStores) -> tuple[Any, BaseException | None]:
+def _run_job(work: Work, stores: OpenStores) -> tuple[Any, BaseException | None]:
     with _Caught() as caught:
         return work(stores), None
     return None, caught.take()
 
 
-def _tell(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _set_outcome(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
     if future.done():
-        return  # who asked has given up
+        # The caller no longer awaits the result.
+        return
     if error is not None:
         future.set_exception(error)
     else:
@@ -93,12 +94,14 @@ def _tell(future: asyncio.Future[Any], result: Any, error: BaseException | None)
 
 
 class _Caught:
-    """Whatever is raised, SystemExit too: it is raised again where the work was asked for."""
+    """Catch any exception, including SystemExit, to raise it again in the caller."""
 
     _error: BaseException | None = None
 
     def take(self) -> BaseException | None:
-        """It, which is not kept here: its traceback knows who caught it."""
+        """Return the error and drop the reference, which the error's traceback would otherwise keep
+        alive.
+        """
         error, self._error = self._error, None
         return error
 

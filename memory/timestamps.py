@@ -1,4 +1,4 @@
-"""Times as faces tell them, and as people write them."""
+"""Format and parse timestamps."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-Moment = Annotated[
-    str, Field(json_schema_extra={"format": "date-time"})
-]  # RFC 3339 in UTC, to the millisecond
-LAST_MS = 253_402_300_799_999  # the end of the year 9999, after which there is no RFC 3339
+# RFC 3339 in UTC, with milliseconds.
+Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+# The end of the year 9999, the last time that RFC 3339 can express.
+LAST_MS = 253_402_300_799_999
 
 _RFC_3339 = re.compile(
     r"\d{4}-\d\d-\d\d([Tt]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d)?)?", re.ASCII
@@ -19,43 +19,48 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def as_time(unix_ms: int) -> str:
-    """A `Moment`: 2026-11-22T05:00:00.000Z. What lies beyond, as of a client that gave its message
-    an id in microseconds, is
-    told as the end, so that it can be told at all.
+    """Return Unix ms as a `Moment`: 2026-11-22T05:00:00.000Z.
+
+    Times out of range become the first or last valid time. A client can cause one with a message id
+    in microseconds.
     """
-    known = min(max(unix_ms, 0), LAST_MS)
-    moment = _EPOCH + timedelta(
-        milliseconds=known
-    )  # a float of seconds, centuries from now, lacks some of the ms
+    valid_ms = min(max(unix_ms, 0), LAST_MS)
+    # A float of seconds loses milliseconds for times centuries from now.
+    moment = _EPOCH + timedelta(milliseconds=valid_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def change_ms(now_ms: int, before_ms: int) -> int:
-    """When something changes that changed last at `before_ms`: never the same ms, of which its
-    version is made."""
+    """Return the time of a change, at least 1 ms after the previous one, so that
+    versions differ.
+    """
     return max(now_ms, before_ms + 1)
 
 
 def as_ms(text: str) -> int | None:
-    """Unix ms of a date (its first moment, in UTC), of a date and time (in UTC unless it says
-    otherwise), or of Unix ms."""
+    """Parse a date, a date and time, or Unix ms, and return Unix ms. None if invalid.
+
+    A date means its first moment. The time zone is UTC unless the text names one.
+    """
     if _UNIX_MS.fullmatch(text):
         return int(text)
     unix_us = as_us(text)
-    return (
-        None if unix_us is None else -(-unix_us // 1000)
-    )  # upwards: for whole ms both comparisons stay what they were
+    # Round up: comparisons with whole milliseconds keep their result.
+    return None if unix_us is None else -(-unix_us // 1000)
 
 
 def as_us(text: str) -> int | None:
-    """Unix microseconds of a date (its first moment, in UTC), or of a date and time (in UTC unless
-    it says otherwise)."""
+    """Parse a date or a date and time, and return Unix microseconds. None if invalid.
+
+    A date means its first moment. The time zone is UTC unless the text names one.
+    """
     if not _RFC_3339.fullmatch(text):
         return None
     try:
         moment = datetime.fromisoformat(text.upper())
     except ValueError:
-        return None  # like the 30th of February
+        # An invalid date, such as February 30.
+        return None
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(
         microseconds=1
     )

@@ -46,10 +46,11 @@ class Blocking(Generic[P, Output]):
     def __get__(self, noun: BlockingNoun | None, owner: type) -> Any:
         if noun is None:
             return self
-        remote, run = noun.remote, noun.run
+        method: Callable[..., Coroutine[Any, Any, Any]] = self._method
+        bound = functools.partial(method, noun.remote)
 
         @functools.wraps(self._method)
-        def wait(*args: P.args, **named: P.kwargs) -> Any:
-            return run(self._method(remote, *args, **named))
+        def wait(*args: Any, **named: Any) -> Any:
+            return noun.run(bound(*args, **named))
 
         return wait

@@ -27,7 +27,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--queries", type=int, default=3000, help="how many queries the fuzz tests ask"
+        "--queries", type=int, default=1000, help="how many queries the fuzz tests ask"
     )
     parser.addoption(
         "--seed", default="", help="the one seed that the long property test is run with"

@@ -1,1 +1,1 @@
-"""The HTTP faces: pipelines, messages, webhooks, live logs, health, and the console."""
+"""HTTP interfaces: REST API, webhooks, WebSockets, SOAT routes, health checks, and the console."""

@@ -1,2 +1,1 @@
-"""Owns pipelines: takes messages off the bus, runs the plan, commits, publishes, acknowledges,
-recovers."""
+"""Owns pipelines: reads messages from the bus, runs them, commits, publishes and acknowledges."""

@@ -1,59 +1,55 @@
-"""Why an input is given up.
+"""Reasons why a cascade is stopped and its input becomes a dead letter.
 
 CascadeFault
-├── TooDeep    messages gave rise to messages, further than the hop count allows
-├── TooMany    one input gave rise to too many messages
-└── TooMuch    they are too long for the server to take them at once
+├── TooManyHops
+├── TooManyMessages
+└── TooManyBytes
 """
 
 from traceback import TracebackException
 
 
 class CascadeFault(Exception):
-    """An input that leads too far; it goes to the dead letters."""
+    """A cascade exceeds a limit."""
 
 
-class TooDeep(CascadeFault):
-    """Agents answer each other, or one itself, without an end."""
+class TooManyHops(CascadeFault):
+    """Messages led to messages beyond the hop limit."""
 
     def __init__(self, max_hops: int, sender: str) -> None:
-        """`sender` said the last message."""
         super().__init__(
-            f"the message went on over more than {max_hops} hops (worker.max_hops): do agents answer each other, "
-            f"or {sender!r} itself? Narrow their agent_from"
+            f"the message went on over more than {max_hops} hops (worker.max_hops): do agents "
+            f"answer each other, or {sender!r} itself? Narrow their agent_from"
         )
 
 
-class TooMany(CascadeFault):
-    """Each message gives rise to several."""
+class TooManyMessages(CascadeFault):
+    """One input led to too many messages."""
 
     def __init__(self, max_cascade: int) -> None:
-        """`max_cascade` is how many are allowed."""
         super().__init__(
-            f"one input gave rise to more than {max_cascade} messages (worker.max_cascade): do agents answer "
-            "each other? Narrow their agent_from"
+            f"one input led to more than {max_cascade} messages (worker.max_cascade): do agents "
+            "answer each other? Narrow their agent_from"
         )
 
 
-class TooMuch(CascadeFault):
-    """Many agents say a long message on."""
+class TooManyBytes(CascadeFault):
+    """The messages of one input are too long for one MULTI."""
 
-    def __init__(self, most_bytes: int) -> None:
-        """`most_bytes` is how much is allowed."""
+    def __init__(self, max_bytes: int) -> None:
         super().__init__(
-            f"one input gave rise to messages of more than {most_bytes} bytes in all: do many agents say one long "
-            "message on? Narrow their agent_from, or let them say less"
+            f"one input led to messages of more than {max_bytes} bytes in all: do many agents "
+            "repeat a long message? Narrow their agent_from, or shorten their answers"
         )
 
 
 def describe_error(fault: BaseException) -> str:
-    """What a fault says, also where it cannot say it: some of what blocks raise fails in its own
-    `__str__`."""
+    """Return the text of an exception, even if its own `__str__` fails, as a block's may."""
     return str(TracebackException(type(fault), fault, None))
 
 
 def first_of(error: BaseException) -> BaseException:
-    """The first reason under nested groups."""
+    """Return the first exception inside nested groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

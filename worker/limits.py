@@ -1,4 +1,4 @@
-"""The bounds within which a worker works (config.yaml, sections `bus` and `worker`)."""
+"""Limits of a worker (sections `bus` and `worker` of config.yaml)."""
 
 from dataclasses import dataclass
 
@@ -7,24 +7,28 @@ from memrelay.memory.retention import HISTORY_DAYS
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """Sizes in bytes, times in the unit of the name."""
+    """Sizes are in bytes, and times in the unit of the name."""
 
+    # Inputs of a batch.
     batch: int = 256
     max_hops: int = 32
-    max_cascade: int = 1000  # messages that one input may give rise to
-    cascade_bytes: int = (
-        64 << 20
-    )  # that they have in all: they leave in one MULTI, which says each twice
+    # Messages that one input leads to, and their bytes: they leave in one MULTI, which has each
+    # message twice.
+    max_cascade: int = 1000
+    cascade_bytes: int = 64 << 20
     message_bytes: int = 1 << 20
+    # Entries of a swarm's log.
     log_length: int = 10_000
     producer_id_days: float = 4
     history_days: float = HISTORY_DAYS
-    batch_bytes: int = (
-        256 << 10
-    )  # what a batch says before it is committed and sent: it stays in the cache of a core
-    attempts: int = 3  # of an input that was in flight in a crash
+    # Bytes of messages after which a batch is committed and sent. They fit the cache of a core.
+    batch_bytes: int = 256 << 10
+    # Attempts to run an input that was in flight in a crash.
+    attempts: int = 3
     grace_s: float = 10
-    lease_s: float = 30  # after which a worker that has not called in may be taken for dead
-    retries: int = 8  # of an input whose block asks for it
-    first_pause_s: float = 1  # before the first of them; each further pause is twice as long
+    # A worker without a heartbeat for so long may be replaced.
+    lease_s: float = 30
+    # Retries of an input, and the pauses before them, which double.
+    retries: int = 8
+    first_pause_s: float = 1
     longest_pause_s: float = 300

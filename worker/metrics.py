@@ -1,5 +1,4 @@
-"""The tally: what a worker has done for each pipeline since it began, how fast, and what it waits
-for now."""
+"""Counts what a worker has done for each pipeline since its start."""
 
 import time
 from collections import Counter, defaultdict, deque
@@ -11,15 +10,18 @@ from types import MappingProxyType
 from memrelay.worker.run.outcome import Outcome
 
 NONE: Mapping[str, int] = MappingProxyType({})
-WINDOW_S = 10.0  # over which a rate is taken
-_uid, _put_off = attrgetter("uid"), attrgetter("put_off")
+# Rates are averages over this time.
+WINDOW_S = 10.0
+_uid, _delayed = attrgetter("uid"), attrgetter("delayed")
 
 
 class Metrics:
-    """Counts inputs; only ever grows. Counted a batch at a time, in the event loop's thread."""
+    """Counts inputs, a batch at a time, in the thread of the event loop. Counts only grow.
+
+    `clock` returns seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
         self._clock = clock
         self._in: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
@@ -28,20 +30,21 @@ class Metrics:
         self._duplicates: Counter[str] = Counter()
         self._retried: Counter[str] = Counter()
         self._pauses: Counter[str] = Counter()
-        self.paused: dict[str, str] = {}  # pipeline -> why its batch is tried again and again
-        self.recreated = 0  # consumer groups that were gone
+        # By pipeline: why its batch is repeated.
+        self.paused: dict[str, str] = {}
+        # Consumer groups that were missing.
+        self.recreated = 0
         self._past: deque[tuple[float, Counter[str]]] = deque()
 
     def count_in(self, uid: str, count: int) -> None:
-        """Inputs of a pipeline that were taken."""
+        """Count inputs that were taken."""
         self._in[uid] += count
 
     def count(
         self, outcomes: Sequence[Outcome], took_s: float = 0.0, duplicates: Mapping[str, int] = NONE
     ) -> None:
-        """The inputs of a batch that has been committed, the time that it took, and how many the
-        inbox answered."""
-        counted = Counter(map(_uid, filterfalse(_put_off, outcomes)))
+        """Count the inputs of a committed batch; `duplicates` were answered from the inbox."""
+        counted = Counter(map(_uid, filterfalse(_delayed, outcomes)))
         each_s = took_s / max(1, counted.total())
         for uid, count in counted.items():
             self._done[uid] += count
@@ -50,46 +53,52 @@ class Metrics:
             self._duplicates.update(duplicates)
 
     def count_dead(self, uids: Iterable[str]) -> None:
-        """The pipelines of inputs that were given up."""
+        """Count dead letters, one for each uid."""
         self._dead.update(uids)
 
     def count_retried(self, uids: Iterable[str]) -> None:
-        """The pipelines of inputs that are to be tried again later."""
+        """Count inputs to retry, one for each uid."""
         self._retried.update(uids)
 
     def pause(self, uids: Iterable[str], reason: str) -> bool:
-        """A batch of these pipelines could not be done, and is tried again. Returns whether that is
-        news."""
-        named = list(uids)
-        news = any(self.paused.get(uid) != reason for uid in named)
-        self._pauses.update(named)
-        self.paused.update(dict.fromkeys(named, reason))
-        return news
+        """Mark pipelines as paused. Return whether the reason is new for one of them."""
+        paused = list(uids)
+        is_new = any(self.paused.get(uid) != reason for uid in paused)
+        self._pauses.update(paused)
+        self.paused.update(dict.fromkeys(paused, reason))
+        return is_new
 
     def resume(self, uids: Iterable[str]) -> bool:
-        """Their work was done. Returns whether that is news."""
-        known = [uid for uid in uids if uid in self.paused] if self.paused else []
-        for uid in known:
+        """Mark pipelines as running. Return whether one of them was paused."""
+        resumed = [uid for uid in uids if uid in self.paused] if self.paused else []
+        for uid in resumed:
             del self.paused[uid]
-        return bool(known)
+        return bool(resumed)
 
     def read(self, uids: Sequence[str]) -> dict[str, dict[str, float]]:
-        """By uid: {"in": inputs that were taken, "done": those that came to an end, "dead": those
-        that were given up,
-        "retried": those that were put off, "duplicates": those that the inbox answered, "pauses":
-        how often a batch could not
-        be done and was tried again, "handler_s": what batches took, "rate": done a second}.
+        """Return the counts by pipeline.
 
-        The rate is that of the last ten seconds, or since the second last reading where that is
-        longer ago.
+        | key | meaning |
+        |---|---|
+        | in | inputs that were taken |
+        | done | inputs that were finished |
+        | dead | dead letters |
+        | retried | retries that were scheduled |
+        | duplicates | inputs that were answered from the inbox |
+        | pauses | failed attempts to run a batch |
+        | handler_s | time of batches in seconds |
+        | rate | finished inputs per second |
+
+        The rate covers the last ten seconds, or the time since the reading before the last one if
+        that is longer.
         """
         now, before = self._clock(), self._past[0] if self._past else None
         since_s = max(now - before[0], 1e-3) if before else 1.0
-        told = {}
+        counts = {}
         for uid in uids:
             done = self._done[uid]
-            lately = done - before[1][uid] if before else 0
-            told[uid] = {
+            recent = done - before[1][uid] if before else 0
+            counts[uid] = {
                 "in": self._in[uid],
                 "done": done,
                 "dead": self._dead[uid],
@@ -97,9 +106,9 @@ class Metrics:
                 "duplicates": self._duplicates[uid],
                 "pauses": self._pauses[uid],
                 "handler_s": round(self._handler_s[uid], 6),
-                "rate": round(lately / since_s, 1),
+                "rate": round(recent / since_s, 1),
             }
         self._past.append((now, Counter(self._done)))
         while len(self._past) > 1 and self._past[0][0] < now - WINDOW_S:
             self._past.popleft()
-        return told
+        return counts

@@ -1,17 +1,25 @@
-"""What the groups of a worker share."""
+"""Objects that the groups of a worker share: compiled plans, the embedding thread, limits."""
 
-from collections.abc import Sequence
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import structlog
 
 from memrelay.bus.lease.workers import BusClock
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.embedding.questions import Questions
+from memrelay.memory.errors import EmbeddingFault, MemoryFault
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
-from memrelay.worker.background.embedding_thread import EmbeddingThread
 from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
@@ -19,66 +27,107 @@ from memrelay.worker.run.batch import Checkpoint
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.outcome import PublicMessageLimit
 
-# The plans of the deployed bundles, and of older versions that continuations still run under.
-
 log = structlog.stdlib.get_logger(__name__)
+Result = TypeVar("Result")
+# The lowest priority of a thread, as `nice` counts.
+LOWEST_PRIORITY = 19
+# Characters of a library's error that are reported.
+MAX_REASON = 300
 
 
 class PlanCache:
-    """Compiles a bundle when it is first needed, and keeps the plan."""
+    """Compiles bundles of the catalog when they are first needed, and keeps their plans.
+
+    Continuations need plans of earlier bundle versions.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
-        """Bundles come from the catalogue, by their hash."""
         self._catalog = catalog
         self._plans: dict[tuple[str, str], Plan] = {}
         self._refused: set[tuple[str, str]] = set()
 
     async def version(self, uid: str, bundle_hash: str) -> Plan | None:
-        """The plan of one version; None where there is no such bundle, or this program does not
-        accept it any more."""
+        """Return the plan of a version; None if the bundle is missing or no longer valid."""
         known = (uid, bundle_hash)
         if known not in self._plans:
             source = await self._catalog.source(bundle_hash)
             checked = check(source, uid=uid) if source is not None else None
             if checked is None or checked.bundle is None:
-                self._refuse(known, checked.faults if checked else ())
+                self._log_refused(known, checked.faults if checked else ())
                 return None
             self._plans[known] = Plan(checked.bundle)
         return self._plans[known]
 
     async def active(self) -> list[Plan]:
-        """Those of the pipelines in service; one that this program does not accept is left out.
-        Raises StoreBusy."""
+        """Return the plans of the pipelines in service, except invalid ones. Raises StoreBusy."""
         plans = [await self.version(one.uid, one.hash) for one in await self._catalog.active()]
         return [plan for plan in plans if plan is not None]
 
-    def _refuse(self, known: tuple[str, str], faults: Sequence[Fault]) -> None:
-        """Tells once why a bundle is not served: mostly it names a block that was added after this
-        program began."""
+    def _log_refused(self, known: tuple[str, str], faults: Sequence[Fault]) -> None:
+        """Log once why a bundle is not served. Most often it names a block that is newer than this
+        process."""
         if known not in self._refused:
             self._refused.add(known)
-            reason = "; ".join(fault.as_line() for fault in faults[:3]) or "its bundle is gone"
             log.error(
                 "pipeline_not_served",
                 pipeline=known[0],
-                reason=reason,
-                remedy="start the worker again if a block was added meanwhile, else correct the bundle and deploy it",
+                reason="; ".join(fault.as_line() for fault in faults[:3]) or "its bundle is gone",
+                remedy="restart the worker if a block was added; otherwise correct the bundle "
+                "and deploy it",
             )
+
+
+class EmbeddingThread:
+    """The thread in which a worker computes vectors, with the lowest priority.
+
+    Neither the thread nor the embedder exists before the first work.
+    """
+
+    def __init__(self, options: EmbeddingOptions) -> None:
+        self.embedder = LazyEmbedder(options)
+        self._executor = ThreadPoolExecutor(1, "embedding", initializer=_lower_priority)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run work in the thread, after all earlier work.
+
+        Raises what the work raises, and EmbeddingFault for an exception of a library, so that
+        vectors are tried again.
+        """
+        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        (outcome,) = await asyncio.gather(future, return_exceptions=True)
+        if isinstance(outcome, Exception) and not isinstance(outcome, MemoryFault):
+            log.error("embedder_failed", exc_info=outcome)
+            raise EmbeddingFault(
+                f"the embedder fails: {type(outcome).__name__}: {outcome}"[:MAX_REASON]
+            ) from outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        """End the thread after the current work. Waiting work is cancelled."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _lower_priority() -> None:
+    """Linux schedules threads one by one. Elsewhere, this would affect the whole process."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Made once, by the worker."""
+    """Created once per worker. `database` is the number of the server's database."""
 
     catalog: Catalog
-    shelf: PlanCache
+    plans: PlanCache
     limits: WorkerLimits
     checkpoint: Checkpoint
-    tally: Metrics
-    watch: Watchdog
+    metrics: Metrics
+    watchdog: Watchdog
     embedding: EmbeddingThread
     questions: Questions
-    database: int  # of the server
+    database: int
     clock: BusClock = field(default_factory=BusClock)
-    quarantine: CrashIsolation = field(default_factory=CrashIsolation)
-    spread: PublicMessageLimit = field(default_factory=PublicMessageLimit)
+    isolation: CrashIsolation = field(default_factory=CrashIsolation)
+    public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)

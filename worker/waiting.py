@@ -1,4 +1,4 @@
-"""Waiting for an event, for some time; and doing something beside something else."""
+"""Waits for events with a timeout, and runs background work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -11,7 +11,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 async def wait(event: asyncio.Event, seconds: float | None) -> bool:
-    """Whether the event came within the time; None is however long it takes."""
+    """Return whether the event was set within a time; None waits without a limit."""
     if seconds is None:
         return await event.wait()
     try:
@@ -23,10 +23,9 @@ async def wait(event: asyncio.Event, seconds: float | None) -> bool:
 
 @asynccontextmanager
 async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """The work runs until the context ends; it must raise nothing. What it raises all the same is
-    logged, and it is over."""
+    """Run work until the context ends. If the work raises, the exception is only logged."""
     task = asyncio.create_task(work)
-    task.add_done_callback(_tell)
+    task.add_done_callback(_log_failure)
     try:
         yield
     finally:
@@ -34,7 +33,7 @@ async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _tell(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error(
             "work_beside_failed",

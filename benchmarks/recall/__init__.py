@@ -1,2 +1,1 @@
-"""How well, and how fast, what was asked for is found: on data that others have made
-(docs/search-quality.md)."""
+"""Search quality and speed on public data sets (docs/search-quality.md)."""

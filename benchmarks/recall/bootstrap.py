@@ -1,5 +1,4 @@
-"""How far a mean might lie elsewhere, had other questions been drawn: the percentile bootstrap
-(Efron 1979)."""
+"""Confidence intervals of a mean by the percentile bootstrap (Efron 1979)."""
 
 from collections.abc import Sequence
 
@@ -10,8 +9,8 @@ SEED = 2026
 
 
 def interval(values: Sequence[float], share: float = 0.95, seed: int = SEED) -> tuple[float, float]:
-    """(low, high) between which `share` of the means of drawn-again questions lie; the same for the
-    same values and seed."""
+    """Return the bounds that contain `share` of the resampled means. Equal values and seeds give
+    equal bounds."""
     drawn = np.random.default_rng(seed).integers(
         len(values), size=(ROUNDS, len(values)), dtype=np.int32
     )

@@ -1,4 +1,4 @@
-"""What is searched and asked, whatever file it came from."""
+"""Documents, questions and collections, independent of the file format."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,50 +8,49 @@ from typing import NamedTuple
 
 
 class BadData(Exception):
-    """A file is not what its name says, or there is none that is known; the message says what is
-    wanted."""
+    """A data file is missing or has another format. The message names the expected format."""
 
 
 class Document(NamedTuple):
-    """What becomes one record."""
+    """A document, which becomes one record."""
 
     id: str
     text: str
-    thread: str = ""  # the conversation that it is a turn of, if any
-    source: str = ""  # who said it
-    at_ms: int = 0  # when, Unix ms
+    thread: str = ""  # its conversation, if it is a turn
+    source: str = ""  # its speaker
+    at_ms: int = 0  # its time, Unix ms
 
 
 class Question(NamedTuple):
-    """What is asked, and what should be found."""
+    """A question and the documents that answer it."""
 
     text: str
-    gold: Mapping[str, float]  # a document's id -> how relevant it is, above 0
+    gold: Mapping[str, float]  # document id -> relevance above 0
     category: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What one store holds, and the questions to it."""
+    """The documents of one store and the questions to it."""
 
     documents: Sequence[Document]
     questions: Sequence[Question]
 
 
-# (ids of what was found, best first; the question; the corpus' threads by document) -> 0 to 1
+# (ids of the hits, best first; the question; document id -> thread) -> 0 to 1
 Measure = Callable[[Sequence[str], Question, Mapping[str, str]], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A data set: its stores are searched apart, and their questions counted together."""
+    """A data set. Its stores are searched separately, and their questions are counted together."""
 
     name: str
     corpora: Sequence[Corpus]
-    measures: Mapping[str, Measure]  # by the name of their column
-    digests: Mapping[str, str] = field(default_factory=dict)  # file -> SHA-256, in hex
+    measures: Mapping[str, Measure]  # column name -> measure
+    digests: Mapping[str, str] = field(default_factory=dict)  # file name -> SHA-256 in hex
 
 
 def digests(*files: Path) -> dict[str, str]:
-    """File name -> SHA-256 of what it holds, in hex; of those that there are."""
+    """Return file name -> SHA-256 in hex of the files that exist."""
     return {file.name: sha256(file.read_bytes()).hexdigest() for file in files if file.exists()}

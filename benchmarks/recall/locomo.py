@@ -1,9 +1,7 @@
-"""LoCoMo (Maharana et al. 2024): long conversations with questions whose evidence is named, turn by
-turn.
+"""LoCoMo (Maharana et al. 2024): long conversations with questions whose evidence is named by turn.
 
-Each conversation is a store, each of its sessions a thread, each turn a document. Where an audit of
-the data set lies beside it
-and says that a question's evidence is another, that holds.
+Each conversation is a store, each of its sessions a thread, and each turn a document. If the folder
+contains an audit of the data set, its evidence replaces that of the question.
 """
 
 import json
@@ -23,14 +21,14 @@ MEASURES = {
     "session@5": session_recall(5),
     "session@10": session_recall(10),
 }
-AUDIT = "audit"  # in the name of its file
+AUDIT = "audit"  # part of the file name of an audit
 _EVIDENCE = re.compile(r"D(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
 _WHEN = "%I:%M %p on %d %B, %Y"
 
 
 def load(folder: Path) -> Collection:
-    """All conversations of a folder. Raises BadData."""
+    """Return all conversations of a folder. Raises BadData: if a file has another format."""
     files = sorted(folder.glob("*.json"))
     corrected, conversations = {}, []
     try:
@@ -42,35 +40,42 @@ def load(folder: Path) -> Collection:
                 )
             else:
                 conversations += found
-        corpora = [_corpus(number, found, corrected) for number, found in enumerate(conversations)]
+        corpora = [
+            _make_corpus(number, found, corrected) for number, found in enumerate(conversations)
+        ]
     except (KeyError, TypeError, ValueError) as error:
         raise BadData(
-            f"{folder}: its *.json are not LoCoMo's conversations (a list of `qa` and `conversation`) and "
-            f"an audit (a list of `question_id` and `correct_evidence`): {error!r}"
+            f"{folder}: its *.json are not LoCoMo's conversations "
+            f"(a list of `qa` and `conversation`) and an audit "
+            f"(a list of `question_id` and `correct_evidence`): {error!r}"
         ) from error
     return Collection("locomo", corpora, MEASURES, digests(*files))
 
 
-def _corpus(number: int, found: Mapping[str, Any], corrected: Mapping[str, list[str]]) -> Corpus:
+def _make_corpus(
+    number: int, found: Mapping[str, Any], corrected: Mapping[str, list[str]]
+) -> Corpus:
     documents = [
         document
-        for session in _sessions(found["conversation"])
-        for document in _turns(found["conversation"], session)
+        for session in _list_sessions(found["conversation"])
+        for document in _make_documents(found["conversation"], session)
     ]
     known = {document.id for document in documents}
     questions = []
-    for index, asked in enumerate(found["qa"]):
-        evidence = corrected.get(f"locomo_{number}_qa{index}", asked.get("evidence", []))
-        if gold := dict.fromkeys((one for one in _ids(evidence) if one in known), 1.0):
-            questions.append(Question(asked["question"], gold, CATEGORIES[asked["category"]]))
+    for index, annotated in enumerate(found["qa"]):
+        evidence = corrected.get(f"locomo_{number}_qa{index}", annotated.get("evidence", []))
+        if gold := dict.fromkeys((one for one in _parse_evidence(evidence) if one in known), 1.0):
+            questions.append(
+                Question(annotated["question"], gold, CATEGORIES[annotated["category"]])
+            )
     return Corpus(documents, questions)
 
 
-def _sessions(conversation: Mapping[str, Any]) -> list[int]:
+def _list_sessions(conversation: Mapping[str, Any]) -> list[int]:
     return sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key)))
 
 
-def _turns(conversation: Mapping[str, Any], session: int) -> Iterator[Document]:
+def _make_documents(conversation: Mapping[str, Any], session: int) -> Iterator[Document]:
     thread = f"session_{session}"
     when = datetime.strptime(conversation[f"{thread}_date_time"], _WHEN).replace(tzinfo=UTC)
     for turn in conversation[thread]:
@@ -79,8 +84,8 @@ def _turns(conversation: Mapping[str, Any], session: int) -> Iterator[Document]:
         )
 
 
-def _ids(evidence: Iterable[str]) -> Iterator[str]:
-    """`D8:6; D9:17` is two of them, and `D30:05` is `D30:5`."""
+def _parse_evidence(evidence: Iterable[str]) -> Iterator[str]:
+    """Return the turn ids. `D8:6; D9:17` contains two, and `D30:05` is `D30:5`."""
     for text in evidence:
         for session, turn in _EVIDENCE.findall(text):
             yield f"D{int(session)}:{int(turn)}"

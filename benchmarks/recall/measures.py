@@ -1,5 +1,5 @@
-"""Measures of one answer, from 0 to 1. Each takes ids, best first, and the gold: id -> how relevant
-it is, above 0."""
+"""Measures of one answer, from 0 to 1. Each takes ids, best first, and gold: id -> relevance above
+0."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -9,26 +9,25 @@ from benchmarks.recall.collection import Measure, Question
 
 
 def recall(found: Iterable[str], gold: Iterable[str], k: int) -> float:
-    """The share of the gold that is among the first k."""
+    """Return the share of gold in the first k ids."""
     wanted = set(gold)
     return len(wanted.intersection(islice(found, k))) / len(wanted)
 
 
 def ndcg(found: Iterable[str], gold: Mapping[str, float], k: int) -> float:
-    """Discounted gain of the first k beside the best that were possible: Järvelin and Kekäläinen
-    2002, gains as they are."""
+    """Return the discounted gain of the first k ids, divided by the best possible one. Gains are
+    linear (Järvelin and Kekäläinen 2002)."""
     best = sorted(gold.values(), reverse=True)
     return _gain(gold.get(id_, 0.0) for id_ in islice(found, k)) / _gain(best[:k])
 
 
 def threads_of(found: Iterable[str], threads: Mapping[str, str]) -> list[str]:
-    """The threads in the order in which a document of theirs is found first: a thread is worth its
-    best document."""
+    """Return the threads in the order of their best documents."""
     return list(dict.fromkeys(threads[id_] for id_ in found))
 
 
 def turn_recall(k: int) -> Measure:
-    """Recall of documents."""
+    """Return a measure: the recall of documents."""
 
     def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
         return recall(found, question.gold, k)
@@ -37,7 +36,7 @@ def turn_recall(k: int) -> Measure:
 
 
 def session_recall(k: int) -> Measure:
-    """Recall of the threads that hold gold."""
+    """Return a measure: the recall of threads that contain gold."""
 
     def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
         return recall(threads_of(found, threads), threads_of(question.gold, threads), k)
@@ -46,7 +45,7 @@ def session_recall(k: int) -> Measure:
 
 
 def gain(k: int) -> Measure:
-    """nDCG of documents."""
+    """Return a measure: the nDCG of documents."""
 
     def measure(found: Sequence[str], question: Question, threads: Mapping[str, str]) -> float:
         return ndcg(found, question.gold, k)

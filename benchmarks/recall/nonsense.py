@@ -1,17 +1,17 @@
-"""200 queries that ask for nothing: words thrown together, other languages, and what a cat types.
-To all of them the right
-answer is none."""
+"""Make 200 nonsense queries: random words, other languages and random letters. The right answer to
+each is no hit."""
 
 from random import Random
 from string import ascii_lowercase
 
 COUNT = 200
 WORDS = """
-    quantum carburetor isotope ledger parliament tectonic enzyme viscosity mortgage algebra plumbing saxophone glacier cathedral
-    invoice thermostat asteroid tariff longitude umbrella sulfur gearbox volcano trigonometry fjord lobster semaphore turbine
-    bauxite poultry monsoon pharaoh scaffold hexagon lighthouse chromium barometer sonata pancreas mercantile tadpole granite
-    zeppelin gondola cobalt stapler window table river stone paper engine market bottle silver ladder kitchen bridge camera
-    pencil blanket cloud button corner"""
+    quantum carburetor isotope ledger parliament tectonic enzyme viscosity mortgage algebra plumbing
+    saxophone glacier cathedral invoice thermostat asteroid tariff longitude umbrella sulfur gearbox
+    volcano trigonometry fjord lobster semaphore turbine bauxite poultry monsoon pharaoh scaffold
+    hexagon lighthouse chromium barometer sonata pancreas mercantile tadpole granite zeppelin
+    gondola cobalt stapler window table river stone paper engine market bottle silver ladder kitchen
+    bridge camera pencil blanket cloud button corner"""
 SENTENCES = """
     ¿Dónde está la biblioteca municipal?
     Wo kann ich hier die Steuererklärung abgeben?
@@ -45,19 +45,19 @@ SENTENCES = """
     Der Hund bellt die ganze Nacht"""
 
 
-def queries(seed: int = 2026) -> list[str]:
-    """200 of them, a third each; the same ones for the same seed."""
+def make_queries(seed: int = 2026) -> list[str]:
+    """Return 200 queries, a third of each kind. Equal seeds give equal queries."""
     random = Random(seed)
     known, sentences = WORDS.split(), [line.strip() for line in SENTENCES.strip().splitlines()]
     third = COUNT // 3
     words = [" ".join(random.sample(known, random.randint(2, 6))) for _ in range(third)]
     languages = [sentences[number % len(sentences)] for number in range(third)]
     typed = [
-        " ".join(_typed(random) for _ in range(random.randint(1, 4)))
+        " ".join(_make_letters(random) for _ in range(random.randint(1, 4)))
         for _ in range(COUNT - 2 * third)
     ]
     return words + languages + typed
 
 
-def _typed(random: Random) -> str:
+def _make_letters(random: Random) -> str:
     return "".join(random.choices(ascii_lowercase, k=random.randint(4, 9)))

@@ -1,5 +1,4 @@
-"""SQLite's full-text search as one would use it by itself: stems, the stop words dropped, any of
-the other words wanted."""
+"""A reference system: SQLite FTS5 with stems, without stop words, matching any word."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,23 +16,22 @@ SEARCH = "SELECT id FROM documents WHERE documents MATCH ? ORDER BY rank LIMIT ?
 
 
 class PlainFts5:
-    """A file of one table."""
+    """One FTS5 table in a file."""
 
     def __init__(self, folder: Path) -> None:
-        """The file is made."""
         self._connection = apsw.Connection(str(folder / "fts5.db"))
         self._connection.execute(TABLE)
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """In one transaction."""
+        """Insert all documents in one transaction."""
         with self._connection:
             self._connection.executemany(
                 "INSERT INTO documents VALUES (?, ?)", [(one.id, one.text) for one in documents]
             )
 
     def search(self, question: str, limit: int) -> list[str]:
-        """By bm25 with SQLite's own k1 = 1.2 and b = 0.75; nothing where there are but stop
-        words."""
+        """Return document ids by FTS5's BM25 (k1 = 1.2, b = 0.75). A query of stop words finds
+        nothing."""
         words = dict.fromkeys(
             word for word in tokens(question) if word not in STOP_WORDS["english"]
         )
@@ -47,5 +45,5 @@ class PlainFts5:
         ]
 
     def close(self) -> None:
-        """The file is closed."""
+        """Close the file."""
         self._connection.close()

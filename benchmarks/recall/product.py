@@ -1,4 +1,4 @@
-"""Memrelay itself: a store file, records.write and records.search, as blocks use them."""
+"""Memrelay: a store file with records.write and records.search, as the memory blocks use them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,15 +17,15 @@ from memrelay.memory.search.pool import Meaning, Pool
 from memrelay.memory.sqlite.store import Store
 
 MEMORY_ID = "instances/bench/memories"
-BATCH = 256  # writes in a transaction, as a worker takes them; and texts that are embedded at once
-MOST_BYTES = 1 << 30  # of an answer, and of vectors in memory
+BATCH = 256  # writes per transaction as in a worker, and texts per embedding batch
+MOST_BYTES = 1 << 30  # limit of an answer, and of vectors in memory
 
 
 class Product:
-    """`mode: hybrid`, with every setting as it comes; with vectors where a model is named."""
+    """Memrelay in mode hybrid with default settings, and with vectors if a model is named. Raises
+    EmbeddingFault: if the model is missing."""
 
     def __init__(self, folder: Path, model: Model = "none") -> None:
-        """A new store in the folder. Raises EmbeddingFault."""
         lazy = LazyEmbedder(EmbeddingOptions(model=model))
         self._embedder = lazy.get() if lazy.configured else None
         meaning = Meaning(Questions(lazy), Pool(MOST_BYTES)) if self._embedder else None
@@ -33,28 +33,27 @@ class Product:
         self._ids: dict[str, str] = {}  # guid -> the document's id
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """A turn is a record with a thread; what was said when is what the store has as its
-        time."""
+        """Write the documents. A turn is a record with a thread and the time of the turn."""
         for first in range(0, len(documents), BATCH):
             with self._store.transaction() as tx:
                 for number, document in enumerate(documents[first : first + BATCH], start=first):
-                    self._ids[write(tx, _record(number, document))] = document.id
+                    self._ids[write(tx, _make_record(number, document))] = document.id
         if self._embedder is not None:
             embed_all(self._store, self._embedder)
-        self._store.begin()  # searches run in a transaction, many in one, as in a worker's batch
+        self._store.begin()  # a worker's batch runs many searches in one transaction
 
     def search(self, question: str, limit: int) -> list[str]:
-        """Of records.search."""
+        """Return the document ids of records.search."""
         wanted = SearchInput(question, MOST_BYTES, mode="hybrid", limit=limit)
         return [self._ids[record.guid] for record in search(self._store, wanted)]
 
     def close(self) -> None:
-        """The store is closed."""
+        """Close the store."""
         self._store.rollback()
         self._store.close()
 
 
-def _record(number: int, document: Document) -> WriteInput:
+def _make_record(number: int, document: Document) -> WriteInput:
     guid = derive_guid("bench", f"{document.at_ms}-{number}", "recall", 0)
     return WriteInput(
         guid,
@@ -69,7 +68,7 @@ def _record(number: int, document: Document) -> WriteInput:
 
 
 def embed_all(store: Store, embedder: Embedder) -> None:
-    """What the worker does in the background."""
+    """Make all vectors, as the worker does in the background."""
     while task := next_task(store, embedder, wanted=True, most=BATCH):
         if task.one is not None:
             keep(store, task.one, make(embedder, task.texts))

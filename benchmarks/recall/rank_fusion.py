@@ -1,5 +1,4 @@
-"""Reciprocal rank fusion of two systems (Cormack, Clarke and Büttcher 2009), as it is usually
-done."""
+"""A reference system: reciprocal rank fusion of others (Cormack, Clarke and Büttcher 2009)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,33 +8,32 @@ from benchmarks.recall.collection import Document
 from benchmarks.recall.system import System
 
 K = 60
-DEPTH = 100  # of the lists that are fused
+DEPTH = 100  # length of the fused lists
 
 
 class RankFusion:
-    """Both take everything in, and both are asked."""
+    """Fuses the rankings of several systems, and closes them with itself."""
 
     def __init__(self, *rankings: System) -> None:
-        """They are closed with it."""
         self._rankings = rankings
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """Into one after the other."""
+        """Ingest the documents into every system."""
         for ranking in self._rankings:
             ranking.ingest(documents)
 
     def search(self, question: str, limit: int) -> list[str]:
-        """By the sum of 1 / (60 + rank)."""
-        return fused(ranking.search(question, DEPTH) for ranking in self._rankings)[:limit]
+        """Return document ids by the sum of 1 / (60 + rank)."""
+        return fuse(ranking.search(question, DEPTH) for ranking in self._rankings)[:limit]
 
     def close(self) -> None:
-        """Both."""
+        """Close every system."""
         for ranking in self._rankings:
             ranking.close()
 
 
-def fused(lists: Iterable[Sequence[str]]) -> list[str]:
-    """All that is in the lists, best first; of equal ones the earlier."""
+def fuse(lists: Iterable[Sequence[str]]) -> list[str]:
+    """Return all ids of the lists, best first. Of equal ids the earlier one wins."""
     scores: dict[str, float] = defaultdict(float)
     for rank, id_ in chain.from_iterable(enumerate(found, start=1) for found in lists):
         scores[id_] += 1 / (K + rank)

@@ -1,4 +1,4 @@
-"""What was measured, as tables for people and as JSON for programs."""
+"""Results as Markdown tables and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,54 +10,62 @@ from benchmarks.recall.collection import Collection
 from benchmarks.recall.trial import Trial
 
 ALL = "all"
-Trials = Mapping[str, Trial]  # by system
+Trials = Mapping[str, Trial]  # system name -> trial
 
 
 def tables(collection: Collection, trials: Trials) -> str:
-    """A table a group of questions, and one of speed, in Markdown."""
-    groups = _groups(next(iter(trials.values())).categories)
+    """Return Markdown tables: one per group of questions, and one for speed."""
+    groups = _group_questions(next(iter(trials.values())).categories)
+    documents = sum(len(corpus.documents) for corpus in collection.corpora)
     parts = [
-        f"## {collection.name}: {sum(len(corpus.documents) for corpus in collection.corpora)} documents in "
-        f"{len(collection.corpora)} store(s), {len(groups[ALL])} questions"
+        f"## {collection.name}: {documents} documents in {len(collection.corpora)} store(s), "
+        f"{len(groups[ALL])} questions"
     ]
     for group, places in groups.items():
         heading = f"{group} ({len(places)})"
         rows = [
-            [name, *(_cell(trial.values[measure], places) for measure in collection.measures)]
+            [
+                name,
+                *(_format_cell(trial.values[measure], places) for measure in collection.measures),
+            ]
             for name, trial in trials.items()
         ]
-        parts.append(_table([heading, *collection.measures], rows))
-    speed = [
+        parts.append(_format_table([heading, *collection.measures], rows))
+    parts.append(_speed_table(trials))
+    return "\n\n".join(parts)
+
+
+def as_json(collection: Collection, trials: Trials) -> dict[str, Any]:
+    """Return the means with their intervals, the costs of each system, and the SHA-256 of each data
+    file."""
+    return {
+        "collection": collection.name,
+        "sha256": dict(collection.digests),
+        "systems": {name: _describe(collection, trial) for name, trial in trials.items()},
+    }
+
+
+def _speed_table(trials: Trials) -> str:
+    rows = [
         [
             name,
             f"{trial.documents / trial.ingest_s:,.0f}",
             *(f"{ms:.1f}" for ms in _milliseconds(trial)),
             f"{trial.peak_bytes / 1e6:.0f}",
-            f"{trial.fooled:.1%}",
+            f"{trial.nonsense_share:.1%}",
         ]
         for name, trial in trials.items()
     ]
-    parts.append(
-        _table(["speed", "documents/s", "p50 ms", "p95 ms", "peak MB", "nonsense answered"], speed)
-    )
-    return "\n\n".join(parts)
+    heading = ["speed", "documents/s", "p50 ms", "p95 ms", "peak MB", "nonsense answered"]
+    return _format_table(heading, rows)
 
 
-def as_json(collection: Collection, trials: Trials) -> dict[str, Any]:
-    """Each mean with its interval, each system's costs, and the SHA-256 of each file of data."""
-    return {
-        "collection": collection.name,
-        "sha256": dict(collection.digests),
-        "systems": {name: _described(collection, trial) for name, trial in trials.items()},
-    }
-
-
-def _described(collection: Collection, trial: Trial) -> dict[str, Any]:
+def _describe(collection: Collection, trial: Trial) -> dict[str, Any]:
     p50, p95 = _milliseconds(trial)
     figures = {
         group: {"questions": len(places)}
-        | {measure: _figure(trial.values[measure], places) for measure in collection.measures}
-        for group, places in _groups(trial.categories).items()
+        | {measure: _make_figure(trial.values[measure], places) for measure in collection.measures}
+        for group, places in _group_questions(trial.categories).items()
     }
     return {
         "figures": figures,
@@ -66,26 +74,26 @@ def _described(collection: Collection, trial: Trial) -> dict[str, Any]:
         "p50_ms": p50,
         "p95_ms": p95,
         "peak_bytes": trial.peak_bytes,
-        "nonsense_answered": trial.fooled,
+        "nonsense_answered": trial.nonsense_share,
     }
 
 
-def _groups(categories: Sequence[str]) -> dict[str, list[int]]:
-    """The places of all questions, and of each category's."""
+def _group_questions(categories: Sequence[str]) -> dict[str, list[int]]:
+    """Return the positions of all questions and of each category."""
     groups = {ALL: list(range(len(categories)))}
     for name in sorted(set(categories) - {""}):
         groups[name] = [place for place, category in enumerate(categories) if category == name]
     return groups
 
 
-def _figure(values: Sequence[float], places: Sequence[int]) -> dict[str, float]:
+def _make_figure(values: Sequence[float], places: Sequence[int]) -> dict[str, float]:
     chosen = [values[place] for place in places]
     low, high = interval(chosen)
     return {"mean": float(np.mean(chosen)), "low": low, "high": high}
 
 
-def _cell(values: Sequence[float], places: Sequence[int]) -> str:
-    figure = _figure(values, places)
+def _format_cell(values: Sequence[float], places: Sequence[int]) -> str:
+    figure = _make_figure(values, places)
     return f"{figure['mean']:.3f} ({figure['low']:.2f} to {figure['high']:.2f})"
 
 
@@ -94,6 +102,6 @@ def _milliseconds(trial: Trial) -> tuple[float, float]:
     return float(p50), float(p95)
 
 
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _format_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [heading, ["---"] * len(heading), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""What is compared with what."""
+"""The interface of the compared systems."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,13 +7,14 @@ from benchmarks.recall.collection import Document
 
 
 class System(Protocol):
-    """For one corpus; it is made with an empty folder for its files."""
+    """A search system for one corpus. It is created with an empty folder for its files."""
 
     def ingest(self, documents: Sequence[Document]) -> None:
-        """Once, before the first search; all of them can be found when it returns."""
+        """Ingest all documents, once and before the first search. They are searchable when this
+        returns."""
 
     def search(self, question: str, limit: int) -> list[str]:
-        """The ids of at most so many documents, best first."""
+        """Return the ids of at most `limit` documents, best first."""
 
     def close(self) -> None:
-        """Frees what it holds."""
+        """Release all resources."""

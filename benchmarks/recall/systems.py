@@ -1,24 +1,24 @@
-"""The systems that are compared, by the names of their rows."""
+"""The compared systems by the names of their rows."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.recall.embedder_alone import EmbedderAlone
+from benchmarks.recall.embedder_only import EmbedderAlone
 from benchmarks.recall.plain_fts5 import PlainFts5
 from benchmarks.recall.product import Product
 from benchmarks.recall.rank_fusion import RankFusion
 from benchmarks.recall.system import System
 
 
-def _rank_fusion(folder: Path) -> RankFusion:
+def _make_rank_fusion(folder: Path) -> RankFusion:
     return RankFusion(PlainFts5(folder), EmbedderAlone(folder))
 
 
 SYSTEMS: dict[str, Callable[[Path], System]] = {
     "FTS5": PlainFts5,
     "MiniLM": EmbedderAlone,
-    "rank fusion": _rank_fusion,
+    "rank fusion": _make_rank_fusion,
     "Memrelay": Product,
     "Memrelay + MiniLM": partial(Product, model="local"),
 }

@@ -1,5 +1,4 @@
-"""One system on one collection: what each question was answered worth, how fast, and in how much
-memory."""
+"""One system on one collection: the quality and latency of each answer, and the memory."""
 
 import sys
 import time
@@ -12,39 +11,39 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from benchmarks.recall.collection import Collection, Corpus
-from benchmarks.recall.nonsense import queries
+from benchmarks.recall.nonsense import make_queries
 from benchmarks.recall.system import System
 
-DEPTH = 100  # documents that each question is answered with
+DEPTH = 100  # documents per answer
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What was measured."""
+    """The results of one system on one collection."""
 
-    categories: Sequence[str]  # of the questions, all corpora's in order
-    values: dict[str, Sequence[float]]  # measure -> of each question
+    categories: Sequence[str]  # of every question, corpora in order
+    values: dict[str, Sequence[float]]  # measure -> value of every question
     documents: int
     ingest_s: float
-    search_s: Sequence[float]  # of each question
-    fooled: float  # the share of nonsense that was answered
-    peak_bytes: int  # the most memory that the process has had
+    search_s: Sequence[float]  # of every question
+    nonsense_share: float  # share of nonsense queries with a hit
+    peak_bytes: int  # peak memory of the process
 
 
 class _Answers(NamedTuple):
-    """Of one corpus."""
+    """The results of one corpus."""
 
-    found: list[list[str]]  # of each question
+    found: list[list[str]]  # of every question
     ingest_s: float
     search_s: list[float]
-    fooled: float
+    nonsense_share: float
 
 
 def run(collection: Collection, make: Callable[[Path], System]) -> Trial:
-    """Each corpus goes into a system of its own, in a folder that is gone afterwards."""
+    """Run the system on each corpus, in a new system and a temporary folder."""
     values: dict[str, list[float]] = {name: [] for name in collection.measures}
-    everything = [_answers(corpus, make) for corpus in collection.corpora]
-    for corpus, answers in zip(collection.corpora, everything, strict=True):
+    all_answers = [_answer_all(corpus, make) for corpus in collection.corpora]
+    for corpus, answers in zip(collection.corpora, all_answers, strict=True):
         threads = {document.id: document.thread for document in corpus.documents}
         for question, found in zip(corpus.questions, answers.found, strict=True):
             for name, measure in collection.measures.items():
@@ -53,40 +52,39 @@ def run(collection: Collection, make: Callable[[Path], System]) -> Trial:
         [question.category for corpus in collection.corpora for question in corpus.questions],
         {**values},
         sum(len(corpus.documents) for corpus in collection.corpora),
-        sum(answers.ingest_s for answers in everything),
-        [seconds for answers in everything for seconds in answers.search_s],
-        mean(answers.fooled for answers in everything),
+        sum(answers.ingest_s for answers in all_answers),
+        [seconds for answers in all_answers for seconds in answers.search_s],
+        mean(answers.nonsense_share for answers in all_answers),
         _peak_bytes(),
     )
 
 
-def _answers(corpus: Corpus, make: Callable[[Path], System]) -> _Answers:
+def _answer_all(corpus: Corpus, make: Callable[[Path], System]) -> _Answers:
     with TemporaryDirectory() as folder:
         system = make(Path(folder))
         try:
-            began = time.perf_counter()
+            started_s = time.perf_counter()
             system.ingest(corpus.documents)
-            ingest_s = time.perf_counter() - began
-            _timed(
-                system, corpus.questions[0].text
-            )  # what is read at the first search is read once
-            timed = [_timed(system, question.text) for question in corpus.questions]
-            fooled = mean(bool(system.search(query, 1)) for query in queries())
+            ingest_s = time.perf_counter() - started_s
+            _search_timed(system, corpus.questions[0].text)  # warm up the caches
+            timed = [_search_timed(system, question.text) for question in corpus.questions]
+            nonsense_share = mean(bool(system.search(query, 1)) for query in make_queries())
         finally:
             system.close()
     return _Answers(
-        [found for found, _ in timed], ingest_s, [seconds for _, seconds in timed], fooled
+        [found for found, _ in timed], ingest_s, [seconds for _, seconds in timed], nonsense_share
     )
 
 
-def _timed(system: System, question: str) -> tuple[list[str], float]:
-    began = time.perf_counter()
+def _search_timed(system: System, question: str) -> tuple[list[str], float]:
+    started_s = time.perf_counter()
     found = system.search(question, DEPTH)
-    return found, time.perf_counter() - began
+    return found, time.perf_counter() - started_s
 
 
 def _peak_bytes() -> int:
-    """Of this process. Linux hands its parent's peak down in rusage, and has its own in /proc."""
+    """Return the peak memory of this process. On Linux, rusage includes the parent's peak, so read
+    /proc."""
     status = Path("/proc/self/status")
     if status.exists():
         return next(

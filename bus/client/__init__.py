@@ -1,1 +1,1 @@
-"""."""
+"""Connections to the Redis or Valkey server."""

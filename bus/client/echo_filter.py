@@ -1,12 +1,9 @@
-"""Our own live copies, which come back to the connection that listens on the same channels, passed
-over without reading them.
+"""Skips the worker's own live copies when they come back on the subscribed connection.
 
-A PUBLISH and the push that it leads to differ in their first word alone, and a MULTI's pushes
-arrive together and in order. So
-what comes back is known to the byte, and a comparison of a whole batch replaces a parse of each
-message. Where it does not fit,
-somebody else's message stands in between; then each one is read, and known by its digest
-(`codec.is_own_copy`).
+A PUBLISH and its push differ only in their first word, and the pushes of one MULTI arrive together
+and in order. So the bytes that come back are known in advance. Comparing a whole batch replaces
+parsing each message. If the bytes differ, another client's message is in between. Then each
+message is parsed, and own copies are recognized by their digest (`codec.is_own_copy`).
 """
 
 from collections import deque
@@ -18,25 +15,25 @@ PUSH = head(3, "message")
 
 
 class EchoFilter:
-    """What the listening connection is going to receive of our own."""
+    """The pushes that the subscribed connection is expected to receive."""
 
     def __init__(self) -> None:
-        """Nothing was published yet."""
-        self._expected: deque[bytes] = deque()  # of each MULTI, the pushes that it leads to
-        self._at = 0  # how much of the first was received
+        self._expected: deque[bytes] = deque()  # the pushes of each MULTI
+        self._at = 0  # bytes of the first one that were received
 
     def expect(self, live: Sequence[bytes]) -> None:
-        """What follows each PUBLISH that is about to be sent, in one MULTI, on channels that are
-        subscribed to."""
+        """Expect the pushes of one MULTI, given the packed words after each PUBLISH.
+
+        All its channels must be subscribed to.
+        """
         if live:
             self._expected.append(PUSH + PUSH.join(live))
 
     def skip(self, data: bytes) -> bytes:
-        """What has to be read of `data`, which begins with a push or goes on with one that was
-        skipped half.
+        """Return the part of `data` that must be parsed.
 
-        A push that is cut short is skipped as far as it came. Where it turns out to be somebody
-        else's, it is given back whole.
+        `data` begins with a push, or continues one of which the first part was skipped. If the
+        rest shows that it was another client's push, the result begins with the skipped part.
         """
         start = 0
         while self._expected and start < len(data):
@@ -53,15 +50,16 @@ class EchoFilter:
         return data[start:]
 
     def _take_back(self) -> bytes:
-        """The beginning of the push that was skipped half; b"" where none was. It is expected
-        again."""
+        """Return the skipped beginning of the current push, and expect that push again."""
         first, end = self._expected[0], self._at
         self._at = first.rfind(PUSH, 0, end + len(PUSH))
         return first[self._at : end]
 
     def passed(self, channel: bytes, payload: bytes) -> None:
-        """An own copy was read the long way; if it is not what was expected next, nothing is any
-        more."""
+        """Record that an own copy was parsed.
+
+        If it is not the next expected push, nothing is expected any more.
+        """
         push = b"%s$%d\r\n%s\r\n$%d\r\n%s\r\n" % (
             PUSH,
             len(channel),

@@ -1,15 +1,27 @@
-"""Where the bus is: a url, taken apart."""
+"""The address of the Redis or Valkey server, parsed from `bus.url`."""
 
-import re
+import ssl
 from dataclasses import dataclass
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
+
+from redis.asyncio.connection import (
+    Connection,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    parse_url,
+)
 
 from memrelay.bus.errors import BadAddress
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server to connect to: a unix socket's `path`, or `host` and `port`."""
+    """A server: either the `path` of a Unix socket, or `host` and `port`.
+
+    `ca`, `certificate` and `key` are PEM files for TLS. Without `ca` the system's authorities
+    apply. The certificate is for servers that verify their clients.
+    """
 
     path: str = ""
     host: str = ""
@@ -18,57 +30,94 @@ class Address:
     username: str = ""
     password: str = ""
     database: int = 0
-    # with `tls`, files: who vouches for the server, where the system's own list is not asked
     ca: str = ""
-    certificate: str = ""  # ours, for a server that wants one
-    key: str = ""  # of it, where that is another file
+    certificate: str = ""
+    key: str = ""
 
     def __str__(self) -> str:
-        """Without the password: this goes to logs."""
+        """Without the password, because addresses are logged."""
+        if self.path:
+            return f"unix://{self.path}"
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return (
-            f"unix://{self.path}"
-            if self.path
-            else f"redis{'s' * self.tls}://{host}:{self.port}/{self.database}"
-        )
+        return f"redis{'s' if self.tls else ''}://{host}:{self.port}/{self.database}"
+
+    def make_tls_context(self) -> ssl.SSLContext:
+        """Read the TLS files. Raises BadAddress if one cannot be used."""
+        try:
+            context = ssl.create_default_context(cafile=self.ca or None)
+            if self.certificate or self.key:
+                # Without a passphrase OpenSSL would prompt on the terminal.
+                context.load_cert_chain(self.certificate, self.key or None, password="")
+        except (OSError, ValueError) as error:
+            files = ", ".join(filter(None, (self.ca, self.certificate, self.key)))
+            raise BadAddress(
+                f"bus.ca, bus.certificate or bus.key cannot be used ({files}): {error}; "
+                "use PEM files that this user can read, and a key without a passphrase"
+            ) from error
+        return context
+
+    def make_redis_options(self) -> dict[str, Any]:
+        """Return the arguments of a redis-py connection pool.
+
+        Raises BadAddress if a TLS file cannot be used.
+        """
+        options: dict[str, Any] = {
+            "username": self.username or None,
+            "password": self.password or None,
+            "db": self.database,
+        }
+        if self.path:
+            return options | {"connection_class": UnixDomainSocketConnection, "path": self.path}
+        options |= {"host": self.host, "port": self.port}
+        if not self.tls:
+            return options | {"connection_class": Connection}
+        self.make_tls_context()
+        return options | {
+            "connection_class": SSLConnection,
+            "ssl_ca_certs": self.ca or None,
+            "ssl_certfile": self.certificate or None,
+            "ssl_keyfile": self.key or None,
+            "ssl_password": "",
+        }
 
 
 def parse(url: str) -> Address:
-    """`redis://[user:password@]host[:port][/database]`, `rediss://...` (TLS) or
-    `unix://[user:password@]/path`."""
+    """Parse a URL such as `redis://[user:password@]host[:port][/database]`.
+
+    `rediss://` turns TLS on. `unix://[user:password@]/path` names a Unix socket. Raises BadAddress.
+    """
+    if "?" in url or "#" in url:
+        # The message never repeats the URL: some clients accept a password there.
+        raise BadAddress(
+            "bus.url must not contain `?` or `#`; in a path or password write %3F or %23"
+        )
     try:
-        parts = urlsplit(url)
-        port = 6379 if parts.port is None else parts.port
-        (parts.hostname or "").encode(
-            "idna"
-        )  # as the resolver does, which raises what is no error of the network's
+        parts, options = urlsplit(url), parse_url(url)
+        # The resolver would raise UnicodeError instead of a network error.
+        (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise BadAddress(f"bus.url: {error}") from error
-    if parts.query or parts.fragment:  # never repeated: other clients take a password there
-        raise BadAddress(
-            "bus.url takes nothing after a `?` or `#`; write one that belongs to a path or password as %3F or %23"
-        )
-    username, password = unquote(parts.username or ""), unquote(parts.password or "")
-    if parts.scheme == "unix" and parts.path and not parts.netloc.rpartition("@")[2]:
-        return Address(path=unquote(parts.path), username=username, password=password)
-    if parts.scheme not in ("redis", "rediss") or not parts.hostname:
+    username, password = options.get("username", ""), options.get("password", "")
+    if options.get("path") and not parts.hostname:
+        return Address(path=options["path"], username=username, password=password)
+    if parts.scheme == "unix" or not options.get("host"):
         raise BadAddress(
             "bus.url must be unix:///path, redis://host:port/database or rediss://..., with a host"
         )
-    if not port:
-        raise BadAddress("bus.url: the port must be from 1 to 65535")
     return Address(
-        host=parts.hostname,
-        port=port,
+        host=options["host"],
+        port=options.get("port", 6379),
         tls=parts.scheme == "rediss",
-        database=_database(parts),
+        database=_check_database(parts.path.strip("/"), options.get("db", -1)),
         username=username,
         password=password,
     )
 
 
-def _database(parts: SplitResult) -> int:
-    number = parts.path.strip("/") or "0"
-    if not re.fullmatch("[0-9]{1,9}", number):
-        raise BadAddress(f"bus.url: the database must be a number, not {number[:100]!r}")
-    return int(number)
+def _check_database(text: str, number: int) -> int:
+    """Return the database number, 0 by default; redis-py ignores a path that is not a number."""
+    if not text:
+        return 0
+    if not 0 <= number < 1_000_000_000:
+        raise BadAddress(f"bus.url: the database must be a number, not {text[:100]!r}")
+    return number

@@ -1,2 +1,1 @@
-"""The embedded server: a real Valkey or Redis beside the program, found, started, watched and
-shared."""
+"""The embedded server: a Valkey or Redis process that Memrelay starts, watches and shares."""

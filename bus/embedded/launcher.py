@@ -1,9 +1,7 @@
-"""The embedded server's launcher: one server per data folder, launched or attached to, watched and
-ended.
+"""The launcher of the embedded server: one server per data folder, launched or attached to.
 
-Whoever takes the folder's lock launches; everyone else attaches to the socket that it recorded. The
-server
-holds the lock for as long as it lives, so a free lock means that there is no server, whatever files
+The process that takes the folder's lock launches the server. All others attach to its socket. The
+server holds the lock while it lives. So a free lock means that no server runs, even if its files
 remain.
 """
 
@@ -24,16 +22,16 @@ from urllib.parse import quote
 import structlog
 
 from memrelay.bus.client.reconnecting import Backoff
-from memrelay.bus.embedded.append_only_file import refuse_left_out
 from memrelay.bus.embedded.binary import find_binary
-from memrelay.bus.embedded.probe import State, ask, set_option
 from memrelay.bus.embedded.process import (
     LOG_NAME,
-    NEVER,
-    UNCOUNTED,
+    State,
+    count_all_replies,
     end,
     last_words,
     options,
+    probe,
+    refuse_left_out,
     remedy,
     size_of,
     spawn,
@@ -41,20 +39,27 @@ from memrelay.bus.embedded.process import (
 from memrelay.bus.embedded.socket_path import settle_socket, socket_of
 from memrelay.bus.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 
-# The lock that keeps a data folder to one server.
-#
-# It is a flock, which belongs to the open file and not to a process: the launcher takes it, the
-# server inherits
-# the descriptor, and the launcher closes its own copy. From then on the lock lives exactly as long as
-# the
-# server, however either of them ends, and no stale lock can remain.
+__all__ = ["EmbeddedServer", "socket_of"]
 
 LOCK_NAME = "server.lock"
+# Between two probes of a server that is starting.
+RETRY_S = 0.02
+# Between two checks of a server that is running.
+WATCH_S = 0.1
+
+log = structlog.stdlib.get_logger(__name__)
+
+# A procedure that waits: it yields seconds, for which `start` sleeps and `supervise` awaits.
+Steps = Generator[float, None, None]
 
 
 class FolderLock:
-    """A taken lock, to be closed by who took it; a child given `descriptor` through `pass_fds`
-    keeps it."""
+    """A lock that was taken on a data folder.
+
+    It is a flock, which belongs to the open file, not to a process. The server inherits
+    `descriptor` through `pass_fds`, and the launcher closes its copy. So the lock lives exactly as
+    long as the server, and no stale lock can remain.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -68,15 +73,14 @@ class FolderLock:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        # Close, never LOCK_UN: unlocking would release the server's copy as well.
+        # LOCK_UN would release the server's copy as well.
         os.close(self.descriptor)
 
 
 def take_lock(data_folder: Path) -> FolderLock | None:
-    """The folder's lock, or None where another process, or another caller here, has it. Never
-    waits.
+    """Return the folder's lock, None if it is taken, also within this process. Never waits.
 
-    Raises OSError where the folder is missing or not writable.
+    Raises OSError if the folder is missing or not writable.
     """
     descriptor = _open_above_standard(data_folder / LOCK_NAME)
     try:
@@ -91,8 +95,7 @@ def take_lock(data_folder: Path) -> FolderLock | None:
 
 
 def _open_above_standard(path: Path) -> int:
-    """A descriptor of 3 or more: a lower one, free in a detached program, would be lost to the
-    child's DEVNULL."""
+    """Return a descriptor above 2; the child's standard streams replace lower ones."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if descriptor > 2:
         return descriptor
@@ -102,28 +105,15 @@ def _open_above_standard(path: Path) -> int:
         os.close(descriptor)
 
 
-__all__ = ["EmbeddedServer", "socket_of"]
-
-RETRY_S = 0.02  # between two looks while a server comes up
-WATCH_S = 0.1  # between two looks at a server that is up
-
-log = structlog.stdlib.get_logger(__name__)
-
-# Something that waits: it yields seconds, which start() sleeps and supervise() awaits.
-Steps = Generator[float, None, None]
-
-
 class EmbeddedServer:
-    """A server on a data folder, shared by everyone who starts one there.
+    """A server on a data folder, shared by all processes that start one there.
 
-    Everything happens in the main thread. `start` it before a loop runs, keep `supervise` running
-    as a task,
-    and `stop` it at the end. Until `start` has returned, only `launched` may be asked.
+    Call all methods in the main thread: `start` before an event loop runs, `supervise` as a task,
+    `stop` at the end. Before `start` has returned, only `launched` may be read.
 
-    `with_parent`: the server ends with this process, however that ends (Linux).
-    `attach_timeout_s`: how long whoever holds the folder may be silent.
-    `start_timeout_s`: how long a server of ours may be silent; and how long, in all, another's may
-    be loading.
+    - `with_parent`: the server ends with this process, even if it is killed (Linux)
+    - `attach_timeout_s`: how long the holder of the folder may be silent
+    - `start_timeout_s`: how long a launched server may be silent, and how long another one may load
     """
 
     def __init__(
@@ -147,55 +137,53 @@ class EmbeddedServer:
             first_s=backoff_first_s, most_s=backoff_most_s, healthy_after_s=healthy_after_s
         )
         self._binary: Path | None = None
-        self._process: subprocess.Popen[bytes] | None = None  # only of a server that we launched
+        self._process: subprocess.Popen[bytes] | None = None  # of a server launched here
         self._socket: Path | None = None
         self._pid: int | None = None
         self._ready_at: float | None = None
-        self._log_start = 0  # bytes of the log that are older than our server
-        self._stopping = False
+        self._log_start = 0  # bytes of the log before this server's lines
+        self._is_stopping = False
 
     @property
     def launched(self) -> bool:
-        """Whether the server is ours to stop; False where we attached to another's."""
+        """Return whether this process launched the server, so that `stop` ends it."""
         return self._process is not None
 
     @property
     def socket_path(self) -> Path:
-        """The unix socket that clients connect to."""
+        """Return the Unix socket that clients connect to."""
         if self._socket is None:
             raise RuntimeError("the embedded server has no socket yet: call start() first")
         return self._socket
 
     @property
     def url(self) -> str:
-        """`unix:///path/to/socket`, quoted as urls are."""
+        """Return the quoted URL `unix:///path/to/socket`."""
         return f"unix://{quote(str(self.socket_path))}"
 
     @property
     def pid(self) -> int | None:
-        """The server's process; None where it is another's and the system does not tell."""
+        """Return the ID of the server's process, None if it is unknown."""
         return self._pid
 
     def start(self) -> None:
-        """Launch a server, or attach to the one that lives; it answers when this returns. Blocks
-        meanwhile.
+        """Launch a server or attach to the running one, and block until it answers.
 
-        Raises EmbeddedServerError, and RuntimeError outside of the main thread.
+        Raises EmbeddedServerError, and RuntimeError outside the main thread.
         """
         _refuse_other_threads()
-        self._stopping = False
+        self._is_stopping = False
         with closing(self._join()) as steps:
             for pause_s in steps:
                 time.sleep(pause_s)
 
     async def supervise(self) -> None:
-        """Run until stopped or cancelled: whenever the server is gone, launch it again or attach to
-        who did.
+        """Launch or attach again whenever the server is gone, until stopped or cancelled.
 
-        What fails here is logged and tried again, ever more slowly.
+        Errors are logged, and the next attempt comes after a growing delay.
         """
         _refuse_other_threads()
-        while not self._stopping:
+        while not self._is_stopping:
             if not self._is_gone():
                 await asyncio.sleep(WATCH_S)
                 continue
@@ -208,16 +196,15 @@ class EmbeddedServer:
                 retry_in_s=delay_s,
             )
             await asyncio.sleep(delay_s)
-            if not self._stopping:
+            if not self._is_stopping:
                 await self._join_again()
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """End the server if we launched it, with SIGTERM and after `grace_s` SIGKILL; leave
-        another's alone.
+        """End the server if it was launched here: SIGTERM, and SIGKILL after `grace_s`.
 
-        Blocks until it is gone. A running `supervise` returns instead of starting it again.
+        Block until it has ended. `supervise` returns instead of restarting it.
         """
-        self._stopping = True
+        self._is_stopping = True
         process, self._process = self._process, None
         if process is not None:
             end(process, grace_s)
@@ -230,7 +217,7 @@ class EmbeddedServer:
     async def _join_again(self) -> None:
         try:
             with closing(self._join()) as steps:
-                await self._walk(steps)
+                await self._run_steps(steps)
         except EmbeddedServerError as error:
             log.error(
                 "embedded_server_not_back",
@@ -238,14 +225,14 @@ class EmbeddedServer:
                 reason=str(error),
             )
 
-    async def _walk(self, steps: Steps) -> None:
+    async def _run_steps(self, steps: Steps) -> None:
         for pause_s in steps:
             await asyncio.sleep(pause_s)
-            if self._stopping:
+            if self._is_stopping:
                 return
 
     def _join(self) -> Steps:
-        """Launch, or attach, or go on waiting for a server of ours which is not ready yet."""
+        """Launch, attach, or continue to wait for a launched server that is not ready yet."""
         try:
             if self._process is None or self._process.poll() is not None:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -260,28 +247,28 @@ class EmbeddedServer:
             self._process = None
             needs = "a data folder and a program that this user may use"
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                needs = f"room in {self._folder}; make some, or name another folder in bus.data"
+                needs = f"disk space in {self._folder}; free some, or change bus.data"
             raise ServerDidNotStart(f"the embedded server needs {needs}: {error}") from error
 
     def _lock_unless_answered(self) -> Generator[float, None, FolderLock | None]:
-        """The folder's lock as soon as it is free; None once its holder's server has answered."""
+        """Return the folder's lock once it is free, None once its holder's server answers."""
         began = silent_since = time.monotonic()
         while (lock := take_lock(self._folder)) is None:
             path = socket_of(self._folder)
-            answer = yield from ask(path)
+            answer = probe(path)
             now = time.monotonic()
             if answer.state is State.READY:
-                self._note_ready(path, answer.pid)
+                self._set_ready(path, answer.pid)
                 return None
             if answer.state is State.BUSY:
                 silent_since = now
             if now - silent_since > self._attach_timeout_s or now - began > self._start_timeout_s:
-                raise ServerHeldByOther(self._held(path, answer.state))
+                raise ServerHeldByOther(self._explain_held(path, answer.state))
             yield RETRY_S
         return lock
 
     def _launch(self, lock: FolderLock) -> subprocess.Popen[bytes]:
-        """Spawn the server, which inherits the lock; our copy is closed whatever happens."""
+        """Spawn the server, which inherits the lock. This process closes its copy in any case."""
         with lock:
             refuse_left_out(self._folder)
             self._binary = self._binary or find_binary(self._configured)
@@ -300,31 +287,23 @@ class EmbeddedServer:
         return process
 
     def _until_ready(self, process: subprocess.Popen[bytes]) -> Steps:
-        """Wait for our server's answer, however long it loads, as long as it says that it does."""
-        heard_at = time.monotonic()
+        """Wait until the launched server is ready, as long as it reports that it is loading."""
+        answered_at = time.monotonic()
         while process.poll() is None:
-            answer = yield from ask(self._socket)
+            answer = probe(self._socket)
             if answer.state is State.READY and self._socket is not None:
-                yield from set_option(
-                    self._socket, UNCOUNTED, NEVER
-                )  # most servers have no such option, and count all
-                self._note_ready(self._socket, process.pid)
+                count_all_replies(self._socket)
+                self._set_ready(self._socket, process.pid)
                 return
             if answer.state is State.BUSY:
-                heard_at = time.monotonic()
-            if time.monotonic() - heard_at > self._start_timeout_s:
+                answered_at = time.monotonic()
+            if time.monotonic() - answered_at > self._start_timeout_s:
                 process.kill()
             yield RETRY_S
         self._process = None
-        words = last_words(self._log_path, self._log_start)
-        raise ServerDidNotStart(
-            f"the embedded server must answer within {self._start_timeout_s:g} s, but ended with exit code "
-            f"{process.returncode}: correct what its log {self._log_path} says, and start again\n"
-            + words
-            + (remedy(words, self._binary, self._folder) if self._binary else "")
-        )
+        raise ServerDidNotStart(self._explain_end(process.returncode))
 
-    def _note_ready(self, path: Path | None, pid: int | None) -> None:
+    def _set_ready(self, path: Path | None, pid: int | None) -> None:
         self._socket, self._pid, self._ready_at = path, pid, time.monotonic()
         log.info(
             "embedded_server_ready",
@@ -334,15 +313,14 @@ class EmbeddedServer:
         )
 
     def _is_gone(self) -> bool:
-        """Whether there is no server that we joined. The lock tells of another's, for it dies with
-        it."""
+        """Return whether the joined server has ended; the lock of another's ends with it."""
         if self._ready_at is None:
             return True
         if self._process is not None:
             return self._process.poll() is not None
         try:
             lock = take_lock(self._folder)
-        except OSError:  # out of descriptors, say: that tells nothing about the server
+        except OSError:  # such as too many open files: unrelated to the server
             return False
         if lock is None:
             return False
@@ -350,7 +328,7 @@ class EmbeddedServer:
             return True
 
     def _take_life_s(self) -> float:
-        """How long the server that is gone had been ready; asked once, then there is none."""
+        """Return how long the ended server was ready, and reset it."""
         ready_at, self._ready_at = self._ready_at, None
         return 0.0 if ready_at is None else time.monotonic() - ready_at
 
@@ -358,17 +336,27 @@ class EmbeddedServer:
     def _log_path(self) -> Path:
         return self._folder / LOG_NAME
 
-    def _held(self, path: Path | None, state: State) -> str:
+    def _explain_held(self, path: Path | None, state: State) -> str:
         doing = "is still loading its data" if state is State.BUSY else "does not answer"
         return (
-            f"{self._folder} belongs to one server at a time, and the process that holds it {doing} "
-            f"on {path or 'any socket'}: wait and start again, or end it (fuser {self._folder / LOCK_NAME} names it)"
+            f"another process holds {self._folder}, which belongs to one server at a time, and "
+            f"{doing} on {path or 'any socket'}: wait and start again, or end that process "
+            f"(fuser {self._folder / LOCK_NAME} shows it)"
+        )
+
+    def _explain_end(self, exit_code: int) -> str:
+        words = last_words(self._log_path, self._log_start)
+        repair = remedy(words, self._binary, self._folder) if self._binary else ""
+        return (
+            f"the embedded server must answer within {self._start_timeout_s:g} s, but ended with "
+            f"exit code {exit_code}: fix the error in its log {self._log_path}, and start again\n"
+            f"{words}{repair}"
         )
 
 
 def _refuse_other_threads() -> None:
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError(
-            "the embedded server must be started and supervised in the main thread, "
-            "for the kernel ends it together with the thread that started it: call this there"
+            "the embedded server must be started and supervised in the main thread, because the "
+            "kernel ends it together with the thread that started it"
         )

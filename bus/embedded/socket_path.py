@@ -1,11 +1,8 @@
-"""Where the socket of a data folder is.
+"""Where the Unix socket of a data folder is.
 
-A unix socket's path is limited to about a hundred bytes. So it lies in the data folder where that
-fits, else
-in a private folder of its own under the system's temporary one. `<data folder>/socket.path` says
-which: it is
-relative in the first case, so that it stays true when the folder is moved, copied or mounted
-elsewhere.
+The path of a Unix socket is limited to about 100 bytes. The socket is in the data folder if that
+fits, else in a private folder in the system's temporary folder. `<data folder>/socket.path` records
+it: relative in the first case, so that the folder can be moved, copied or mounted elsewhere.
 """
 
 import os
@@ -16,44 +13,43 @@ from pathlib import Path
 
 SOCKET_NAME = "server.sock"
 RECORD_NAME = "socket.path"
-LONGEST_BYTES = 103 if sys.platform == "darwin" else 107  # sun_path without its closing zero
+# sun_path without its final zero.
+LONGEST_BYTES = 103 if sys.platform == "darwin" else 107
 
-_BACK_LINK = "data"  # in a short folder: whose socket this is
+# A link in a short folder to the data folder that it belongs to.
+_BACK_LINK = "data"
 _LONGEST_TEMPORARY_BYTES = 60
 
 
 def socket_of(data_folder: Path) -> Path | None:
-    """The socket of the server that was launched last on this folder, None where there is none.
+    """Return the socket of the last server that was launched on this folder, None without one.
 
-    A server that was killed leaves its socket behind, so only connecting tells whether it lives. A
-    short
-    folder that is not this data folder's, or that others could write to, is not believed.
+    A killed server leaves its socket, so only connecting shows whether it lives. A short folder of
+    another data folder, or one that other users can write to, is ignored.
     """
-    path = _recorded(data_folder)
+    path = _read_record(data_folder)
     return path if path is not None and path.is_socket() else None
 
 
 def settle_socket(data_folder: Path) -> Path:
-    """Choose where the socket will be and record it; only the holder of the folder's lock may call
-    this.
+    """Choose the socket's path and record it; the caller must hold the folder's lock.
 
-    A short folder is used again, and left in place when the server ends, so that the address stays
-    the same
-    over restarts, whoever restarts it. Raises OSError.
+    A short folder is reused, and stays when the server ends, so that the address survives
+    restarts. Raises OSError.
     """
     path = data_folder.absolute() / SOCKET_NAME
     if len(os.fsencode(path)) <= LONGEST_BYTES:
-        _record(data_folder, SOCKET_NAME)
+        _write_record(data_folder, SOCKET_NAME)
         return path
-    known = _recorded(data_folder)
+    known = _read_record(data_folder)
     if known is not None and known.parent != data_folder.absolute():
         return known
     path = _make_short_folder(data_folder) / SOCKET_NAME
-    _record(data_folder, str(path))
+    _write_record(data_folder, str(path))
     return path
 
 
-def _recorded(data_folder: Path) -> Path | None:
+def _read_record(data_folder: Path) -> Path | None:
     try:
         text = os.fsdecode((data_folder / RECORD_NAME).read_bytes()).strip()
     except OSError:
@@ -67,8 +63,7 @@ def _recorded(data_folder: Path) -> Path | None:
 
 
 def _is_private_folder_of(short: Path, data_folder: Path) -> bool:
-    """Whether a short folder belongs to this data folder, not to its copy, nor to a stranger in
-    /tmp."""
+    """Return whether a short folder belongs to this data folder, not to a copy or another user."""
     try:
         found, data = short.lstat(), data_folder.stat()
         same = os.path.samefile(short / _BACK_LINK, data_folder)
@@ -87,9 +82,8 @@ def _make_short_folder(data_folder: Path) -> Path:
     return short
 
 
-def _record(data_folder: Path, text: str) -> None:
-    """Replaced as a whole, so that a reader sees the old address or the new one and never half of
-    one."""
+def _write_record(data_folder: Path, text: str) -> None:
+    """Replace the record as a whole, so that a reader never sees half of an address."""
     fresh = data_folder / f"{RECORD_NAME}.new"
     fresh.write_bytes(os.fsencode(text + "\n"))
     fresh.replace(data_folder / RECORD_NAME)

@@ -1,1 +1,1 @@
-"""."""
+"""Leases, heartbeats and fencing of workers."""

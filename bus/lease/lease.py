@@ -1,11 +1,12 @@
-"""A worker's lease: alive as long as it calls in, owner of pipelines under an epoch, and fenced
-once it is taken for dead.
+"""The lease of a worker: it lives while the worker sends heartbeats, and owns pipelines.
 
-Three things stand for it on the bus: what it said last, which expires (the lease); a fence, which
-whoever takes it for dead
-deletes, and which every MULTI of its own watches; and its name in the hash of each pipeline that it
-owns. A lease that ran out
-while nobody took it for dead comes back by itself.
+Three things on the bus represent it:
+
+- its last report, which expires without heartbeats (the lease)
+- a fence, which a successor deletes, and which every MULTI of the worker watches
+- its name and an epoch in the hash of each pipeline that it owns
+
+A lease that expired while no other worker took over is valid again with the next heartbeat.
 """
 
 from collections.abc import Iterable
@@ -15,18 +16,19 @@ from typing import Any, NamedTuple
 import orjson
 import structlog
 
-from memrelay.bus.client.connection import NOW, Connection, run_script
-from memrelay.bus.client.resp import pack
+from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.errors import BusRefused, Fenced
 from memrelay.bus.keys import ROLL, fence_key, owner_key, worker_key
 
 log = structlog.stdlib.get_logger(__name__)
-FORGET_MS = 86_400_000  # how long it is known when a worker that vanished was heard last
+# How long the last heartbeat of a worker is kept after the worker ended without unregistering.
+FORGET_MS = 86_400_000
 
-# KEYS: fence, what it says, roll, the hashes of whom it owns. ARGV: its words, how long they hold
-# in ms, its name, FORGET_MS, and the epochs under which it owns them. An owner's hash that somebody
-# has deleted is made again, before another one takes it.
-_CALL_IN = (
+# KEYS: the fence, the report, the workers, the owner hashes. ARGV: the report, its TTL in ms, the
+# lease's name, FORGET_MS, the epoch of each owner hash. Returns 0 if the worker is fenced. An owner
+# hash that was deleted is restored before another worker takes it.
+_HEARTBEAT = (
     NOW
     + """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
@@ -45,9 +47,9 @@ return 1
 """
 )
 
-# KEYS: fence, roll, the owners' hashes. ARGV: its name, an epoch to be surpassed, how the keys of
-# workers begin. Returns {epoch, the names of those who were taken for dead...}, {0, who lives and
-# owns one of them}, or {} where it is fenced.
+# KEYS: the fence, the workers, the owner hashes. ARGV: the lease's name, an epoch to exceed, the
+# prefix of workers' keys. Returns one of: {epoch, names of workers that were fenced...},
+# {0, the live worker that owns one of the pipelines}, {} if this worker is fenced.
 _ACQUIRE = (
     NOW
     + """
@@ -55,16 +57,19 @@ if redis.call('EXISTS', KEYS[1]) == 0 then return {} end
 local me, epoch, answer = ARGV[1], tonumber(ARGV[2]), {}
 for i = 3, #KEYS do
   local holder = redis.call('HGET', KEYS[i], 'worker')
-  local words = holder and ARGV[3] .. holder
-  if holder and holder ~= me and redis.call('EXISTS', words, words .. ':fence') == 2 then return {0, holder} end
+  local lease = holder and ARGV[3] .. holder
+  if holder and holder ~= me and redis.call('EXISTS', lease, lease .. ':fence') == 2 then
+    return {0, holder}
+  end
   epoch = math.max(epoch, tonumber(redis.call('HGET', KEYS[i], 'epoch') or 0) or 0)
 end
 for i = 3, #KEYS do
   local holder = redis.call('HGET', KEYS[i], 'worker')
   if holder ~= me then
-    local since = redis.call('HGET', KEYS[i], 'heard_until') or (holder and redis.call('ZSCORE', KEYS[2], holder))
+    local since = redis.call('HGET', KEYS[i], 'heard_until')
+      or (holder and redis.call('ZSCORE', KEYS[2], holder))
     since = since and tonumber(since)
-    if since then   -- refused where somebody has put no numbers there
+    if since then
       redis.pcall('HINCRBY', KEYS[i], 'gaps', 1)
       redis.pcall('HINCRBY', KEYS[i], 'deaf_ms', math.max(0, now - since))
     end
@@ -81,7 +86,7 @@ return answer
 """
 )
 
-# KEYS: the owners' hashes. ARGV: its name.
+# KEYS: the owner hashes. ARGV: the lease's name.
 _RELEASE = (
     NOW
     + """
@@ -96,41 +101,39 @@ end
 
 
 class Grant(NamedTuple):
-    """What came of asking for pipelines: the epoch under which they are owned, or 0 and who owns
-    one of them."""
+    """The result of `Lease.acquire`: the epoch of ownership, or 0 and the worker that owns it."""
 
     epoch: int
     holder: str = ""
 
 
 class Lease:
-    """One worker's, for as long as its connections live; the next ones get a new name."""
+    """The lease of one session of a worker.
 
-    def __init__(self, control: Connection, name: str, lease_ms: int) -> None:
-        """`name` is no other lease's, ever; `lease_ms` is for how long its last words hold."""
+    `name` must never be used again. The lease expires `lease_ms` after the last heartbeat.
+    """
+
+    def __init__(self, control: ReconnectingConnection, name: str, lease_ms: int) -> None:
         self._control, self.name, self._lease_ms = control, name, lease_ms
         self._epochs: dict[str, int] = {}  # by pipeline that it owns
 
     async def sign_on(self, connections: Iterable[Connection], report: dict[str, Any]) -> None:
-        """Begins. The connections get the lease's name, so that a successor can close them.
+        """Register the lease, and name its data connections so that a successor can close them.
 
-        What bounds the memory of all clients together (`maxmemory-clients`) ends others'
-        connections first.
+        NO-EVICT makes a server with `maxmemory-clients` close other clients first.
         """
         for connection in connections:
             await connection.call("CLIENT", "SETNAME", self.name)
-            with suppress(BusRefused):  # of a user who may not
+            with suppress(BusRefused):  # the user may lack the permission
                 await connection.call("CLIENT", "NO-EVICT", "ON")
         await self._control.call("SET", fence_key(self.name), 1)
         await self.call_in(report)
 
     async def call_in(self, report: dict[str, Any]) -> None:
-        """Says that the worker lives, and what of. Raises Fenced where another one owns what it
-        owned."""
+        """Send a heartbeat with a report. Raises Fenced if another worker took over."""
         keys = [fence_key(self.name), worker_key(self.name), ROLL, *map(owner_key, self._epochs)]
-        told = await run_script(
-            self._control,
-            _CALL_IN,
+        is_alive = await self._control.run_script(
+            _HEARTBEAT,
             keys,
             orjson.dumps(report),
             self._lease_ms,
@@ -138,21 +141,19 @@ class Lease:
             FORGET_MS,
             *self._epochs.values(),
         )
-        if not told:
-            raise Fenced(
-                "this worker was taken for dead, since it had not called in; it begins anew"
-            )
+        if not is_alive:
+            raise Fenced("another worker fenced this one, because its lease expired; restarting")
 
     async def acquire(self, uids: Iterable[str], at_least: int = 0) -> Grant:
-        """All of these pipelines or none, under an epoch above `at_least` and above every earlier
-        one. Raises Fenced."""
+        """Acquire all of these pipelines or none. Raises Fenced.
+
+        The epoch is above `at_least` and above every earlier epoch of these pipelines.
+        """
         uids = list(uids)
         keys = [fence_key(self.name), ROLL, *map(owner_key, uids)]
-        answer = await run_script(
-            self._control, _ACQUIRE, keys, self.name, at_least, worker_key("")
-        )
+        answer = await self._control.run_script(_ACQUIRE, keys, self.name, at_least, worker_key(""))
         if not answer:
-            raise Fenced("this worker was taken for dead, and may own nothing; it begins anew")
+            raise Fenced("another worker fenced this one, so it may own nothing; restarting")
         epoch, *names = answer
         if not epoch:
             return Grant(0, names[0].decode())
@@ -161,40 +162,38 @@ class Lease:
         return Grant(int(epoch))
 
     async def release(self, uids: Iterable[str]) -> None:
-        """These may be another's from now on."""
+        """Give up pipelines, so that another worker may acquire them."""
         released = list(uids)
         for uid in released:
             self._epochs.pop(uid, None)
         if released:
-            await run_script(self._control, _RELEASE, [*map(owner_key, released)], self.name)
+            await self._control.run_script(_RELEASE, [*map(owner_key, released)], self.name)
 
     async def declare_dead(self, name: str) -> None:
-        """Fences another worker that is known to have ended, so that nobody waits for its lease to
-        run out."""
+        """Fence a worker that is known to have ended, without waiting for its lease to expire."""
         await self._control.call("DEL", worker_key(name), fence_key(name))
 
     async def sign_off(self) -> None:
-        """The end; what it owned was released before."""
+        """Unregister the lease. Its pipelines must have been released."""
         await self.declare_dead(self.name)
         await self._control.call("ZREM", ROLL, self.name)
 
     async def _close_connections(self, names: set[bytes]) -> None:
-        """Of workers that were taken for dead: what they have sent and the server has not read yet
-        is read no more."""
+        """Close the connections of fenced workers, so that nothing more is read from them."""
         if not names:
             return
         try:
             clients: bytes = await self._control.call("CLIENT", "LIST")
-            for client in map(_fields, clients.splitlines()):
+            for client in map(_parse_fields, clients.splitlines()):
                 if client.get(b"name") in names:
-                    await self._control.send(pack("CLIENT", "KILL", "ID", client[b"id"]))
+                    await self._control.call("CLIENT", "KILL", "ID", client[b"id"])
         except BusRefused as error:
             log.warning(
                 "connections_left_open",
                 reason=str(error),
-                remedy="let this user call CLIENT LIST and CLIENT KILL",
+                remedy="allow CLIENT LIST and CLIENT KILL to this user",
             )
 
 
-def _fields(line: bytes) -> dict[bytes, bytes]:
+def _parse_fields(line: bytes) -> dict[bytes, bytes]:
     return dict(word.split(b"=", 1) for word in line.split(b" ") if b"=" in word)

@@ -1,5 +1,4 @@
-"""The roll of workers: what each said of itself in the last seconds. They call in through their
-leases (bus/lease/lease.py)."""
+"""Reports of the live workers, sent with the heartbeats of their leases, and the server's clock."""
 
 import asyncio
 import time
@@ -8,102 +7,103 @@ from typing import Any
 
 import orjson
 
-from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import ROLL, worker_key
 
-BEAT_S = 2.0  # between two calls of a worker
-SILENT_MS = 10_000  # after which it is left out
-LOOK_AGAIN_S = 0.05
+# Between two heartbeats of a worker.
+BEAT_S = 2.0
+# A worker without a heartbeat for this long is not listed.
+SILENT_MS = 10_000
+POLL_S = 0.05
 
 
-async def server_time(line: ReconnectingConnection | Connection) -> int:
-    """Unix ms, by the clock that gives entries their ids. Raises BusUnavailable or BusRefused."""
-    seconds, micros = map(int, await line.call("TIME"))
+async def server_time(client: ReconnectingConnection) -> int:
+    """Return the server's Unix ms, which entry IDs use. Raises BusUnavailable and BusRefused."""
+    seconds, micros = map(int, await client.call("TIME"))
     return seconds * 1000 + micros // 1000
 
 
-async def read_workers(line: ReconnectingConnection | Connection) -> list[dict[str, Any]]:
-    """What the workers that live have said last, by name, each with its `lease`, and the seconds
-    since (`silent_s`).
+async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
+    """Return the last report of each live worker, sorted by name.
 
-    Raises BusUnavailable or BusRefused.
+    Each has its `lease` and its age in seconds (`silent_s`). Raises BusUnavailable and BusRefused.
     """
-    now_ms = await server_time(line)
-    heard: list[bytes] = await line.call(
+    now_ms = await server_time(client)
+    listed: list[bytes] = await client.call(
         "ZRANGEBYSCORE", ROLL, now_ms - SILENT_MS, "+inf", "WITHSCORES"
     )
-    if not heard:
+    if not listed:
         return []
-    names = [name.decode() for name in heard[::2]]
-    told = await line.call("MGET", *map(worker_key, names))
+    names = [name.decode() for name in listed[::2]]
+    leases = await client.call("MGET", *map(worker_key, names))
     reports = [
-        orjson.loads(words) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
-        for name, at_ms, words in zip(names, heard[1::2], told, strict=True)
-        if words
+        orjson.loads(lease) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
+        for name, at_ms, lease in zip(names, listed[1::2], leases, strict=True)
+        if lease
     ]
     return sorted(reports, key=lambda report: str(report["name"]))
 
 
 def pauses_of(workers: Iterable[dict[str, Any]]) -> dict[str, str]:
-    """Of what the workers said, by pipeline: why it is owned and does not run."""
+    """Return, by uid, why a worker owns a pipeline without running it."""
     return {
-        uid: str(told["paused"])
+        uid: str(report["paused"])
         for worker in workers
-        for uid, told in worker["pipelines"].items()
-        if told.get("paused")
+        for uid, report in worker["pipelines"].items()
+        if report.get("paused")
     }
 
 
 async def wait_until_served(
-    line: ReconnectingConnection, uid: str, bundle_hash: str, within_s: float
+    client: ReconnectingConnection, uid: str, bundle_hash: str, within_s: float
 ) -> bool:
-    """Waits until a worker says that it serves a pipeline with this bundle. False at once where no
-    worker lives.
+    """Wait until a worker reports that it serves a pipeline with this bundle.
 
-    Raises BusUnavailable or BusRefused.
+    Return False after `within_s`, and at once if no worker lives. Raises BusUnavailable and
+    BusRefused.
     """
     deadline = time.monotonic() + within_s
-    while reports := await read_workers(line):
+    while reports := await read_workers(client):
         if any(report["pipelines"].get(uid, {}).get("hash") == bundle_hash for report in reports):
             return True
         if time.monotonic() > deadline:
             return False
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(POLL_S)
     return False
 
 
-# The time of the bus, which dates every message, for what is asked for beside messages: known
-# between two looks at it.
-
-
 class BusClock:
-    """Goes on by itself, and not with the machine's own clock, which may be wrong, or be set."""
+    """The server's clock, carried on by `monotonic` (seconds) between two readings.
+
+    The machine's own clock may be wrong or be set, so only the time before the first reading
+    depends on it.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """`monotonic` tells seconds. Before the first look it has the time of the machine."""
         self._monotonic = monotonic
-        self._ahead_ms = time.time_ns() / 1_000_000 - self._now()  # of `monotonic`
-        self._looked = False
+        self._offset_ms = time.time_ns() / 1_000_000 - self._now()
+        self._was_read = False
 
     @property
     def now_ms(self) -> int:
-        """Unix ms."""
-        return int(self._now() + self._ahead_ms)
+        """Return the current Unix ms."""
+        return int(self._now() + self._offset_ms)
 
-    async def look(self, connection: Connection) -> None:
-        """Asks the server. Raises BusUnavailable or BusRefused."""
+    async def look(self, client: ReconnectingConnection) -> None:
+        """Read the server's clock. Raises BusUnavailable and BusRefused."""
         began_ms = self._now()
-        self.hear(await server_time(connection), began_ms)
+        self.adjust(await server_time(client), began_ms)
 
-    def hear(self, told_ms: int, began_ms: float) -> None:
-        """The server's word, for which it was asked at `began_ms`. It was so at some moment since;
-        what fits stays."""
-        least, most = told_ms - self._now(), told_ms + 1 - began_ms
-        self._ahead_ms = (
-            min(max(self._ahead_ms, least), most) if self._looked else (least + most) / 2
+    def adjust(self, server_ms: int, began_ms: float) -> None:
+        """Adjust to a reading that was requested at `began_ms`.
+
+        The server read its clock at some moment since then. An offset that fits is kept.
+        """
+        least, most = server_ms - self._now(), server_ms + 1 - began_ms
+        self._offset_ms = (
+            min(max(self._offset_ms, least), most) if self._was_read else (least + most) / 2
         )
-        self._looked = True
+        self._was_read = True
 
     def _now(self) -> float:
         return self._monotonic() * 1000

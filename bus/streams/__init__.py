@@ -1,1 +1,1 @@
-"""."""
+"""Streams: the inputs of pipelines and the logs of swarms."""

@@ -1,63 +1,64 @@
-"""What is appended to a pipeline's input: the one place where an entry is packed."""
+"""Entries of a pipeline's input: the only place where one is packed."""
 
 from msgspec import Struct
 
-from memrelay.bus.client.resp import bulk
+from memrelay.bus.client.resp import Word, pack
 from memrelay.bus.keys import input_key
 
-LONGEST_ID = 256  # characters of a producer's own id
+# Characters of a producer ID.
+LONGEST_ID = 256
 
 
 def may_be_id(ident: str) -> bool:
-    """Whether a producer may give its message this id; "" stands for none."""
+    """Return whether a producer may use this ID; "" stands for none."""
     return len(ident) <= LONGEST_ID and ident.isprintable()
 
 
 class NewEntry(Struct, frozen=True):
-    """On its way in: a message, said on `swarm` or handed to the one `agent` of that alias, or a
-    call of the operation `op`."""
+    """A new entry: a message for a `swarm` or one `agent`, or a call of an operation.
+
+    `op` is the name of the operation, `store` the memory_id of its store (by default the
+    pipeline's first) and `actor` the caller.
+    """
 
     uid: str
     data: bytes  # the envelope; the input of `op`
     swarm: str = ""
-    agent: str = ""
-    producer_id: str = ""  # the producer's own id: the same one again has no second effect
+    agent: str = ""  # the alias
+    producer_id: str = ""  # the idempotency key
     reply: str = ""  # the channel that awaits the end of the cascade
-    heard: bool = False  # it was published on the channel already, by who said it
+    published: bool = False  # the sender has published it on the channel already
     hop: str = ""  # how many messages led to it
-    began: str = ""  # said in public: the pipeline and id of the input with which it began
-    again: str = ""  # the id of the dead letter that is to run again
-    op: str = ""  # the name of the operation
-    store: str = ""  # beside `op`: the memory_id of the store, by default the pipeline's first
-    actor: str = ""  # beside `op`: who calls
+    origin: str = ""  # of a public message: the pipeline and ID of the input that it began with
+    replay_of: str = ""  # the ID of the dead letter that is replayed
+    op: str = ""
+    store: str = ""
+    actor: str = ""
+
+    def words(self) -> list[Word]:
+        """Return the command that appends the entry."""
+        words: list[Word] = ["XADD", input_key(self.uid), "*"]
+        if self.swarm:
+            words += "swarm", self.swarm
+        if self.agent:
+            words += "agent", self.agent
+        words += "data", self.data
+        if self.producer_id:
+            words += "id", self.producer_id
+        if self.reply:
+            words += "reply", self.reply
+        if self.hop:
+            words += "hop", self.hop
+        if self.origin:
+            words += "origin", self.origin
+        if self.replay_of:
+            words += "replay_of", self.replay_of
+        if self.op:
+            words += "op", self.op, "store", self.store, "actor", self.actor
+        if self.published:
+            words += "published", "1"
+        return words
 
     def pack(self) -> bytes:
-        """The command that appends it."""
-        words = [b"$4\r\nXADD\r\n", bulk(input_key(self.uid)), b"$1\r\n*\r\n"]
-        if self.swarm:
-            words += b"$5\r\nswarm\r\n", bulk(self.swarm)
-        if self.agent:
-            words += b"$5\r\nagent\r\n", bulk(self.agent)
-        words += b"$4\r\ndata\r\n", bulk(self.data)
-        if self.producer_id:
-            words += b"$2\r\nid\r\n", bulk(self.producer_id)
-        if self.reply:
-            words += b"$5\r\nreply\r\n", bulk(self.reply)
-        if self.hop:
-            words += b"$3\r\nhop\r\n", bulk(self.hop)
-        if self.began:
-            words += b"$5\r\nbegan\r\n", bulk(self.began)
-        if self.again:
-            words += b"$5\r\nagain\r\n", bulk(self.again)
-        if self.op:
-            words += (
-                b"$2\r\nop\r\n",
-                bulk(self.op),
-                b"$5\r\nstore\r\n",
-                bulk(self.store),
-                b"$5\r\nactor\r\n",
-                bulk(self.actor),
-            )
-        if self.heard:
-            words.append(b"$5\r\nheard\r\n$1\r\n1\r\n")
-        return b"*%d\r\n" % (len(words) + self.heard) + b"".join(words)
+        """Return the packed command that appends the entry."""
+        return pack(*self.words())

@@ -1,4 +1,4 @@
-"""Reading a swarm's log: what was said, oldest first or newest first, from a cursor on."""
+"""Reads the log of a swarm from a cursor on, oldest or newest message first."""
 
 import re
 from collections.abc import Sequence
@@ -10,33 +10,34 @@ import orjson
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import swarm_key
 
-CURSOR = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")  # an entry's id: Unix ms and a number
-MID = re.compile(rb"[ !#-\[\]-~]{1,256}")  # what needs no escape in JSON
-# entries that are asked for at once: at most so many long messages are in memory beyond what is
-# wanted
+# An entry's ID: Unix ms and a number.
+CURSOR = re.compile(r"([0-9]{1,20})-([0-9]{1,20})")
+# A mid that needs no escape in JSON.
+MID = re.compile(rb"[ !#-\[\]-~]{1,256}")
+# Entries per command, which bounds the long messages in memory beyond those of the page.
 CHUNK = 50
-MOST_BYTES = 8 << 20  # of the messages of a page, after which it ends
+# A page ends when its messages have this many bytes.
+MOST_BYTES = 8 << 20
+# The greatest part of a cursor. The server refuses its own maximum as an exclusive start.
+LARGEST = 2**63 - 1
 _to_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-LARGEST = (
-    2**63 - 1
-)  # that either can be here: the server's own end has nothing after it, and is refused
 
 
 class LogEntry(NamedTuple):
     """One message of a log."""
 
-    cursor: str  # the log entry's id: where to go on from
-    mid: str  # the message's own id, the same on a replay
+    cursor: str  # the entry's ID, to continue from
+    mid: str  # the message's ID, the same after a replay
     data: bytes  # the envelope
 
     @property
     def place(self) -> tuple[int, int]:
-        """The cursor as something that can be compared."""
+        """Return the cursor in a form that can be compared."""
         return cursor_of(self.cursor)
 
 
 def cursor_of(cursor: str) -> tuple[int, int]:
-    """(Unix ms, number) of a cursor, such as `1780000000000-0`. Raises ValueError."""
+    """Parse a cursor such as `1780000000000-0` into (Unix ms, number). Raises ValueError."""
     match = CURSOR.fullmatch(cursor)
     place = (int(match[1]), int(match[2])) if match else (LARGEST + 1, 0)
     if max(place) > LARGEST:
@@ -45,8 +46,10 @@ def cursor_of(cursor: str) -> tuple[int, int]:
 
 
 def parse_log_entry(entries: list[tuple[bytes, list[bytes]]]) -> list[LogEntry]:
-    """Entries as the server sends them; what others added to the log in another form is left
-    out."""
+    """Parse entries as the server sends them.
+
+    Entries in another form, which another program added, are left out.
+    """
     found = []
     for ident, words in entries:
         fields = dict(zip(words[::2], words[1::2], strict=True))
@@ -60,12 +63,11 @@ def _is_json(data: bytes) -> bool:
     try:
         return isinstance(orjson.loads(data), dict)
     except orjson.JSONDecodeError:
-        return _is_json_for_others(data)
+        return _is_json_with_large_numbers(data)
 
 
-def _is_json_for_others(data: bytes) -> bool:
-    """An envelope may have numbers in it that are too large for us to count with; they are passed
-    on as they came."""
+def _is_json_with_large_numbers(data: bytes) -> bool:
+    """Accept numbers that Python's JSON parser refuses; they are passed on unparsed."""
     try:
         data.decode()
         _to_object(data)
@@ -75,7 +77,7 @@ def _is_json_for_others(data: bytes) -> bool:
 
 
 async def read_log(
-    line: ReconnectingConnection,
+    client: ReconnectingConnection,
     uid: str,
     swarm: str,
     *,
@@ -83,55 +85,41 @@ async def read_log(
     limit: int,
     most_bytes: int = MOST_BYTES,
 ) -> list[LogEntry]:
-    """The `limit` messages that came after a cursor, oldest first; from the oldest that is kept
-    where there is none.
+    """Return up to `limit` messages after a cursor, oldest first; without one, from the oldest.
 
-    They are fewer only where the log ends, and where they have more than `most_bytes`: `goes_on`
-    tells.
+    There are fewer only at the end of the log, or beyond `most_bytes`; see `goes_on`.
     """
-    return await _read(
-        line,
-        "XRANGE",
-        (swarm_key(uid, swarm), f"({after}" if after else "-", "+"),
-        limit,
-        most_bytes,
-    )
+    span = (swarm_key(uid, swarm), f"({after}" if after else "-", "+")
+    return await _read(client, "XRANGE", span, limit, most_bytes)
 
 
 async def read_log_back(
-    line: ReconnectingConnection, uid: str, swarm: str, *, before: str = "", limit: int
+    client: ReconnectingConnection, uid: str, swarm: str, *, before: str = "", limit: int
 ) -> list[LogEntry]:
-    """The `limit` messages that came before a cursor, newest first; from the newest where there is
-    none."""
+    """Return up to `limit` messages before a cursor, newest first; without one, from the newest."""
     if before and cursor_of(before) == (0, 0):
-        return []  # the server refuses an interval that can hold nothing
-    return await _read(
-        line,
-        "XREVRANGE",
-        (swarm_key(uid, swarm), f"({before}" if before else "+", "-"),
-        limit,
-        MOST_BYTES,
-    )
+        return []  # the server refuses a range that cannot contain anything
+    span = (swarm_key(uid, swarm), f"({before}" if before else "+", "-")
+    return await _read(client, "XREVRANGE", span, limit, MOST_BYTES)
 
 
-def goes_on(said: Sequence[LogEntry], limit: int, most_bytes: int = MOST_BYTES) -> bool:
-    """Whether more may come after a page that was read with this limit."""
-    return len(said) == limit or sum(len(one.data) for one in said) >= most_bytes
+def goes_on(page: Sequence[LogEntry], limit: int, most_bytes: int = MOST_BYTES) -> bool:
+    """Return whether more messages may follow a page that was read with this limit."""
+    return len(page) == limit or sum(len(one.data) for one in page) >= most_bytes
 
 
 async def _read(
-    line: ReconnectingConnection,
+    client: ReconnectingConnection,
     command: str,
     span: tuple[str, str, str],
     limit: int,
     most_bytes: int,
 ) -> list[LogEntry]:
-    """Goes on where entries were left out, so that a short page of short messages always means the
-    end."""
+    """Read on while entries were left out, so that a short page always means the end."""
     (key, start, end), found = span, list[LogEntry]()
     while not goes_on(found, limit, most_bytes):
         count = min(limit - len(found), CHUNK)
-        entries: Any = await line.call(command, key, start, end, "COUNT", count)
+        entries: Any = await client.call(command, key, start, end, "COUNT", count)
         _add(found, parse_log_entry(entries), most_bytes)
         if len(entries) < count:
             break
@@ -139,11 +127,11 @@ async def _read(
     return found
 
 
-def _add(found: list[LogEntry], more: list[LogEntry], most_bytes: int) -> None:
-    """Up to the one with which the page is long enough."""
-    size = sum(len(one.data) for one in found)
-    for said in more:
+def _add(page: list[LogEntry], entries: list[LogEntry], most_bytes: int) -> None:
+    """Add entries until the page has `most_bytes`."""
+    size = sum(len(one.data) for one in page)
+    for entry in entries:
         if size >= most_bytes:
             return
-        found.append(said)
-        size += len(said.data)
+        page.append(entry)
+        size += len(entry.data)

@@ -1,13 +1,12 @@
-"""A timer's tick: an entry for one agent, appended once in each interval, whoever asks for it and
-however often."""
+"""Timer ticks: an entry for one agent, appended once per interval, however many workers ask."""
 
-from memrelay.bus.client.connection import NOW, Connection, run_script
+from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.keys import input_key, timers_key
 
-# KEYS: the timers' hash, the input. ARGV: the agent's alias, its interval in ms, the envelope.
-# Returns the ms that are left of the interval. Intervals are numbered from the Unix epoch, by the
-# server's clock alone. The hash keeps, for each agent, its interval, the number of the last one
-# that it was called in, and the entry. One number back, the clock was set back a little.
+# KEYS: the hash of the timers, the input. ARGV: the agent's alias, its interval in ms, the
+# envelope. Returns the ms left of the interval. Intervals are numbered from the Unix epoch by the
+# server's clock. The hash keeps for each agent its interval, the number of its last interval and
+# its last entry. If the number is one lower, the clock was set back a little.
 TICK = (
     NOW
     + """
@@ -27,16 +26,14 @@ return left
 )
 
 
-async def tick(connection: Connection, uid: str, agent: str, interval_ms: int, data: bytes) -> int:
-    """Appends the envelope where this interval has none yet; returns how many ms are left of the
-    interval.
+async def tick(
+    client: ReconnectingConnection, uid: str, agent: str, interval_ms: int, data: bytes
+) -> int:
+    """Append the envelope unless this interval has one, and return the ms left of the interval.
 
-    A new timer, and one whose interval has changed, begins with the next interval. While the last
-    entry is not done there is no
-    second one, so that they do not pile up. Raises BusRefused or BusUnavailable.
+    A new timer, or one whose interval changed, starts with the next interval. No entry is appended
+    while the last one is not processed, so that entries do not pile up. Raises BusRefused and
+    BusUnavailable.
     """
-    return int(
-        await run_script(
-            connection, TICK, (timers_key(uid), input_key(uid)), agent, interval_ms, data
-        )
-    )
+    keys = (timers_key(uid), input_key(uid))
+    return int(await client.run_script(TICK, keys, agent, interval_ms, data))

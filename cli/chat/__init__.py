@@ -1,1 +1,1 @@
-"""`memrelay chat`: a prompt, what is said at it, and what others say meanwhile."""
+"""`memrelay chat`: the prompt, and the conversation behind it."""

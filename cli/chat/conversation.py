@@ -1,4 +1,4 @@
-"""What is said at the prompt or by a script, line by line, and what is shown of its results."""
+"""Send the lines of a prompt or a script as messages, and show the results."""
 
 import asyncio
 import signal
@@ -14,52 +14,61 @@ from memrelay.bus.request import Requester
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.log import LogEntry
 from memrelay.cli.composition import note
-from memrelay.cli.pipeline import ask, envelope_of
-from memrelay.cli.report import print_readably, print_results, values_of
+from memrelay.cli.messages import (
+    make_envelope,
+    print_readably,
+    print_results,
+    send_and_wait,
+    values_of,
+)
 from memrelay.cli.terminal.readable import is_record, text_lines
 
-# What others say on the swarm meanwhile.
+# Own message ids that are remembered, and messages of others that are held back.
+MAX_MESSAGES = 1000
+# Records whose guids the prompt completes.
+MAX_RECORDS = 500
+# Characters of a content next to a completed guid.
+EXCERPT = 40
 
-MOST = 1000  # own messages that are remembered, and others' that are held back
 
+class OtherMessages:
+    """Show messages that other people send to the swarm.
 
-class Overheard:
-    """Shows what people say elsewhere: neither our own, which we know by the ids of its inputs, nor
-    what blocks answer."""
+    Own messages, recognized by the ids of their inputs, and answers of blocks are left out.
+    `blocks` are the names under which blocks answer. `show` gets one line of text.
+    """
 
     def __init__(self, blocks: Container[str], show: Callable[[str], None]) -> None:
-        """`blocks` has the names that blocks say things under; `show` gets a line."""
         self._blocks, self._show = blocks, show
-        self._own: deque[str] = deque(maxlen=MOST)
-        self._held: deque[LogEntry] = deque(maxlen=MOST)
-        self._waiting = False
+        self._own_ids: deque[str] = deque(maxlen=MAX_MESSAGES)
+        self._held_back: deque[LogEntry] = deque(maxlen=MAX_MESSAGES)
+        self._is_sending = False
 
-    def wait(self) -> None:
-        """Something of ours is on its way, with an id that is not known yet: what comes is held
-        back."""
-        self._waiting = True
+    def start_sending(self) -> None:
+        """Hold back new messages until the id of the own message is known."""
+        self._is_sending = True
 
-    def done(self, *idents: str) -> None:
-        """Those were its ids."""
-        self._own += idents
-        self._waiting = False
+    def finish_sending(self, *own_ids: str) -> None:
+        """Remember the ids of the own message and show the messages that were held back."""
+        self._own_ids += own_ids
+        self._is_sending = False
         self._release()
 
-    def hear(self, said: list[LogEntry]) -> None:
-        """New messages of the log."""
-        self._held += said
-        if not self._waiting:
+    def receive(self, entries: list[LogEntry]) -> None:
+        """Show new entries of the log, or hold them back."""
+        self._held_back += entries
+        if not self._is_sending:
             self._release()
 
     def _release(self) -> None:
-        while self._held:
-            said = self._held.popleft()
-            if said.mid.partition(".")[0] not in self._own:
-                self._show_one(said)
+        while self._held_back:
+            entry = self._held_back.popleft()
+            if entry.mid.partition(".")[0] not in self._own_ids:
+                self._show_entry(entry)
 
-    def _show_one(self, said: LogEntry) -> None:
+    def _show_entry(self, entry: LogEntry) -> None:
         try:
-            message = decode(said.data, len(said.data))
+            message = decode(entry.data, len(entry.data))
         except MalformedMessage:
             return
         if message.sender not in self._blocks:
@@ -67,29 +76,22 @@ class Overheard:
                 self._show(line)
 
 
-# The records that were shown, so that their guids need not be typed.
-
-MOST_SEEN = 500
-EXCERPT = 40  # characters of a content
-
-
-class Seen:
-    """Guids with the beginning of what they stand for."""
+class ShownRecords:
+    """Guids of shown records, with the beginnings of their contents, for completion."""
 
     def __init__(self) -> None:
-        """Nothing was shown yet."""
         self._contents: dict[str, str] = {}
 
-    def note(self, value: Any) -> None:
-        """A result that is shown."""
+    def add_result(self, value: Any) -> None:
+        """Remember the guids in a shown result."""
         for one in value if isinstance(value, list) else [value]:
             if is_record(one):
                 self._add(one["guid"], one["content"][:EXCERPT])
             elif isinstance(one, dict) and isinstance(one.get("guid"), str):
                 self._add(one["guid"], self._contents.get(one["guid"], ""))
 
-    def having(self, part: str) -> list[tuple[str, str]]:
-        """(guid, content) of those that have this in their guid, the newest first."""
+    def find(self, part: str) -> list[tuple[str, str]]:
+        """Return (guid, content) of the records with `part` in the guid, the newest first."""
         return [
             (guid, content) for guid, content in reversed(self._contents.items()) if part in guid
         ]
@@ -97,82 +99,83 @@ class Seen:
     def _add(self, guid: str, content: str) -> None:
         self._contents.pop(guid, None)
         self._contents[guid] = content
-        if len(self._contents) > MOST_SEEN:
+        if len(self._contents) > MAX_RECORDS:
             del self._contents[next(iter(self._contents))]
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How things are said and shown."""
+class ChatOptions:
+    """Where and how a chat sends. `max_bytes` limits an envelope."""
 
     uid: str
     swarm: str
     user: str
     wait_s: float
-    most_bytes: int  # of an envelope
+    max_bytes: int
     as_json: bool
 
 
 class Conversation:
-    """Says one thing after the other and shows what comes of each."""
+    """Send one message after the other and show its results.
+
+    `shown` learns the guids of shown records, `others` the ids of own messages.
+    """
 
     def __init__(
-        self, requester: Requester, manner: Manner, seen: Seen, overheard: Overheard
+        self,
+        requester: Requester,
+        options: ChatOptions,
+        shown: ShownRecords,
+        others: OtherMessages,
     ) -> None:
-        """`seen` learns which records are shown, `overheard` what is our own."""
-        self._requester, self._manner, self._seen, self._overheard = (
-            requester,
-            manner,
-            seen,
-            overheard,
-        )
+        self._requester, self._options = requester, options
+        self._shown, self._others = shown, others
 
-    async def say(self, text: str) -> bool:
-        """Says a text, shows the results, and tells whether it went through; what went wrong is
-        told on stderr."""
-        manner, ident = self._manner, ""
-        self._overheard.wait()
+    async def send(self, text: str) -> bool:
+        """Send a text, show the results, and return whether it worked. Errors go to stderr."""
+        options, message_id = self._options, ""
+        self._others.start_sending()
         try:
-            entry = NewEntry(
-                manner.uid, envelope_of(text, manner.user, manner.most_bytes), manner.swarm
-            )
-            report = await ask(self._requester, entry, manner.wait_s)
-            ident = report["id"]
+            data = make_envelope(text, options.user, options.max_bytes)
+            entry = NewEntry(options.uid, data, options.swarm)
+            report = await send_and_wait(self._requester, entry, options.wait_s)
+            message_id = report["id"]
             return self._show(report)
         except BusError as error:
-            ident = error.ident if isinstance(error, NoAnswer) else ""
+            message_id = error.ident if isinstance(error, NoAnswer) else ""
             note(str(error))
             return False
         finally:
-            self._overheard.done(
-                ident, f"{manner.uid}/{ident}"
-            )  # as in the mids of a private swarm, and of a public one
+            # The id in the mids of a private swarm, and of a public one.
+            self._others.finish_sending(message_id, f"{options.uid}/{message_id}")
 
     def _show(self, report: dict[str, Any]) -> bool:
         for _, value in values_of(report):
-            self._seen.note(value)
-        return print_results(report) if self._manner.as_json else print_readably(report)
+            self._shown.add_result(value)
+        return print_results(report) if self._options.as_json else print_readably(report)
 
 
-async def script_lines(most_bytes: int) -> AsyncIterator[str]:
-    """The lines of stdin. Nothing else waits for the loop meanwhile, so it may stand still. Raises
-    MalformedMessage."""
-    while line := sys.stdin.buffer.readline(most_bytes + 1):
-        if len(line) > most_bytes:
+async def script_lines(max_bytes: int) -> AsyncIterator[str]:
+    """Yield the lines of stdin. Reading blocks the loop, which has nothing else to do.
+
+    Raises MalformedMessage: if a line has more than `max_bytes` bytes.
+    """
+    while line := sys.stdin.buffer.readline(max_bytes + 1):
+        if len(line) > max_bytes:
             raise MalformedMessage(
-                f"a line has more than {most_bytes} bytes, which is what bus.max_message_bytes allows"
+                f"a line has more than {max_bytes} bytes, the limit bus.max_message_bytes"
             )
         yield line.decode(errors="surrogateescape").rstrip("\r\n")
 
 
-async def unless_interrupted(saying: Coroutine[Any, Any, bool]) -> bool:
-    """Ctrl-C ends the waiting for an answer, not the chat."""
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(saying)
+async def unless_interrupted(sending: Coroutine[Any, Any, bool]) -> bool:
+    """Await a message. Ctrl-C ends the wait, not the chat."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(sending)
     loop.add_signal_handler(signal.SIGINT, task.cancel)
     try:
         return await task
     except asyncio.CancelledError:
-        note("not waited for; what was said runs all the same")
+        note("no longer waiting; the message still runs")
         return False
     finally:
         loop.remove_signal_handler(signal.SIGINT)

@@ -1,1 +1,1 @@
-"""One file a command; each has a function of the command's name that typer reads."""
+"""One file per command, with a function of the same name that typer reads."""

@@ -1,4 +1,4 @@
-"""`memrelay acl PIPELINE`: confines a Redis client to one pipeline."""
+"""`memrelay acl PIPELINE`: confine a Redis client to one pipeline."""
 
 import sys
 
@@ -14,20 +14,23 @@ PASSWORD = ">PASSWORD"
 
 
 def acl(pipeline: Pipeline, *, as_json: Json = False) -> None:
-    """Print the server's ACL line that confines a client to one pipeline's keys and channels; put a
-    password in its place."""
+    """Print the ACL line that confines a client to the keys and channels of one pipeline.
+
+    Replace PASSWORD in it.
+    """
 
     async def command(settings: Settings) -> None:
-        spoken = await look_up(settings, pipeline)
-        public = [swarm for swarm in spoken.swarms if spoken.home_of(swarm) == PUBLIC]
-        user, rules = f"memrelay-{spoken.uid}", [*client_rules(spoken.uid, public), PASSWORD]
+        found = await look_up(settings, pipeline)
+        public = [swarm for swarm in found.swarms if found.home_of(swarm) == PUBLIC]
+        user, rules = f"memrelay-{found.uid}", [*client_rules(found.uid, public), PASSWORD]
         if as_json:
             print_json({"user": user, "rules": rules})
             return
         print_line(" ".join(["ACL SETUSER", user, *rules]))
         if sys.stdout.isatty():
             note(
-                "put a password for PASSWORD, run it as an administrator of the server, and keep it with ACL SAVE"
+                "replace PASSWORD, run the line as an administrator of the server, and save it "
+                "with ACL SAVE"
             )
 
     run(command)

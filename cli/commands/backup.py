@@ -1,4 +1,4 @@
-"""`memrelay backup [PIPELINE...] --to FOLDER`: copies what is stored, while it is used."""
+"""`memrelay backup [PIPELINE...] --to FOLDER`: copy stores and bundles while workers run."""
 
 import time
 from functools import partial
@@ -10,46 +10,46 @@ import typer
 
 from memrelay.cli.composition import note, run
 from memrelay.cli.options import Json, Pipelines
+from memrelay.cli.pipeline import pipelines_with_stores, select_stores
 from memrelay.cli.settings import Settings
-from memrelay.cli.stored import pipelines_with_stores, wanted_stores
-from memrelay.cli.terminal.ending import interruptible
-from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.interrupts import interruptible
+from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.files.backup import BackedUpFile, Manifest, back_up
 
 To = Annotated[
     Path,
     typer.Option(
-        metavar="FOLDER", help="The folder to make; it may not be there yet.", show_default=False
+        metavar="FOLDER", help="The folder to create. It must not exist.", show_default=False
     ),
 ]
 
 
 def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> None:
-    """Copy the stores of these pipelines, or all there are, and system.db to a folder, while they
-    are used.
+    """Copy the stores of these pipelines, or all stores, and system.db to a folder.
 
-    Each copy is verified; a damaged store is left out and named, with exit code 1. An interrupted
-    backup leaves no folder.
+    Workers may run. Each copy is verified. A damaged store is reported and left out, with exit
+    code 1. An interrupted backup leaves no folder.
     """
     names = pipelines or []
 
     async def command(settings: Settings) -> Manifest:
         found = await pipelines_with_stores(settings, names)
-        about = Manifest(time.time_ns() // 1_000_000, version("memrelay"), found, [], {})
+        manifest = Manifest(time.time_ns() // 1_000_000, version("memrelay"), found, [], {})
+        stores = select_stores(settings, names, found)
         with interruptible():
-            return back_up(settings.memory.root, to, wanted_stores(settings, names, found), about)
+            return back_up(settings.memory.root, to, stores, manifest)
 
-    made = run(command)
-    for file in made.files:
-        report(partial(_tell, file, as_json))
-    for memory_id, reason in made.left_out.items():
+    manifest = run(command)
+    for file in manifest.files:
+        report_progress(partial(_print_file, file, as_json))
+    for memory_id, reason in manifest.left_out.items():
         note(f"{memory_id} is not in the backup: {reason}")
-    if made.left_out:
+    if manifest.left_out:
         raise typer.Exit(1)
 
 
-def _tell(file: BackedUpFile, as_json: bool) -> None:
+def _print_file(file: BackedUpFile, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -59,8 +59,6 @@ def _tell(file: BackedUpFile, as_json: bool) -> None:
                 "sha256": file.sha256,
             }
         )
-    else:
-        print_line(
-            f"{file.path}: {file.bytes} bytes"
-            + f", {counted(file.records, 'record')}" * bool(file.memory_id)
-        )
+        return
+    records = f", {counted(file.records, 'record')}" if file.memory_id else ""
+    print_line(f"{file.path}: {file.bytes} bytes{records}")

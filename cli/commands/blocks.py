@@ -3,7 +3,7 @@
 import sys
 
 from memrelay.blocks.registry import ListedBlock, list_blocks
-from memrelay.cli.composition import settled
+from memrelay.cli.composition import run_with_settings
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
@@ -26,7 +26,7 @@ def blocks(*, as_json: Json = False) -> None:
             for line in table([("NAME", "SOURCE", "SUMMARY"), *rows]):
                 print_line(line)
 
-    settled(command)
+    run_with_settings(command)
 
 
 def _as_json(one: ListedBlock) -> dict[str, str]:

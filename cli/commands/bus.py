@@ -1,14 +1,15 @@
-"""`memrelay bus`: the embedded server alone, for workers and web servers that run beside it."""
+"""`memrelay bus`: the embedded server alone, for separate workers and web servers."""
 
-from memrelay.cli.composition import fail, settled
+from memrelay.cli.composition import fail, run_with_settings
 from memrelay.cli.options import JsonLog
 from memrelay.cli.process import serve
 
 
 def bus(*, as_json: JsonLog = False) -> None:
-    """Run the embedded bus alone."""
-    if settled(lambda settings: settings.bus.url):
+    """Run only the embedded bus."""
+    if run_with_settings(lambda settings: settings.bus.url):
         fail(
-            "another bus is configured (bus.url), so there is none to run; start `memrelay worker` and `memrelay web`"
+            "bus.url names another bus, so the embedded one is not needed; start `memrelay worker` "
+            "and `memrelay web`"
         )
     serve(with_bus=True, as_json=as_json)

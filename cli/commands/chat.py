@@ -1,5 +1,7 @@
-"""`memrelay chat PIPELINE`: a prompt whose lines are said on a swarm; without a terminal, the lines
-of stdin."""
+"""`memrelay chat PIPELINE`: a prompt that sends its lines to a swarm.
+
+Without a terminal, it sends the lines of stdin.
+"""
 
 import sys
 from contextlib import AsyncExitStack
@@ -9,10 +11,10 @@ import typer
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.cli.chat.conversation import (
+    ChatOptions,
     Conversation,
-    Manner,
-    Overheard,
-    Seen,
+    OtherMessages,
+    ShownRecords,
     script_lines,
     unless_interrupted,
 )
@@ -20,10 +22,11 @@ from memrelay.cli.chat.prompt import QUIT, Prompt, print_dimly
 from memrelay.cli.composition import bus_address, run
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.options import Json, Pipeline, Swarm, User, Wait
-from memrelay.cli.pipeline import Spoken, look_up
+from memrelay.cli.pipeline import PipelineInterface, look_up
 from memrelay.cli.settings import Settings, may_color
 
-HISTORY = "chat_history"  # in the memory root
+# In the memory root.
+HISTORY = "chat_history"
 
 
 def chat(
@@ -34,51 +37,53 @@ def chat(
     wait: Wait = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Talk to a pipeline at a prompt; Ctrl-D or /quit ends it. Without a terminal the lines of
-    stdin are said."""
+    """Chat with a pipeline at a prompt. Ctrl-D or /quit ends it.
+
+    Without a terminal, send the lines of stdin.
+    """
 
     async def command(settings: Settings) -> None:
-        configure_logging(
-            "error", settings.log.format, may_color=may_color()
-        )  # a prompt is no log
-        spoken = await look_up(settings, pipeline)
-        spoken.check_swarm(swarm)
-        manner = Manner(spoken.uid, swarm, user, wait, settings.bus.max_message_bytes, as_json)
+        # Only errors, because the prompt shares the terminal with the log.
+        configure_logging("error", settings.log.format, may_color=may_color())
+        found = await look_up(settings, pipeline)
+        found.check_swarm(swarm)
+        options = ChatOptions(found.uid, swarm, user, wait, settings.bus.max_message_bytes, as_json)
         async with Requester(bus_address(settings)) as requester:
             if sys.stdin.isatty() and sys.stdout.isatty():
-                await _at_prompt(settings, requester, spoken, manner)
+                await _run_prompt(settings, requester, found, options)
             else:
-                await _by_script(requester, manner)
+                await _run_script(requester, options)
 
     run(command)
 
 
-async def _at_prompt(
-    settings: Settings, requester: Requester, spoken: Spoken, manner: Manner
+async def _run_prompt(
+    settings: Settings, requester: Requester, pipeline: PipelineInterface, options: ChatOptions
 ) -> None:
-    seen, overheard = Seen(), Overheard(spoken.blocks, print_dimly)
-    conversation = Conversation(requester, manner, seen, overheard)
-    prompt = Prompt(spoken.name, spoken.commands, seen, settings.memory.root / HISTORY)
+    shown, others = ShownRecords(), OtherMessages(pipeline.blocks, print_dimly)
+    conversation = Conversation(requester, options, shown, others)
+    prompt = Prompt(pipeline.name, pipeline.commands, shown, settings.memory.root / HISTORY)
     async with AsyncExitStack() as stack:
         follower = await stack.enter_async_context(Follower(bus_address(settings)))
-        await follower.follow(spoken.home_of(manner.swarm), manner.swarm, overheard.hear)
+        await follower.follow(pipeline.home_of(options.swarm), options.swarm, others.receive)
         print_dimly(
-            f"{spoken.name} ({spoken.uid}), {manner.swarm}: {', '.join(spoken.commands) or 'no commands'}. "
-            "Tab completes, Ctrl-D ends."
+            f"{pipeline.name} ({pipeline.uid}), {options.swarm}: "
+            f"{', '.join(pipeline.commands) or 'no commands'}. Tab completes, Ctrl-D ends."
         )
         async for text in prompt.lines():
             if text.strip():
-                await unless_interrupted(conversation.say(text))
+                await unless_interrupted(conversation.send(text))
 
 
-async def _by_script(requester: Requester, manner: Manner) -> None:
-    """Exit code 1 where something that was said did not go through."""
-    conversation = Conversation(requester, manner, Seen(), Overheard((), lambda _: None))
-    well = True
-    async for text in script_lines(manner.most_bytes):
+async def _run_script(requester: Requester, options: ChatOptions) -> None:
+    """Send the lines of stdin. End with exit code 1 if a message failed."""
+    others = OtherMessages((), lambda _: None)
+    conversation = Conversation(requester, options, ShownRecords(), others)
+    has_failed = False
+    async for text in script_lines(options.max_bytes):
         if text.strip() == QUIT:
             break
-        if text.strip():
-            well = await conversation.say(text) and well
-    if not well:
+        if text.strip() and not await conversation.send(text):
+            has_failed = True
+    if has_failed:
         raise typer.Exit(1)

@@ -1,14 +1,14 @@
-"""`memrelay check FILE`: what a deploy would say, without doing it."""
+"""`memrelay check FILE`: the checks of a deploy, without the deploy."""
 
-from memrelay.cli.composition import settled
+from memrelay.cli.composition import run_with_settings
 from memrelay.cli.deployment import read_bundle
 from memrelay.cli.options import BundleFile, JsonAnyway
 from memrelay.cli.terminal.output import print_json
 
 
 def check(file: BundleFile, *, as_json: JsonAnyway = False) -> None:
-    """Check a bundle without deploying it; prints every fault and warning at once."""
-    checked = settled(lambda _: read_bundle(file, None))
+    """Check a bundle without deploying it. Print all faults and warnings."""
+    checked = run_with_settings(lambda _: read_bundle(file, None))
     bundle = checked.bundle
     assert bundle is not None
     print_json(

@@ -1,10 +1,9 @@
-"""`memrelay completion SHELL`: the script by which a shell completes commands, options and
-pipelines."""
+"""`memrelay completion SHELL`: the completion script of a shell."""
 
 from typing import Annotated
 
 import typer
-from typer.completion import get_completion_script  # type: ignore[attr-defined]  # typer's, not named in an __all__
+from typer.completion import get_completion_script  # type: ignore[attr-defined]  # not in an __all__
 
 from memrelay.cli.options import Json
 from memrelay.cli.terminal.output import print_json, print_line
@@ -12,17 +11,17 @@ from memrelay.cli.terminal.output import print_json, print_line
 SHELLS = "bash", "zsh", "fish"
 
 
-def _known(shell: str) -> str:
+def _validate_shell(shell: str) -> str:
     if shell not in SHELLS:
-        raise typer.BadParameter(f"{shell!r} is none of {', '.join(SHELLS)}")
+        raise typer.BadParameter(f"{shell!r} is not supported; use {', '.join(SHELLS)}")
     return shell
 
 
-Which = Annotated[
+Shell = Annotated[
     str,
     typer.Argument(
         metavar="SHELL",
-        callback=_known,
+        callback=_validate_shell,
         help="bash, zsh or fish.",
         show_default=False,
         autocompletion=lambda: list(SHELLS),
@@ -30,9 +29,11 @@ Which = Annotated[
 ]
 
 
-def completion(context: typer.Context, shell: Which, *, as_json: Json = False) -> None:
-    """Print what makes a shell complete commands and pipelines; put eval "$(memrelay completion
-    bash)" into ~/.bashrc."""
+def completion(context: typer.Context, shell: Shell, *, as_json: Json = False) -> None:
+    """Print the completion script of a shell.
+
+    For bash, add this line to ~/.bashrc: eval "$(memrelay completion bash)"
+    """
     name = context.find_root().info_name or ""
     script = get_completion_script(
         prog_name=name, complete_var=f"_{name.upper()}_COMPLETE", shell=shell

@@ -1,13 +1,13 @@
-"""`memrelay deploy FILE`: checks a bundle and puts it in service."""
+"""`memrelay deploy FILE`: check a bundle and activate it."""
 
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from memrelay.cli.composition import note, run, settled
-from memrelay.cli.deployment import deployments, read_bundle, tell
-from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, expected_by
+from memrelay.cli.composition import note, run, run_with_settings
+from memrelay.cli.deployment import deployments, print_deployed, read_bundle
+from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, precondition_of
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.catalog import Catalog, Deployed
 
@@ -15,7 +15,7 @@ Uid = Annotated[
     str | None,
     typer.Option(
         metavar="UID",
-        help="Deploy as this pipeline; without, the bundle's pipeline_uid, else a new one.",
+        help="Deploy as this pipeline. By default the pipeline_uid of the bundle, or a new one.",
     ),
 ]
 
@@ -23,26 +23,27 @@ Uid = Annotated[
 def deploy(
     file: BundleFile, *, uid: Uid = None, if_match: IfMatch = None, as_json: JsonAnyway = False
 ) -> None:
-    """Check a bundle and put it in service; prints {pipeline_uid, name, hash, version, served}."""
-    checked = settled(lambda _: read_bundle(file, uid))
+    """Check a bundle and activate it. Print {pipeline_uid, name, hash, version, served}."""
+    checked = run_with_settings(lambda _: read_bundle(file, uid))
 
     async def command(settings: Settings) -> None:
         async with Catalog(settings.memory.root) as catalog:
             before = await catalog.active()
         async with deployments(settings) as service:
-            deployed = (await service.deploy(checked.accepted(), expected_by(if_match))).after
-            _tell_what_may_be_meant(deployed, before)
-            await tell(service, deployed)
+            swapped = await service.deploy(checked.accepted(), precondition_of(if_match))
+            _print_likely_mistakes(swapped.after, before)
+            await print_deployed(service, swapped.after)
 
     run(command)
 
 
-def _tell_what_may_be_meant(deployed: Deployed, before: Sequence[Deployed]) -> None:
-    """A second pipeline of a name, and another one under a uid, are rarely wanted."""
+def _print_likely_mistakes(deployed: Deployed, before: Sequence[Deployed]) -> None:
+    """Note a second pipeline with the same name, and a uid that got another name."""
     for one in before:
         if one.uid == deployed.uid and one.name != deployed.name:
-            note(f"pipeline {one.uid} was {one.name}; it is {deployed.name} now")
+            note(f"pipeline {one.uid} was named {one.name}; now it is {deployed.name}")
         elif one.name == deployed.name and one.uid != deployed.uid:
             note(
-                f"{one.name} is in service as {one.uid} too; to replace that one: memrelay deploy FILE --uid {one.uid}"
+                f"pipeline {one.uid} is also named {one.name}; to replace it: "
+                f"memrelay deploy FILE --uid {one.uid}"
             )

@@ -1,4 +1,4 @@
-"""`memrelay dlq ls|show|replay|drop`: the dead letters, what could not be run."""
+"""`memrelay dlq ls|show|replay|drop`: the dead letters, messages that failed permanently."""
 
 import re
 import sys
@@ -11,10 +11,10 @@ import typer
 
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress
-from memrelay.cli.composition import bus_address, fail, note, pipeline_named, run, stored_catalog
-from memrelay.cli.options import Json, JsonAnyway, Pipeline, known_pipelines
+from memrelay.cli.composition import bus_address, fail, find_pipeline, note, open_catalog, run
+from memrelay.cli.options import Json, JsonAnyway, Pipeline, complete_pipelines
 from memrelay.cli.settings import Settings
-from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted, moment, table
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import Listed
@@ -28,142 +28,127 @@ from memrelay.web.api.dead_letter_json import (
     replay_of,
 )
 
-# Dead letters by their reasons: of a flood one sees what it was of, and how many there are.
+# Numbers, guids and message ids: the parts in which similar reasons differ.
+NUMBERED = re.compile(r"[\w-]*\d[\w-]*")
+PAGE = 500
+# Replays that the server syncs to disk together.
+SYNC_COUNT, SYNC_BYTES = 100, 1 << 20
+# Characters of a reason in a table.
+MAX_REASON = 100
 
-NUMBERED = re.compile(
-    r"[\w-]*\d[\w-]*"
-)  # numbers, guids, ids of messages: in which reasons of one sort differ
 
+class ReasonGroup(NamedTuple):
+    """Dead letters of one pipeline with similar reasons.
 
-class Gathered(NamedTuple):
-    """Those of one pipeline and one sort of reason."""
+    `error` is the reason of the first one. The times are creation times in Unix ms.
+    """
 
     pipeline: str
-    error: str  # the first one's
+    error: str
     letters: int
-    first: str  # its id
-    last: str
-    first_at: int  # when they were given up, Unix ms: the earliest and the latest
+    first_id: str
+    last_id: str
+    first_at: int
     last_at: int
 
     def as_item(self) -> dict[str, Any]:
-        """In JSON."""
+        """Return the group as JSON."""
         return {
             "pipeline_uid": self.pipeline,
             "letters": self.letters,
             "error": self.error,
-            "first_id": self.first,
-            "last_id": self.last,
+            "first_id": self.first_id,
+            "last_id": self.last_id,
             "first_buried_at": as_time(self.first_at),
             "last_buried_at": as_time(self.last_at),
         }
 
 
-def gathered(letters: Iterable[Listed]) -> list[Gathered]:
-    """Most letters first."""
-    found: dict[tuple[str, str], Gathered] = {}
+def group_by_reason(letters: Iterable[Listed]) -> list[ReasonGroup]:
+    """Group dead letters by pipeline and reason, the largest group first."""
+    groups: dict[tuple[str, str], ReasonGroup] = {}
     for one in letters:
-        sort = one.pipeline, NUMBERED.sub("", one.error)
-        was = found.get(sort) or Gathered(
+        key = one.pipeline, NUMBERED.sub("", one.error)
+        group = groups.get(key) or ReasonGroup(
             one.pipeline, one.error, 0, one.id, one.id, one.buried_at, one.buried_at
         )
-        found[sort] = was._replace(
-            letters=was.letters + 1,
-            last=one.id,
-            first_at=min(was.first_at, one.buried_at),
-            last_at=max(was.last_at, one.buried_at),
+        groups[key] = group._replace(
+            letters=group.letters + 1,
+            last_id=one.id,
+            first_at=min(group.first_at, one.buried_at),
+            last_at=max(group.last_at, one.buried_at),
         )
-    return sorted(found.values(), key=lambda one: -one.letters)
+    return sorted(groups.values(), key=lambda group: -group.letters)
 
 
-def print_gathered(found: list[Gathered]) -> None:
-    """A table."""
-    if not found:
-        print_line("There are no dead letters.")
-        return
-    rows = [
-        (
-            one.pipeline,
-            str(one.letters),
-            moment(one.first_at),
-            moment(one.last_at),
-            one.error.split("\n")[0][:100],
-        )
-        for one in found
-    ]
-    for line in table([("PIPELINE", "LETTERS", "FIRST", "LAST", "REASON"), *rows]):
-        print_line(line)
-
-
-PAGE = 500
-SYNCED, SYNCED_BYTES = 100, 1 << 20  # replays that the server writes to its disk together
-Of = Annotated[
+OptionalPipeline = Annotated[
     str | None,
     typer.Argument(
         metavar="PIPELINE",
-        help="Those of one pipeline; without, all.",
+        help="Only dead letters of this pipeline. All by default.",
         show_default=False,
-        autocompletion=known_pipelines,
+        autocompletion=complete_pipelines,
     ),
 ]
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists it.", show_default=False)
+    str, typer.Argument(metavar="ID", help="An id from `memrelay dlq ls`.", show_default=False)
 ]
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID", help="As `memrelay dlq ls` lists them.", show_default=False),
+    typer.Argument(metavar="ID", help="Ids from `memrelay dlq ls`.", show_default=False),
 ]
-All = Annotated[bool, typer.Option("--all", help="All of the pipeline that there are now.")]
+All = Annotated[bool, typer.Option("--all", help="All present dead letters of the pipeline.")]
 Reason = Annotated[
     str,
     typer.Option(
         metavar="TEXT",
-        help="Those whose reason has this in it, small and large letters alike.",
+        help="Only dead letters whose reason contains this text. Case does not matter.",
         show_default=False,
     ),
 ]
-Together = Annotated[
+ByReason = Annotated[
     bool,
-    typer.Option("--by-reason", help="How many there are of each reason, numbers and ids aside."),
+    typer.Option("--by-reason", help="Count dead letters per reason, ignoring numbers and ids."),
 ]
 
 
 def ls(
-    pipeline: Of = None, *, reason: Reason = "", by_reason: Together = False, as_json: Json = False
+    pipeline: OptionalPipeline = None,
+    *,
+    reason: Reason = "",
+    by_reason: ByReason = False,
+    as_json: Json = False,
 ) -> None:
-    """List dead letters in the order in which they came: a table on a terminal, else a JSON line
-    each."""
+    """List dead letters, the oldest first: a table on a terminal, otherwise JSON lines."""
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog:
-            found = [
-                one
-                async for one in _every(
-                    catalog, await _uid(catalog, pipeline) if pipeline else "", reason
-                )
-            ]
+        async with open_catalog(settings) as catalog:
+            uid = await _find_uid(catalog, pipeline) if pipeline else ""
+            found = [one async for one in _list_letters(catalog, uid, reason)]
+        groups = group_by_reason(found) if by_reason else []
         if as_json or not sys.stdout.isatty():
-            for item in (
-                [one.as_item() for one in gathered(found)] if by_reason else map(as_item, found)
-            ):
+            items = [one.as_item() for one in groups] if by_reason else map(as_item, found)
+            for item in items:
                 print_json(item)
+        elif not found:
+            print_line("There are no dead letters.")
         elif by_reason:
-            print_gathered(gathered(found))
+            _print_groups(groups)
         else:
-            _print_table(found)
+            _print_letters(found)
 
     run(command)
 
 
 def show(pipeline: Pipeline, ident: Id, *, as_json: JsonAnyway = False) -> None:
-    """Print a dead letter with what was said, as JSON."""
+    """Print a dead letter with its message, as JSON."""
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog:
+        async with open_catalog(settings) as catalog:
             try:
-                letter = await letter_of(catalog, await _uid(catalog, pipeline), ident)
-            except NoLetter as fault:
-                fail(str(fault))
+                letter = await letter_of(catalog, await _find_uid(catalog, pipeline), ident)
+            except NoLetter as error:
+                fail(str(error))
         print_json(as_whole(letter), indent=sys.stdout.isatty() and not as_json)
 
     run(command)
@@ -177,19 +162,21 @@ def replay(
     reason: Reason = "",
     as_json: JsonAnyway = False,
 ) -> None:
-    """Run dead letters again, under their own ids and today's bundle. Each stays in the list until
-    it has gone through."""
+    """Run dead letters again, with their own ids and the active bundle.
+
+    Each one stays in the list until it succeeds.
+    """
     _check_choice(idents, everything, reason)
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog, Ingress(bus_address(settings)) as ingress:
-            uid = await _uid(catalog, pipeline)
-            chosen = await _chosen(catalog, uid, idents, reason)
-            left = len(chosen)
-            async for entries in _replays(catalog, uid, chosen):
-                left -= await _append(ingress, entries)
-        if left:
-            fail(f"{counted(left, 'dead letter')} could not be replayed")
+        async with open_catalog(settings) as catalog, Ingress(bus_address(settings)) as ingress:
+            uid = await _find_uid(catalog, pipeline)
+            chosen = await _choose(catalog, uid, idents, reason)
+            remaining = len(chosen)
+            async for entries in _replay_batches(catalog, uid, chosen):
+                remaining -= await _append(ingress, entries)
+        if remaining:
+            fail(f"{counted(remaining, 'dead letter')} could not be replayed")
 
     run(command)
 
@@ -202,17 +189,17 @@ def drop(
     reason: Reason = "",
     as_json: JsonAnyway = False,
 ) -> None:
-    """Forget dead letters, for good; a replay that has not run yet is called off with them."""
+    """Delete dead letters permanently. This also cancels their pending replays."""
     _check_choice(idents, everything, reason)
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog:
-            uid = await _uid(catalog, pipeline)
-            chosen = await _chosen(catalog, uid, idents, reason)
+        async with open_catalog(settings) as catalog:
+            uid = await _find_uid(catalog, pipeline)
+            chosen = await _choose(catalog, uid, idents, reason)
             dropped = await catalog.letters.remove(uid, chosen)
         for ident in chosen:
             if ident in dropped:
-                report(partial(print_json, {"dropped": ident, "pipeline_uid": uid}))
+                report_progress(partial(print_json, {"dropped": ident, "pipeline_uid": uid}))
         if missing := [ident for ident in chosen if ident not in dropped]:
             fail("\n".join(str(NoLetter(uid, ident)) for ident in missing))
 
@@ -225,56 +212,62 @@ dlq = [ls, show, replay, drop]
 def _check_choice(idents: list[str] | None, everything: bool, reason: str) -> None:
     if [bool(idents), everything, bool(reason)].count(True) != 1:
         raise typer.BadParameter(
-            "name ids, or give --all for all of the pipeline's, or --reason for some",
+            "use exactly one of: ids, --all for the whole pipeline, or --reason",
             param_hint="ID",
         )
 
 
-async def _replays(catalog: Catalog, uid: str, idents: list[str]) -> AsyncIterator[list[NewEntry]]:
-    """What to append, some of it at a time; why not is said of those that cannot be replayed."""
-    together, size = list[NewEntry](), 0
+async def _replay_batches(
+    catalog: Catalog, uid: str, idents: list[str]
+) -> AsyncIterator[list[NewEntry]]:
+    """Yield entries to append in batches. Note the dead letters that cannot be replayed."""
+    batch, size = list[NewEntry](), 0
     for ident in idents:
         try:
-            together.append(await replay_of(catalog, uid, ident))
-        except (NoLetter, NotReplayable) as fault:
-            note(str(fault))
+            batch.append(await replay_of(catalog, uid, ident))
+        except (NoLetter, NotReplayable) as error:
+            note(str(error))
             continue
-        size += len(together[-1].data)
-        if len(together) == SYNCED or size > SYNCED_BYTES:
-            yield together
-            together, size = [], 0
-    yield together
+        size += len(batch[-1].data)
+        if len(batch) == SYNC_COUNT or size > SYNC_BYTES:
+            yield batch
+            batch, size = [], 0
+    yield batch
 
 
 async def _append(ingress: Ingress, entries: list[NewEntry]) -> int:
-    """All at once, in their order; says which were, and returns how many. Raises as
-    `Ingress.append` does."""
-    done = await gather(*map(ingress.append, entries), return_exceptions=True)
-    for entry, answer in zip(entries, done, strict=True):
+    """Append all entries in order, print each one, and return their number.
+
+    Raises the errors of `Ingress.append`.
+    """
+    answers = await gather(*map(ingress.append, entries), return_exceptions=True)
+    for entry, answer in zip(entries, answers, strict=True):
         if isinstance(answer, BaseException):
             raise answer
-        report(partial(print_json, {"replayed": entry.again, "pipeline_uid": entry.uid}))
+        report_progress(
+            partial(print_json, {"replayed": entry.replay_of, "pipeline_uid": entry.uid})
+        )
     return len(entries)
 
 
-async def _uid(catalog: Catalog, given: str) -> str:
-    """Of a pipeline in service, or of one that is no more and has left dead letters. Ends the
-    command where there is none."""
-    if await catalog.find(given) is None and given in await catalog.letters.count():
-        return given
-    return (await pipeline_named(catalog, given)).uid
+async def _find_uid(catalog: Catalog, uid_or_name: str) -> str:
+    """Return the uid of an active pipeline, or of a deactivated one with dead letters.
+
+    End the command if there is none.
+    """
+    if await catalog.find(uid_or_name) is None and uid_or_name in await catalog.letters.count():
+        return uid_or_name
+    return (await find_pipeline(catalog, uid_or_name)).uid
 
 
-async def _chosen(catalog: Catalog, uid: str, idents: list[str] | None, reason: str) -> list[str]:
-    """The ids that are named, else all of that reason, before anything happens to them."""
-    return (
-        list(dict.fromkeys(idents))
-        if idents
-        else [one.id async for one in _every(catalog, uid, reason)]
-    )
+async def _choose(catalog: Catalog, uid: str, idents: list[str] | None, reason: str) -> list[str]:
+    """Return the given ids, or the ids of all dead letters with this reason."""
+    if idents:
+        return list(dict.fromkeys(idents))
+    return [one.id async for one in _list_letters(catalog, uid, reason)]
 
 
-async def _every(catalog: Catalog, uid: str, reason: str) -> AsyncIterator[Listed]:
+async def _list_letters(catalog: Catalog, uid: str, reason: str) -> AsyncIterator[Listed]:
     after = 0
     while page := await catalog.letters.page([uid] if uid else None, after=after, limit=PAGE):
         for one in page:
@@ -283,19 +276,29 @@ async def _every(catalog: Catalog, uid: str, reason: str) -> AsyncIterator[Liste
         after = page[-1].place
 
 
-def _print_table(found: list[Listed]) -> None:
-    if not found:
-        print_line("There are no dead letters.")
-        return
+def _print_letters(found: list[Listed]) -> None:
     rows = [
-        (
-            one.pipeline,
-            one.id,
-            str(one.attempts),
-            moment(one.buried_at),
-            one.error.split("\n")[0][:100],
-        )
+        (one.pipeline, one.id, str(one.attempts), moment(one.buried_at), _short_reason(one.error))
         for one in found
     ]
     for line in table([("PIPELINE", "ID", "ATTEMPTS", "LAST", "REASON"), *rows]):
         print_line(line)
+
+
+def _print_groups(groups: list[ReasonGroup]) -> None:
+    rows = [
+        (
+            one.pipeline,
+            str(one.letters),
+            moment(one.first_at),
+            moment(one.last_at),
+            _short_reason(one.error),
+        )
+        for one in groups
+    ]
+    for line in table([("PIPELINE", "LETTERS", "FIRST", "LAST", "REASON"), *rows]):
+        print_line(line)
+
+
+def _short_reason(error: str) -> str:
+    return error.split("\n")[0][:MAX_REASON]

@@ -1,4 +1,4 @@
-"""`memrelay doctor`: what is wrong with an installation, and what to do about it."""
+"""`memrelay doctor`: find problems of the installation and show how to fix them."""
 
 import asyncio
 from collections import Counter
@@ -6,21 +6,78 @@ from collections.abc import Sequence
 
 import typer
 
-from memrelay.cli.doctor.examination import examine, read_settings
-from memrelay.cli.doctor.finding import Finding
+from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.errors import BusError, BusRefused
+from memrelay.cli.composition import NoBus, bus_address
+from memrelay.cli.doctor import BusCheck, Check, DoctorContext, Finding, fault, ok
+from memrelay.cli.doctor.folders import check_folders, check_handles, check_sqlite
+from memrelay.cli.doctor.server import (
+    check_clock,
+    check_durability,
+    check_eviction,
+    check_idle,
+    check_limits,
+    check_memory,
+    check_permissions,
+    check_version,
+    check_writes,
+    remedy_for,
+)
+from memrelay.cli.doctor.service import (
+    check_catalog,
+    check_dead_letters,
+    check_keys,
+    check_listeners,
+    check_paused,
+    check_stores,
+    check_workers,
+)
 from memrelay.cli.options import Json
-from memrelay.cli.settings import may_color
+from memrelay.cli.settings import (
+    Settings,
+    SettingsError,
+    default_config_file,
+    load_settings,
+    may_color,
+)
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
 
-COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "fault": typer.colors.RED}
+COLORS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "fault": typer.colors.RED}
+LOCAL_CHECKS: tuple[Check, ...] = (
+    check_folders,
+    check_sqlite,
+    check_handles,
+    check_catalog,
+    check_stores,
+    check_dead_letters,
+)
+BUS_CHECKS: tuple[BusCheck, ...] = (
+    check_version,
+    check_permissions,
+    check_writes,
+    check_durability,
+    check_eviction,
+    check_memory,
+    check_limits,
+    check_idle,
+    check_clock,
+    check_keys,
+    check_workers,
+    check_paused,
+    check_listeners,
+)
+BUS_TIMEOUT_S = 5.0
 
 
 def doctor(*, as_json: Json = False) -> None:
-    """Look for what is wrong, and say what to do about it; exit code 1 where there is a fault."""
-    settings, findings = read_settings()
+    """Find problems of the installation and show how to fix them.
+
+    The exit code is 1 if there is a fault.
+    """
+    settings, findings = _check_settings()
     if settings is not None:
-        findings += asyncio.run(examine(settings))
+        findings += asyncio.run(_check_all(settings))
     if as_json:
         for finding in findings:
             print_json(finding._asdict())
@@ -30,11 +87,48 @@ def doctor(*, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
+def _check_settings() -> tuple[Settings | None, list[Finding]]:
+    """Return the settings, or None if they are invalid, with the findings about them."""
+    file = default_config_file()
+    source = file.absolute() if file else "the defaults"
+    try:
+        return load_settings(), [ok("settings", f"{source}, and the environment")]
+    except SettingsError as error:
+        remedy = "correct it; config.yaml lists every setting with its default"
+        return None, [fault("settings", text, remedy) for text in error.faults]
+
+
+async def _check_all(settings: Settings) -> list[Finding]:
+    findings = [finding for check in LOCAL_CHECKS for finding in await check(settings)]
+    return findings + await _check_bus(settings)
+
+
+async def _check_bus(settings: Settings) -> list[Finding]:
+    findings: list[Finding] = []
+    try:
+        address = bus_address(settings)
+        async with ReconnectingConnection(address) as connection, asyncio.timeout(BUS_TIMEOUT_S):
+            await connection.call("PING")
+            findings.append(ok("bus", f"{address} answers"))
+            for check in BUS_CHECKS:
+                findings += await check(DoctorContext(settings, connection))
+    except NoBus as error:
+        remedy = "start one with `memrelay up`, or set bus.url"
+        findings.append(fault("bus", f"no bus runs (looked in {error.data})", remedy))
+    except BusRefused as error:
+        findings.append(fault("bus", f"{address} refuses: {error}", remedy_for(error)))
+    except (BusError, TimeoutError) as error:
+        start = "start that server" if settings.bus.url else "start it with `memrelay up`"
+        text = str(error) or f"{address} does not answer within {BUS_TIMEOUT_S:g} s"
+        findings.append(fault("bus", text, f"{start}, or correct bus.url"))
+    return findings
+
+
 def _print(findings: Sequence[Finding]) -> None:
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         level = f"{finding.level:7}  "
-        level = typer.style(level, COLOURS[finding.level]) if may_color() else level
+        level = typer.style(level, COLORS[finding.level]) if may_color() else level
         print_line(f"{finding.check:{width}}  {finding.text}", before=level)
         if finding.remedy:
             print_line(f"{'':7}  {'':{width}}  -> {finding.remedy}")

@@ -1,5 +1,7 @@
-"""`memrelay erase PIPELINE`: takes records away for good, from all of its stores, and says when
-they are gone everywhere."""
+"""`memrelay erase PIPELINE`: erase records permanently from all of its stores.
+
+The command ends when no file of Memrelay contains their text.
+"""
 
 import asyncio
 import time
@@ -10,18 +12,18 @@ import typer
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.composition import bus_address, fail, note, run
-from memrelay.cli.operation_command import checked
+from memrelay.cli.operation_command import ACTOR, answer_of, encode_input
 from memrelay.cli.options import Json, Pipeline
+from memrelay.cli.pipeline import pipelines_with_stores
 from memrelay.cli.settings import Settings
-from memrelay.cli.stored import pipelines_with_stores
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.memory_id import path_of
 from memrelay.memory.operation import all_operations
 from memrelay.memory.operations.records_erase import NAME
 
-ACTOR, TOLD = "cli", "records.erasures"
-LOOK_S, ANSWER_S = 0.1, 60.0
+ERASURES = "records.erasures"
+POLL_INTERVAL_S, ANSWER_TIMEOUT_S = 0.1, 60.0
 COUNTS = ("records", "versions", "replies", "messages", "letters")
 Guids = Annotated[
     list[str] | None,
@@ -29,15 +31,15 @@ Guids = Annotated[
         "--guid",
         metavar="GUID",
         show_default=False,
-        help="A record by its id. Several times for several.",
+        help="The record with this guid. Repeat the option for several.",
     ),
 ]
-Passing = Annotated[
+Filter = Annotated[
     str,
     typer.Option(
         "--filter",
         metavar="JSON",
-        help="Records that pass this filter; {} is all.",
+        help="Records that match this filter; {} matches all.",
         show_default=False,
     ),
 ]
@@ -45,7 +47,7 @@ Text = Annotated[
     str,
     typer.Option(
         metavar="TEXT",
-        help="Records that have this text in any state, and messages that have it.",
+        help="Records and messages that contain this text, also in earlier states.",
         show_default=False,
     ),
 ]
@@ -53,19 +55,21 @@ Reason = Annotated[
     str,
     typer.Option(
         metavar="TEXT",
-        help="Why; kept, so say nothing in it that is to be erased.",
+        help="The reason. It is kept, so it must not contain erased text.",
         show_default=False,
     ),
 ]
 Store = Annotated[
     str,
     typer.Option(
-        metavar="MEMORY_ID", help="One of its stores; by default all.", show_default=False
+        metavar="MEMORY_ID", help="A store of the pipeline. All by default.", show_default=False
     ),
 ]
-Within = Annotated[
+EraseTimeout = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait until it is gone."),
+    typer.Option(
+        metavar="SECONDS", min=0, max=86_400, help="Maximum time to wait for the erasure."
+    ),
 ]
 
 
@@ -73,28 +77,29 @@ def erase(
     pipeline: Pipeline,
     *,
     guid: Guids = None,
-    filter_: Passing = "",
+    filter_: Filter = "",
     text: Text = "",
     reason: Reason = "",
     store: Store = "",
-    wait: Within = 600.0,
+    wait: EraseTimeout = 600.0,
     as_json: Json = False,
 ) -> None:
-    """Erase records for good: with their histories, and with the messages, replies and dead letters
-    that quote them.
+    """Erase records permanently, with their histories and all messages that quote them.
 
-    Nothing brings them back but a backup or an export that was made before. Afterwards no file of
-    Memrelay has their text.
+    Replies and dead letters that quote them are erased too. Only earlier backups and exports still
+    contain the text.
     """
     given: dict[str, Any] = {"guids": guid or [], "filter": filter_, "text": text, "reason": reason}
-    data = checked(all_operations()[NAME], {name: value for name, value in given.items() if value})
+    selection = {name: value for name, value in given.items() if value}
+    data = encode_input(all_operations()[NAME], selection)
     total = run(lambda settings: _erase(settings, pipeline, store, data, wait))
     if as_json:
         print_json(dict(total))
         return
     print_line(
-        f"erased: {counted(total['records'], 'record')}, {counted(total['versions'], 'earlier state')}; "
-        f"with them {counted(total['messages'], 'message')}, {total['replies']} that were kept or waited, and "
+        f"erased {counted(total['records'], 'record')}, "
+        f"{counted(total['versions'], 'earlier state')}, {counted(total['messages'], 'message')}, "
+        f"{total['replies']} stored or pending replies, and "
         f"{counted(total['letters'], 'dead letter')}"
     )
 
@@ -103,42 +108,33 @@ async def _erase(
     settings: Settings, pipeline: str, store: str, data: bytes, wait_s: float
 ) -> Counter[str]:
     (found,) = await pipelines_with_stores(settings, [pipeline])
-    names = (
-        [store]
-        if store
-        else [name for name in found.stores if path_of(settings.memory.root, name).exists()]
-    )
+    root = settings.memory.root
+    stores = [store] if store else [one for one in found.stores if path_of(root, one).exists()]
     total, deadline = Counter[str](dict.fromkeys(COUNTS, 0)), time.monotonic() + wait_s
     async with Requester(bus_address(settings)) as requester:
-        for name in names:
-            await _answer(requester, NewCall(found.uid, NAME, data, True, name, ACTOR))
-        for name in names:
-            told = await _ended(
-                requester, NewCall(found.uid, TOLD, b'{"limit": 1}', False, name, ACTOR), deadline
-            )
-            total.update({count: told[count] for count in COUNTS})
-            if told["left_over"]:
-                note(f"{name}: {told['left_over']}")
+        for name in stores:
+            call = NewCall(found.uid, NAME, data, True, name, ACTOR)
+            await answer_of(requester, call, ANSWER_TIMEOUT_S)
+        for name in stores:
+            call = NewCall(found.uid, ERASURES, b'{"limit": 1}', False, name, ACTOR)
+            erasure = await _wait_for_end(requester, call, deadline)
+            total.update({count: erasure[count] for count in COUNTS})
+            if erasure["left_over"]:
+                note(f"{name}: {erasure['left_over']}")
     return total
 
 
-async def _ended(requester: Requester, call: NewCall, deadline: float) -> dict[str, Any]:
-    """What became of the last erasure of a store. Ends the command where it takes too long."""
+async def _wait_for_end(requester: Requester, call: NewCall, deadline: float) -> dict[str, Any]:
+    """Return the last erasure of a store when it has ended. End the command at the deadline."""
     while True:
-        told: dict[str, Any] = (await _answer(requester, call))["items"][0]
-        if told["ended_at"] is not None:
-            return told
+        output = await answer_of(requester, call, ANSWER_TIMEOUT_S)
+        erasure: dict[str, Any] = output["items"][0]
+        if erasure["ended_at"] is not None:
+            return erasure
         if time.monotonic() > deadline:
             fail(
-                f"the records are erased from {call.store}, but not yet from all that quotes them; the worker goes on "
-                "(what keeps it stands in its log as `erasing_put_off`; `memrelay doctor` looks for full disks), and "
-                "records.erasures tells when it is done"
+                f"the records are erased from {call.store}, but not yet from all messages that "
+                "quote them; the worker continues, and records.erasures shows the end. If it does "
+                "not end, see `erasing_put_off` in the worker's log and run `memrelay doctor`"
             )
-        await asyncio.sleep(LOOK_S)
-
-
-async def _answer(requester: Requester, call: NewCall) -> Any:
-    answer = await requester.call(call, ANSWER_S)
-    if "error" in answer:
-        fail(answer["error"]["detail"])
-    return answer["output"]
+        await asyncio.sleep(POLL_INTERVAL_S)

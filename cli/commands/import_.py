@@ -1,5 +1,4 @@
-"""`memrelay import PIPELINE FILE`: takes in what a pipeline remembered, through the pipeline's
-owner."""
+"""`memrelay import PIPELINE FILE`: import exported records through the owner of a pipeline."""
 
 import secrets
 from collections import Counter
@@ -11,70 +10,61 @@ import orjson
 import typer
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, pipeline_named, run, stored_catalog
+from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog, run
+from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.files.export import UID, read_export, verify_export
 from memrelay.memory.operations.records_import import MOST
 
-ACTOR, NAME = "cli", "records.import"
-# what a call holds of bus.max_message_bytes, in characters, each of which takes four bytes at most
+NAME = "records.import"
+# A call holds this fraction of bus.max_message_bytes in characters of at most four bytes.
 SHARE = 5
-Exported = Annotated[
+ExportFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="What `memrelay export --records` wrote.", show_default=False
+        metavar="FILE", help="A file from `memrelay export --records`.", show_default=False
     ),
 ]
 Store = Annotated[
     str,
     typer.Option(
         metavar="MEMORY_ID",
-        help="Take all into this store; by default those of the same names.",
+        help="Import into this store. By default into the stores of the same names.",
         show_default=False,
     ),
 ]
-Replace = Annotated[
-    bool, typer.Option("--replace", help="What is there, and is not the same, gives way.")
-]
-Within = Annotated[
-    float,
-    typer.Option(metavar="SECONDS", min=0, max=86_400, help="How long to wait for each answer."),
-]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace existing records that differ.")]
 
 
 def import_(
     pipeline: Pipeline,
-    file: Exported,
+    file: ExportFile,
     *,
     store: Store = "",
     replace: Replace = False,
-    wait: Within = 60.0,
+    wait: AnswerTimeout = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Take the records of an export into a pipeline that is served, with their guids, times,
-    histories and named memories.
+    """Import an export into a served pipeline: records with guids, times, histories and memories.
 
-    The file is checked first. What is there already stays, so the same again changes nothing; what
-    is there and is not the same
-    ends the import, and is named, unless --replace is given.
+    The file is checked first. Identical records are skipped, so an import can be repeated. A record
+    that differs ends the import, unless --replace is given.
     """
 
     async def command(settings: Settings) -> Counter[str]:
         verify_export(file)
-        async with stored_catalog(settings) as catalog:
-            uid = (await pipeline_named(catalog, pipeline)).uid
+        async with open_catalog(settings) as catalog:
+            uid = (await find_pipeline(catalog, pipeline)).uid
         total = Counter[str](added=0, same=0, replaced=0)
         async with Requester(bus_address(settings)) as requester:
             for name, given in _calls(read_export(file), settings.bus.max_message_bytes // SHARE):
+                data = orjson.dumps(given | {"replace": replace})
                 target = store or name.replace(UID, uid)
-                call = NewCall(
-                    uid, NAME, orjson.dumps(given | {"replace": replace}), True, target, ACTOR
-                )
-                answer = await requester.call(call, wait)
+                answer = await requester.call(NewCall(uid, NAME, data, True, target, ACTOR), wait)
                 if "error" in answer:
-                    fail(f"{answer['error']['detail']}. Taken in before that: {_told(total)}")
+                    fail(f"{answer['error']['detail']}. Imported before: {_summary(total)}")
                 total.update(answer["output"])
         return total
 
@@ -82,30 +72,33 @@ def import_(
     if as_json:
         print_json(dict(total))
     else:
-        print_line(_told(total))
+        print_line(_summary(total))
 
 
-def _told(total: Counter[str]) -> str:
-    return f"{total['added']} added, {total['same']} there already, {total['replaced']} replaced"
+def _summary(total: Counter[str]) -> str:
+    return f"{total['added']} added, {total['same']} unchanged, {total['replaced']} replaced"
 
 
-def _calls(lines: Iterable[tuple[str, str]], most: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(store, input) of each call; of so many characters at most."""
+def _calls(
+    lines: Iterable[tuple[str, str]], max_characters: int
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (store, input) per call. A line that is too long for one call is sent in pieces."""
     page: list[str] = []
     size, store = 0, ""
     for name, line in lines:
-        if page and (name != store or size + len(line) > most or len(page) == MOST):
+        is_full = size + len(line) > max_characters or len(page) == MOST
+        if page and (name != store or is_full):
             yield store, {"lines": page}
             page, size = [], 0
         store = name
-        rest = (len(line) - 1) // most * most if len(line) > most else 0
-        of = secrets.token_hex(8) if rest else ""  # another import may bring a long line meanwhile
-        for at in range(0, rest, most):
-            yield store, {"piece": line[at : at + most], "at": at, "of": of}
-        if rest:
-            yield store, {"lines": [line[rest:]], "at": rest, "of": of}
-        else:
+        if len(line) <= max_characters:
             page.append(line)
             size += len(line)
+            continue
+        # The token keeps the pieces of concurrent imports separate.
+        rest, token = (len(line) - 1) // max_characters * max_characters, secrets.token_hex(8)
+        for at in range(0, rest, max_characters):
+            yield store, {"piece": line[at : at + max_characters], "at": at, "of": token}
+        yield store, {"lines": [line[rest:]], "at": rest, "of": token}
     if page:
         yield store, {"lines": page}

@@ -1,8 +1,8 @@
-"""`memrelay ls`: the pipelines in service."""
+"""`memrelay ls`: list the active pipelines."""
 
 import sys
 
-from memrelay.cli.composition import run, stored_catalog
+from memrelay.cli.composition import open_catalog, run
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
@@ -11,32 +11,32 @@ from memrelay.memory.control.catalog import Deployed
 
 
 def ls(*, as_json: Json = False) -> None:
-    """List the pipelines in service: a table on a terminal, else a JSON line each."""
+    """List the active pipelines: a table on a terminal, otherwise JSON lines."""
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog:
-            everything = await catalog.active()
-        if as_json or not sys.stdout.isatty():
-            for one in everything:
-                print_json(
-                    {
-                        "pipeline_uid": one.uid,
-                        "name": one.name,
-                        "hash": one.hash,
-                        "version": one.version,
-                        "deployed_at": one.deployed_at,
-                    }
-                )
-        else:
-            _print_table(everything)
+        async with open_catalog(settings) as catalog:
+            active = await catalog.active()
+        if not as_json and sys.stdout.isatty():
+            _print_table(active)
+            return
+        for one in active:
+            print_json(
+                {
+                    "pipeline_uid": one.uid,
+                    "name": one.name,
+                    "hash": one.hash,
+                    "version": one.version,
+                    "deployed_at": one.deployed_at,
+                }
+            )
 
     run(command)
 
 
-def _print_table(everything: list[Deployed]) -> None:
-    if not everything:
-        print_line("No pipeline is in service; deploy one with `memrelay deploy FILE`.")
+def _print_table(active: list[Deployed]) -> None:
+    if not active:
+        print_line("No pipeline is active; deploy one with `memrelay deploy FILE`.")
         return
-    rows = [(one.name, one.uid, str(one.version), moment(one.deployed_at)) for one in everything]
+    rows = [(one.name, one.uid, str(one.version), moment(one.deployed_at)) for one in active]
     for line in table([("NAME", "UID", "VERSION", "DEPLOYED"), *rows]):
         print_line(line)

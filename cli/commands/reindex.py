@@ -1,53 +1,54 @@
-"""`memrelay reindex PIPELINE`: makes the vectors of a pipeline's stores anew, while they are
-searched."""
+"""`memrelay reindex PIPELINE`: recompute the vectors of the stores of a pipeline."""
 
 import asyncio
 import time
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.reindex import is_reindex_requested, request_reindex
-from memrelay.cli.composition import bus_address, pipeline_named, run, stored_catalog
+from memrelay.cli.composition import bus_address, find_pipeline, open_catalog, run
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 
-WITHIN_S, LOOK_S = 5.0, 0.1  # how long an owner may take to begin
+# How long the command waits for the owner to begin.
+START_TIMEOUT_S, POLL_INTERVAL_S = 5.0, 0.1
 
 
 def reindex(pipeline: Pipeline, *, as_json: Json = False) -> None:
-    """Make the vectors of a pipeline anew, by the embedder of the settings: after `embedding.model`
-    was changed, or to be sure.
+    """Recompute the vectors of a pipeline, for example after a change of `embedding.model`.
 
-    The old vectors are searched until the new ones are complete; `memrelay status` counts what is
-    left.
+    Searches use the old vectors until the new ones are complete. `memrelay status` counts the
+    remaining ones.
     """
 
     async def command(settings: Settings) -> None:
         async with (
-            stored_catalog(settings) as catalog,
-            ReconnectingConnection(bus_address(settings)) as line,
+            open_catalog(settings) as catalog,
+            ReconnectingConnection(bus_address(settings)) as connection,
         ):
-            found = await pipeline_named(catalog, pipeline)
-            await request_reindex(line, found.uid)
-            begun = await _begun(line, found.uid)
+            found = await find_pipeline(catalog, pipeline)
+            await request_reindex(connection, found.uid)
+            has_begun = await _has_begun(connection, found.uid)
         if as_json:
-            print_json({"pipeline_uid": found.uid, "name": found.name, "begun": begun})
-        elif begun:
+            print_json({"pipeline_uid": found.uid, "name": found.name, "begun": has_begun})
+        elif has_begun:
             print_line(
-                f"the vectors of {found.name} ({found.uid}) are made anew, if it has any; `memrelay status` counts them"
+                f"recomputing the vectors of {found.name} ({found.uid}), if it has any; "
+                "`memrelay status` counts the remaining ones"
             )
         else:
             print_line(
-                f"no worker has begun with {found.name} ({found.uid}) yet; it will, once one serves it with an embedder"
+                f"no worker has begun with {found.name} ({found.uid}) yet; it begins when a worker "
+                "with an embedder serves the pipeline"
             )
 
     run(command)
 
 
-async def _begun(line: ReconnectingConnection, uid: str) -> bool:
-    deadline = time.monotonic() + WITHIN_S
-    while await is_reindex_requested(line, uid):
+async def _has_begun(connection: ReconnectingConnection, uid: str) -> bool:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while await is_reindex_requested(connection, uid):
         if time.monotonic() > deadline:
             return False
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_INTERVAL_S)
     return True

@@ -1,4 +1,4 @@
-"""`memrelay restore FOLDER [PIPELINE...]`: puts a backup back in place."""
+"""`memrelay restore FOLDER [PIPELINE...]`: restore a backup."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from memrelay.cli.composition import fail, note, settled
-from memrelay.cli.options import Force, Json, Named
+from memrelay.cli.composition import fail, note, run_with_settings
+from memrelay.cli.options import BackedUpPipelines, Force, Json
 from memrelay.cli.settings import Settings
-from memrelay.cli.terminal.output import print_json, print_line, report
+from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.files.backup import (
     BackedUpFile,
@@ -25,25 +25,27 @@ from memrelay.worker.ownership.host_locks import alone
 Folder = Annotated[
     Path,
     typer.Argument(
-        metavar="FOLDER", help="A folder that `memrelay backup` made.", show_default=False
+        metavar="FOLDER", help="A folder that `memrelay backup` created.", show_default=False
     ),
 ]
 
 
 def restore(
-    folder: Folder, pipelines: Named = None, *, force: Force = False, as_json: Json = False
+    folder: Folder,
+    pipelines: BackedUpPipelines = None,
+    *,
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
-    """Put the stores of these pipelines back, by uid or name, or everything with the bundles in
-    service.
+    """Restore the stores of these pipelines, or the whole backup with its active bundles.
 
-    No worker may serve this memory root meanwhile. A store that works is replaced with --force
-    alone; what is replaced is kept.
-    Exit code 1 where the backup was made without a store.
+    No worker may serve this memory root. Replacing a working store requires --force. Replaced files
+    are kept. The exit code is 1 if the backup lacks a store.
     """
 
     def command(settings: Settings) -> None:
         manifest = read_manifest(folder)
-        files = _wanted(manifest, pipelines or [])
+        files = _select_files(manifest, pipelines or [])
         root = settings.memory.root
         with alone(root):
             for file in files:
@@ -51,48 +53,49 @@ def restore(
                 may_replace(root / file.path, force)
             for file in files:
                 kept = put_back(root, folder, file, force=force)
-                report(partial(_tell, file, kept, as_json))
+                report_progress(partial(_print_file, file, kept, as_json))
         if pipelines and not (root / "system.db").exists():
             note(
-                "bundles are not restored with the stores of single pipelines; deploy them with `memrelay deploy`"
+                "the stores of single pipelines are restored without their bundles; deploy these "
+                "with `memrelay deploy`"
             )
         if not pipelines:
-            _tell_left_out(manifest.left_out)
+            _report_left_out(manifest.left_out)
 
-    settled(command)
+    run_with_settings(command)
 
 
-def _wanted(manifest: Manifest, names: Sequence[str]) -> list[BackedUpFile]:
-    """The files to put back. Ends the command where the backup has no such pipeline, or not its
-    store."""
+def _select_files(manifest: Manifest, names: Sequence[str]) -> list[BackedUpFile]:
+    """Return the files to restore. End the command if a pipeline or its store is missing."""
     if not names:
         return manifest.files
     by_store = {file.memory_id: file for file in manifest.files}
-    wanted: dict[str, BackedUpFile] = {}
+    selected: dict[str, BackedUpFile] = {}
     for name in names:
         found = [one for one in manifest.pipelines if name in (one.uid, one.name)]
         if len(found) != 1:
             there = ", ".join(f"{one.name} ({one.uid})" for one in manifest.pipelines) or "none"
-            fail(f"{len(found)} pipelines of the backup are called {name!r}; it has {there}")
+            fail(f"{len(found)} pipelines of the backup are named {name!r}; it has {there}")
         for store in found[0].stores:
             if store not in by_store:
-                fail(
-                    f"{store} is not in the backup: {manifest.left_out.get(store, 'it was not asked for')}"
-                )
-            wanted[store] = by_store[store]
-    return list(wanted.values())
+                reason = manifest.left_out.get(store, "the backup was made without this pipeline")
+                fail(f"{store} is not in the backup: {reason}")
+            selected[store] = by_store[store]
+    return list(selected.values())
 
 
-def _tell_left_out(left_out: dict[str, str]) -> None:
-    """Their pipelines come back without them, and would begin with empty ones. Ends the command
-    where there are any."""
+def _report_left_out(left_out: dict[str, str]) -> None:
+    """Note the stores that the backup lacks, and end with exit code 1 if there are any.
+
+    Their pipelines would start with empty stores.
+    """
     for memory_id, reason in left_out.items():
-        note(f"{memory_id} was not restored, since it is not in the backup: {reason}")
+        note(f"{memory_id} was not restored, because the backup lacks it: {reason}")
     if left_out:
         raise typer.Exit(1)
 
 
-def _tell(file: BackedUpFile, kept: Path | None, as_json: bool) -> None:
+def _print_file(file: BackedUpFile, kept: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -101,9 +104,7 @@ def _tell(file: BackedUpFile, kept: Path | None, as_json: bool) -> None:
                 "replaced": str(kept) if kept else None,
             }
         )
-    else:
-        records = f", {counted(file.records, 'record')}" if file.memory_id else ""
-        print_line(
-            f"{file.path}: restored{records}"
-            + (f"; what was there is kept as {kept.name}" if kept else "")
-        )
+        return
+    records = f", {counted(file.records, 'record')}" if file.memory_id else ""
+    replaced = f"; the replaced file is {kept.name}" if kept else ""
+    print_line(f"{file.path}: restored{records}{replaced}")

@@ -1,12 +1,12 @@
-"""`memrelay rollback PIPELINE`: an earlier version's bundle in service again."""
+"""`memrelay rollback PIPELINE`: activate the bundle of an earlier version again."""
 
 from typing import Annotated
 
 import typer
 
-from memrelay.cli.composition import fail, run, stored_catalog
-from memrelay.cli.deployment import deployments, tell
-from memrelay.cli.options import IfMatch, JsonAnyway, Pipeline, expected_by
+from memrelay.cli.composition import fail, open_catalog, run
+from memrelay.cli.deployment import deployments, print_deployed
+from memrelay.cli.options import IfMatch, JsonAnyway, Pipeline, precondition_of
 from memrelay.cli.pipeline import uid_of
 from memrelay.cli.settings import Settings
 from memrelay.pipelines.checked import BundleRefused
@@ -18,7 +18,7 @@ To = Annotated[
         metavar="VERSION",
         min=1,
         show_default=False,
-        help="That version; by default the last one with another bundle than now.",
+        help="The version. By default the last one with a different bundle.",
     ),
 ]
 
@@ -26,23 +26,22 @@ To = Annotated[
 def rollback(
     pipeline: Pipeline, *, to: To = None, if_match: IfMatch = None, as_json: JsonAnyway = False
 ) -> None:
-    """Put an earlier version's bundle in service again, as a new version; prints {pipeline_uid,
-    name, hash, version, served}.
+    """Activate the bundle of an earlier version, as a new version.
 
-    A pipeline that was taken out of service, named by its uid, is in service again. Records stay as
-    they are.
+    Print {pipeline_uid, name, hash, version, served}. A deactivated pipeline, given by its uid,
+    becomes active again. Records do not change.
     """
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog:
+        async with open_catalog(settings) as catalog:
             uid = await uid_of(catalog, pipeline)
         async with deployments(settings) as service:
             try:
-                swapped = await service.rollback(uid, to, expected_by(if_match))
+                swapped = await service.rollback(uid, to, precondition_of(if_match))
             except NoSuchVersion as error:
-                fail(f"{error}; `memrelay versions {uid}` lists what there is")
+                fail(f"{error}; list the versions with `memrelay versions {uid}`")
             except BundleRefused as error:
-                fail(f"this program does not accept the bundle of that version any more:\n{error}")
-            await tell(service, swapped.after)
+                fail(f"this version of Memrelay rejects the bundle of that version:\n{error}")
+            await print_deployed(service, swapped.after)
 
     run(command)

@@ -1,4 +1,4 @@
-"""`memrelay say PIPELINE TEXT`: says something on a swarm and prints what comes of it."""
+"""`memrelay say PIPELINE TEXT`: send a message and print the results of its cascade."""
 
 from typing import Annotated
 
@@ -7,9 +7,9 @@ import typer
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.cli.composition import bus_address, run
+from memrelay.cli.messages import make_envelope, print_results, send_and_wait
 from memrelay.cli.options import JsonAnyway, Pipeline, Swarm, Text, User, Wait
-from memrelay.cli.pipeline import ask, envelope_of, look_up
-from memrelay.cli.report import print_results
+from memrelay.cli.pipeline import look_up
 from memrelay.cli.settings import Settings
 
 Whole = Annotated[
@@ -27,14 +27,17 @@ def say(
     envelope: Whole = False,
     as_json: JsonAnyway = False,
 ) -> None:
-    """Say something on a swarm and print the results, a JSON line each; none is an answer too."""
+    """Send a message to a swarm and print the results, one JSON line each.
+
+    No output is a valid result.
+    """
 
     async def command(settings: Settings) -> None:
-        spoken = await look_up(settings, pipeline)
-        spoken.check_swarm(swarm)
-        entry = NewEntry(spoken.uid, envelope_of(text, user, settings.bus.max_message_bytes), swarm)
+        found = await look_up(settings, pipeline)
+        found.check_swarm(swarm)
+        data = make_envelope(text, user, settings.bus.max_message_bytes)
         async with Requester(bus_address(settings)) as requester:
-            report = await ask(requester, entry, wait)
+            report = await send_and_wait(requester, NewEntry(found.uid, data, swarm), wait)
         if not print_results(report, whole=envelope):
             raise typer.Exit(1)
 

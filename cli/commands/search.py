@@ -1,5 +1,4 @@
-"""`memrelay search PIPELINE TEXT`: finds what a pipeline remembers, and with `--explain` says
-why."""
+"""`memrelay search PIPELINE TEXT`: search records, and with `--explain` show the ranking."""
 
 from typing import Annotated
 
@@ -7,7 +6,13 @@ import typer
 
 from memrelay.bus.request import NewCall
 from memrelay.cli.composition import run
-from memrelay.cli.operation_command import ACTOR, Store, Within, checked, output_of
+from memrelay.cli.operation_command import (
+    ACTOR,
+    AnswerTimeout,
+    Store,
+    call_operation,
+    encode_input,
+)
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
@@ -19,7 +24,7 @@ Query = Annotated[
     str,
     typer.Argument(
         metavar="TEXT",
-        help="What to find; docs/search.md says what can be typed.",
+        help="The query. docs/search.md describes its syntax.",
         show_default=False,
     ),
 ]
@@ -27,12 +32,13 @@ Mode = Annotated[
     str,
     typer.Option(
         metavar="|".join(MODES),
-        help="Every word as it is; any word in any form and what is meant; what is meant alone.",
+        help="fts: every word as typed. hybrid: any word in any form, and the meaning. "
+        "semantic: only the meaning.",
     ),
 ]
-Limit = Annotated[int, typer.Option(metavar="NUMBER", help="How many at most.")]
+Limit = Annotated[int, typer.Option(metavar="NUMBER", help="Maximum number of results.")]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Say how each came to its score, or why there is none.")
+    bool, typer.Option("--explain", help="Explain each score, or why nothing was found.")
 ]
 
 
@@ -44,20 +50,20 @@ def search(
     limit: Limit = 10,
     explain: Explain = False,
     store: Store = "",
-    wait: Within = 30.0,
+    wait: AnswerTimeout = 30.0,
     as_json: Json = False,
 ) -> None:
-    """Find what a pipeline remembers, best first, a line each; `memrelay records search` takes
-    filters and boosts too."""
+    """Search the records of a pipeline and print the best first, one line each.
+
+    `memrelay records search` also takes filters and boosts.
+    """
 
     async def command(settings: Settings) -> None:
         operation = all_operations()["records.search"]
-        data = checked(
-            operation, {"query": query, "mode": mode, "limit": limit, "explain": explain}
-        )
-        output = await output_of(
-            settings, pipeline, NewCall("", operation.name, data, False, store, ACTOR, ""), wait
-        )
+        given = {"query": query, "mode": mode, "limit": limit, "explain": explain}
+        data = encode_input(operation, given)
+        call = NewCall("", operation.name, data, False, store, ACTOR, "")
+        output = await call_operation(settings, pipeline, call, wait)
         if as_json:
             print_json(output)
             return

@@ -1,5 +1,4 @@
-"""`memrelay send PIPELINE TEXT`: appends a message durably, and waits for nothing that comes of
-it."""
+"""`memrelay send PIPELINE TEXT`: append a message durably, without waiting for results."""
 
 import sys
 from typing import Annotated
@@ -11,30 +10,33 @@ from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress
 from memrelay.cli.composition import bus_address, run
-from memrelay.cli.options import Json, Pipeline, User, own_id
-from memrelay.cli.pipeline import envelope_of, look_up
+from memrelay.cli.messages import make_envelope
+from memrelay.cli.options import Json, Pipeline, User, validate_idempotency_key
+from memrelay.cli.pipeline import look_up
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 
-Said = Annotated[
+TextOrStdin = Annotated[
     str,
-    typer.Argument(metavar="TEXT", help="What to say; - reads it from stdin.", show_default=False),
+    typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.", show_default=False),
 ]
-OnSwarm = Annotated[
+ToSwarm = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="The swarm to say it on, chat where nothing is chosen."),
+    typer.Option(metavar="NAME", help="The swarm that gets the message. By default `chat`."),
 ]
 ToAgent = Annotated[
     str | None,
-    typer.Option(metavar="ALIAS", help="Hand it to this agent alone, whatever its agent_from."),
+    typer.Option(
+        metavar="ALIAS", help="Send only to this agent. Its agent_from filter does not apply."
+    ),
 ]
 Id = Annotated[
     str | None,
     typer.Option(
         "--id",
         metavar="ID",
-        callback=own_id,
-        help="Your own id: within 4 days the same has no second effect.",
+        callback=validate_idempotency_key,
+        help="Idempotency key: within 4 days, a repeated message with it has no second effect.",
     ),
 ]
 Envelope = Annotated[
@@ -44,53 +46,55 @@ Envelope = Annotated[
 
 def send(
     pipeline: Pipeline,
-    text: Said,
+    text: TextOrStdin,
     *,
-    swarm: OnSwarm = None,
+    swarm: ToSwarm = None,
     agent: ToAgent = None,
     user: User = "User",
     ident: Id = None,
     envelope: Envelope = False,
     as_json: Json = False,
 ) -> None:
-    """Say something on a swarm, or to one agent; print the message's id once the bus has it."""
+    """Send a message to a swarm or an agent. Print its id when the bus has stored it."""
     if swarm is not None and agent is not None:
-        raise typer.BadParameter(
-            "a message goes to a swarm or to an agent, not to both", param_hint="--agent"
-        )
+        raise typer.BadParameter("use either --swarm or --agent, not both", param_hint="--agent")
 
     async def command(settings: Settings) -> None:
-        spoken, most = await look_up(settings, pipeline), settings.bus.max_message_bytes
+        found, max_bytes = await look_up(settings, pipeline), settings.bus.max_message_bytes
         if agent is not None:
-            spoken.check_agent(agent)
+            found.check_agent(agent)
         else:
-            spoken.check_swarm(swarm or "chat")
-        said = _from_stdin(most) if text == "-" else text
-        data = _checked(said, most) if envelope else envelope_of(said, user, most)
+            found.check_swarm(swarm or "chat")
+        content = _read_stdin(max_bytes) if text == "-" else text
         entry = NewEntry(
-            spoken.uid,
-            data,
+            found.uid,
+            _check_envelope(content, max_bytes)
+            if envelope
+            else make_envelope(content, user, max_bytes),
             swarm="" if agent else swarm or "chat",
             agent=agent or "",
             producer_id=ident or "",
         )
         async with Ingress(bus_address(settings)) as ingress:
-            message_id = await ingress.append(entry)
-        if as_json:
-            to = {"agent": entry.agent} if agent else {"swarm": entry.swarm}
-            print_json({"id": message_id, "pipeline_uid": spoken.uid, **to})
-        else:
-            print_line(message_id)
+            _print_sent(await ingress.append(entry), entry, as_json=as_json)
 
     run(command)
 
 
-def _from_stdin(most_bytes: int) -> str:
-    """All of it but the end of its last line. Raises MalformedMessage."""
-    data = sys.stdin.buffer.read(most_bytes + 1)
-    if len(data) > most_bytes:
+def _print_sent(message_id: str, entry: NewEntry, *, as_json: bool) -> None:
+    if as_json:
+        target = {"agent": entry.agent} if entry.agent else {"swarm": entry.swarm}
+        print_json({"id": message_id, "pipeline_uid": entry.uid, **target})
+    else:
+        print_line(message_id)
+
+
+def _read_stdin(max_bytes: int) -> str:
+    """Return stdin without its last line break. Raises MalformedMessage."""
+    data = sys.stdin.buffer.read(max_bytes + 1)
+    if len(data) > max_bytes:
         raise MalformedMessage(
-            f"stdin has more than {most_bytes} bytes, which is what bus.max_message_bytes allows"
+            f"stdin has more than {max_bytes} bytes, the limit bus.max_message_bytes"
         )
     try:
         return data.decode().removesuffix("\n")
@@ -98,8 +102,8 @@ def _from_stdin(most_bytes: int) -> str:
         raise MalformedMessage("stdin must be text in UTF-8") from error
 
 
-def _checked(envelope: str, most_bytes: int) -> bytes:
-    """The envelope as it came. Raises MalformedMessage."""
+def _check_envelope(envelope: str, max_bytes: int) -> bytes:
+    """Return the envelope unchanged. Raises MalformedMessage."""
     data = envelope.encode(errors="surrogateescape")
-    decode(data, most_bytes)
+    decode(data, max_bytes)
     return data

@@ -1,10 +1,10 @@
-"""`memrelay status`: what runs."""
+"""`memrelay status`: show what runs."""
 
 from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.lease.workers import BEAT_S
-from memrelay.cli.composition import bus_address, bus_name, run, stored_catalog
+from memrelay.cli.composition import bus_address, bus_name, open_catalog, run
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
@@ -13,14 +13,14 @@ from memrelay.web.api.status import read_status
 
 
 def status(*, as_json: Json = False) -> None:
-    """Say what runs: workers, pipelines, lag, dead letters, durability."""
+    """Show workers, pipelines, lag, dead letters and durability."""
 
     async def command(settings: Settings) -> None:
         async with (
-            stored_catalog(settings) as catalog,
-            ReconnectingConnection(bus_address(settings)) as line,
+            open_catalog(settings) as catalog,
+            ReconnectingConnection(bus_address(settings)) as connection,
         ):
-            found = {"bus": bus_name(settings)} | await read_status(catalog, line)
+            found = {"bus": bus_name(settings)} | await read_status(catalog, connection)
         if as_json:
             print_json(found)
         else:
@@ -37,42 +37,42 @@ def _print(found: dict[str, Any]) -> None:
     )
     print_line(f"           {durability['meaning']}")
     for worker in found["workers"]:
-        print_line(
-            f"worker     {worker['name']}, {counted(len(worker['pipelines']), 'pipeline')}{_silent(worker)}"
-        )
+        served = counted(len(worker["pipelines"]), "pipeline")
+        print_line(f"worker     {worker['name']}, {served}{_silence(worker)}")
     if not found["workers"]:
-        print_line(
-            "worker     none: what is said waits until `memrelay worker` or `memrelay up` runs"
-        )
-    silent = {worker["name"]: _silent(worker) for worker in found["workers"]}
+        print_line("worker     none: messages wait until `memrelay worker` or `memrelay up` runs")
+    silent = {worker["name"]: _silence(worker) for worker in found["workers"]}
     for one in found["pipelines"]:
-        print_line(
-            f"pipeline   {one['name']} ({one['pipeline_uid']}): {_condition(one, silent.get(one['owner'], ''))}"
-        )
+        condition = _condition(one, silent.get(one["owner"], ""))
+        print_line(f"pipeline   {one['name']} ({one['pipeline_uid']}): {condition}")
     if not found["pipelines"]:
         print_line("pipeline   none: deploy one with `memrelay deploy FILE`")
 
 
-def _silent(worker: dict[str, Any]) -> str:
-    """Whether it may have ended, or hang: it calls in every 2 s, and nobody follows it at once
-    where it was the last."""
+def _silence(worker: dict[str, Any]) -> str:
+    """Return a mark for a worker without a recent heartbeat. It may have ended, or hang."""
     return f" (SILENT for {worker['silent_s']:.0f} s)" if worker["silent_s"] >= 2 * BEAT_S else ""
 
 
-def _condition(one: dict[str, Any], silent: str) -> str:
-    owned = f"served by {one['owner']}{silent}," if one["owner"] else "not served,"
+def _condition(one: dict[str, Any], silence: str) -> str:
+    owned = f"served by {one['owner']}{silence}," if one["owner"] else "not served,"
     served = f"PAUSED, {one['paused']};" if one["paused"] else owned
     lag = (
         f"{one['lag']} waiting, the oldest for {one['oldest_s']:.0f} s"
         if one["lag"]
         else "nothing waiting"
     )
-    later = f", {one['waiting']} to be tried again" if one["waiting"] else ""
-    deaf = (
-        f", {counted(one['gaps'], 'time')} deaf to PUBLISH for {one['deaf_s']:.0f} s in all"
-        if one["gaps"]
-        else ""
+    parts = [lag]
+    if one["waiting"]:
+        parts.append(f"{one['waiting']} to be retried")
+    if one["vectors_todo"]:
+        parts.append(f"{counted(one['vectors_todo'], 'vector')} to compute")
+    vectors_fault = f" ({one['vectors_fault']})" if one["vectors_fault"] else ""
+    dead_letters = [counted(one["dead_letters"], "dead letter")]
+    if one["gaps"]:
+        gaps = counted(one["gaps"], "gap")
+        dead_letters.append(f"{gaps} without a PUBLISH listener, {one['deaf_s']:.0f} s in total")
+    return (
+        f"{served} {one['rate']:g} a second, {', '.join(parts)}{vectors_fault}, "
+        f"{', '.join(dead_letters)}"
     )
-    todo = f", {counted(one['vectors_todo'], 'vector')} to be made" if one["vectors_todo"] else ""
-    vectors = f"{todo} ({one['vectors_fault']})" if one["vectors_fault"] else todo
-    return f"{served} {one['rate']:g} a second, {lag}{later}{vectors}, {counted(one['dead_letters'], 'dead letter')}{deaf}"

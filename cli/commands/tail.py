@@ -1,4 +1,4 @@
-"""`memrelay tail PIPELINE`: what is said on its swarms, from the logs and then live."""
+"""`memrelay tail PIPELINE`: print the messages on its swarms, from the logs and then live."""
 
 import asyncio
 from collections import deque
@@ -22,30 +22,40 @@ from memrelay.cli.settings import Settings, may_color
 from memrelay.cli.terminal.output import end_unread, is_read, on_one_line, print_json, print_line
 from memrelay.cli.terminal.readable import moment, text_lines
 
-# The logs of several swarms, read on as one: oldest first, each message once.
+# Messages of one log that are read at once.
+PAGE = 200
+# The highest sequence number within a millisecond.
+MAX_SEQUENCE = (1 << 64) - 1
+# How often an idle command checks whether its output is still read.
+READER_CHECK_S = 1.0
+# Wait before the next attempt to reach a lost bus.
+BUS_RETRY_S = 0.5
+# Returns the owner of a swarm, which is part of the key of its log.
+HomeOf = Callable[[str], str]
+PrintEntry = Callable[[str, LogEntry], None]
 
-PAGE = 200  # messages of one log that are read at once
-LAST_NUMBER = (1 << 64) - 1  # within a millisecond
-HomeOf = Callable[[str], str]  # whose a swarm is, in the key of its log
 
+class MergedLogs:
+    """Read the logs of several swarms as one: oldest first, each message once.
 
-class History:
-    """Where each log has been read to."""
+    `after` has the cursor per swarm after which reading starts. "" is the beginning of the log.
+    """
 
     def __init__(
-        self, line: ReconnectingConnection, home_of: HomeOf, after: dict[str, str]
+        self, connection: ReconnectingConnection, home_of: HomeOf, after: dict[str, str]
     ) -> None:
-        """`after` has the cursor of each swarm's log to go on from; "" is its beginning."""
-        self._line, self._home_of, self._after = line, home_of, after
+        self._connection, self._home_of, self._after = connection, home_of, after
         self._pages: dict[str, deque[LogEntry]] = {swarm: deque() for swarm in after}
 
     async def unread(self) -> AsyncIterator[tuple[str, LogEntry]]:
-        """(swarm, message) of all that came after what was read before. Raises BusUnavailable; it
-        may be called again then."""
+        """Yield (swarm, message) for all messages after the last one read.
+
+        Raises BusUnavailable: if the bus is lost. A new call then continues.
+        """
         ended: set[str] = set()
         while True:
             for swarm in self._pages.keys() - ended:
-                if not self._pages[swarm] and not await self._turn_page(swarm):
+                if not self._pages[swarm] and not await self._read_page(swarm):
                     ended.add(swarm)
             first = min(
                 ((page[0].place, swarm) for swarm, page in self._pages.items() if page),
@@ -54,89 +64,81 @@ class History:
             if first is None:
                 return
             swarm = first[1]
-            said = self._pages[swarm].popleft()
-            self._after[swarm] = said.cursor
-            yield swarm, said
+            entry = self._pages[swarm].popleft()
+            self._after[swarm] = entry.cursor
+            yield swarm, entry
 
-    async def _turn_page(self, swarm: str) -> bool:
-        """Whether there is another."""
-        page = self._pages[swarm]
-        page += await read_log(
-            self._line, self._home_of(swarm), swarm, after=self._after[swarm], limit=PAGE
-        )
+    async def _read_page(self, swarm: str) -> bool:
+        """Return whether the log had another page."""
+        page, home = self._pages[swarm], self._home_of(swarm)
+        page += await read_log(self._connection, home, swarm, after=self._after[swarm], limit=PAGE)
         return bool(page)
 
 
-async def before_last(
-    line: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], count: int
+async def cursors_before_last(
+    connection: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], count: int
 ) -> dict[str, str]:
-    """The cursor in each log after which the newest `count` messages of all of them come. Raises
-    BusUnavailable."""
-    places = {swarm: await _newest(line, home_of(swarm), swarm, max(count, 1)) for swarm in swarms}
+    """Return the cursor per log after which the newest `count` messages of all logs come.
+
+    Raises BusUnavailable: if the bus is lost.
+    """
+    places = {
+        swarm: await _newest(connection, home_of(swarm), swarm, max(count, 1)) for swarm in swarms
+    }
     chosen = nlargest(count, ((place, swarm) for swarm in swarms for place in places[swarm]))
     after = {swarm: _cursor(*found[0]) if found else "" for swarm, found in places.items()}
-    return after | {
-        swarm: _before(*place) for place, swarm in chosen
-    }  # the last word is the oldest's
+    # `chosen` has the newest first, so the oldest message of each swarm wins.
+    return after | {swarm: _before(*place) for place, swarm in chosen}
 
 
 async def _newest(
-    line: ReconnectingConnection, home: str, swarm: str, count: int
+    connection: ReconnectingConnection, home: str, swarm: str, count: int
 ) -> list[tuple[int, int]]:
-    """The places of the newest messages, newest first."""
+    """Return (millisecond, sequence) of the newest messages, newest first."""
     places: list[tuple[int, int]] = []
     before = ""
     while len(places) < count:
-        page = await read_log_back(
-            line, home, swarm, before=before, limit=min(PAGE, count - len(places))
-        )
+        limit = min(PAGE, count - len(places))
+        page = await read_log_back(connection, home, swarm, before=before, limit=limit)
         if not page:
             break
-        places += [said.place for said in page]
+        places += [entry.place for entry in page]
         before = page[-1].cursor
     return places
 
 
-def _before(ms: int, number: int) -> str:
-    return _cursor(ms, number - 1) if number else _cursor(max(ms - 1, 0), LAST_NUMBER)
+def _before(ms: int, sequence: int) -> str:
+    return _cursor(ms, sequence - 1) if sequence else _cursor(max(ms - 1, 0), MAX_SEQUENCE)
 
 
-def _cursor(ms: int, number: int) -> str:
-    return f"{ms}-{number}"
+def _cursor(ms: int, sequence: int) -> str:
+    return f"{ms}-{sequence}"
 
 
-LOOK_S = 1.0  # how often a reader that has gone is noticed while nothing is said
-PAUSE_S = 0.5  # before a bus that is away is looked at again
-Print = Callable[[str, LogEntry], None]
-
-
-def _cursor_or_count(since: str) -> str:
-    """A count as it is, or a cursor."""
+def _validate_since(since: str) -> str:
     try:
         if not (since.isascii() and since.isdecimal() and len(since) < 10):
             cursor_of(since)
     except ValueError as error:
         raise typer.BadParameter(
-            f"a number of messages, or a cursor such as 1780000000000-0, not {since!r}"
+            f"use a number of messages, or a cursor such as 1780000000000-0, not {since!r}"
         ) from error
     return since
 
 
 Swarms = Annotated[
     list[str] | None,
-    typer.Option("--swarm", metavar="NAME", help="Only this one; may be given again."),
+    typer.Option("--swarm", metavar="NAME", help="Only this swarm. Repeat it for several."),
 ]
 Since = Annotated[
     str,
     typer.Option(
         metavar="CURSOR|N",
-        callback=_cursor_or_count,
-        help="Begin after this cursor (0-0: with the oldest that is kept), or with the last N.",
+        callback=_validate_since,
+        help="Start after this cursor (0-0: at the oldest message), or with the last N messages.",
     ),
 ]
-NoFollow = Annotated[
-    bool, typer.Option("--no-follow", help="End when all that is in the logs is printed.")
-]
+NoFollow = Annotated[bool, typer.Option("--no-follow", help="End after the stored messages.")]
 
 
 def tail(
@@ -147,87 +149,97 @@ def tail(
     no_follow: NoFollow = False,
     as_json: Json = False,
 ) -> None:
-    """Print what is said on a pipeline's swarms until Ctrl-C: time, swarm, speaker, text."""
+    """Print the messages on the swarms of a pipeline until Ctrl-C: time, swarm, sender, text."""
 
     async def command(settings: Settings) -> None:
-        configure_logging(
-            "error", settings.log.format, may_color=may_color()
-        )  # what is printed here is what is said
-        spoken = await look_up(settings, pipeline)
+        # Only errors, because messages and log share the terminal.
+        configure_logging("error", settings.log.format, may_color=may_color())
+        found = await look_up(settings, pipeline)
         for name in swarm or ():
-            spoken.check_swarm(name)
-        swarms = list(dict.fromkeys(swarm or spoken.swarms))
+            found.check_swarm(name)
+        swarms = list(dict.fromkeys(swarm or found.swarms))
         async with AsyncExitStack() as stack:
-            line = await stack.enter_async_context(ReconnectingConnection(bus_address(settings)))
-            bell = asyncio.Event()
+            connection = await stack.enter_async_context(
+                ReconnectingConnection(bus_address(settings))
+            )
+            changed = asyncio.Event()
             if not no_follow:
                 follower = await stack.enter_async_context(Follower(bus_address(settings)))
                 for name in swarms:
-                    await follower.follow(spoken.home_of(name), name, lambda _: bell.set())
-            history = await _begin(line, spoken.home_of, swarms, since)
-            show = _as_json if as_json else _as_text
-            await (_print_unread(history, show) if no_follow else _follow(history, show, bell))
+                    await follower.follow(found.home_of(name), name, lambda _: changed.set())
+            logs = await _open_logs(connection, found.home_of, swarms, since)
+            show = _print_json if as_json else _print_text
+            await (_print_unread(logs, show) if no_follow else _follow(logs, show, changed))
 
     try:
         run(command)
     except KeyboardInterrupt as end:
-        raise typer.Exit(0) from end  # the way to end it, and no failure
+        # Ctrl-C is the normal end.
+        raise typer.Exit(0) from end
 
 
-async def _begin(
-    line: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], since: str
-) -> History:
-    """The logs from where they are wanted."""
+async def _open_logs(
+    connection: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], since: str
+) -> MergedLogs:
     if "-" in since:
-        return History(line, home_of, dict.fromkeys(swarms, since))
-    return History(line, home_of, await before_last(line, home_of, swarms, int(since)))
+        return MergedLogs(connection, home_of, dict.fromkeys(swarms, since))
+    after = await cursors_before_last(connection, home_of, swarms, int(since))
+    return MergedLogs(connection, home_of, after)
 
 
-async def _follow(history: History, show: Print, bell: asyncio.Event) -> None:
-    """Prints what is there, and again whenever the bell rings.
+async def _follow(logs: MergedLogs, show: PrintEntry, changed: asyncio.Event) -> None:
+    """Print the stored messages, and again after each change.
 
-    What is printed comes from the log alone, page by page, however slow the reader is.
+    All messages come from the logs, page by page, so a slow reader misses none.
     """
-    bell.set()
+    changed.set()
     while True:
-        await _rung(bell)
-        bell.clear()
+        await _wait_for_change(changed)
+        changed.clear()
         try:
-            await _print_unread(history, show)
+            await _print_unread(logs, show)
         except BusUnavailable:
-            bell.set()  # look again as soon as it is back
-            await asyncio.sleep(PAUSE_S)
+            # Read again as soon as the bus is back.
+            changed.set()
+            await asyncio.sleep(BUS_RETRY_S)
 
 
-async def _rung(bell: asyncio.Event) -> None:
-    """Waits for the bell; ends the command where nobody reads any more, which is not told until
-    something is written."""
-    while not bell.is_set():
+async def _wait_for_change(changed: asyncio.Event) -> None:
+    """Wait for a change. End the command if its output is no longer read.
+
+    The system reports a closed pipe only to a write, hence the checks in between.
+    """
+    while not changed.is_set():
         if not is_read():
             end_unread()
         with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                await bell.wait()
+            async with asyncio.timeout(READER_CHECK_S):
+                await changed.wait()
 
 
-async def _print_unread(history: History, show: Print) -> None:
-    async for swarm, said in history.unread():
-        show(swarm, said)
+async def _print_unread(logs: MergedLogs, show: PrintEntry) -> None:
+    async for swarm, entry in logs.unread():
+        show(swarm, entry)
 
 
-def _as_text(swarm: str, said: LogEntry) -> None:
+def _print_text(swarm: str, entry: LogEntry) -> None:
     try:
-        message = decode(said.data, len(said.data))
-        speaker, text = message.sender, message.text
+        message = decode(entry.data, len(entry.data))
+        sender, text = message.sender, message.text
     except MalformedMessage:
-        speaker, text = "?", said.data.decode(errors="replace")
+        sender, text = "?", entry.data.decode(errors="replace")
     first, *more = text_lines(text)
-    print_line(f"{moment(said.place[0], '%Y-%m-%d %H:%M:%S')}  {swarm}  {speaker}: {first}")
+    print_line(f"{moment(entry.place[0], '%Y-%m-%d %H:%M:%S')}  {swarm}  {sender}: {first}")
     for line in more:
         print_line(f"{'':19}  {line}")
 
 
-def _as_json(swarm: str, said: LogEntry) -> None:
+def _print_json(swarm: str, entry: LogEntry) -> None:
     print_json(
-        {"swarm": swarm, "cursor": said.cursor, "mid": said.mid, "message": on_one_line(said.data)}
+        {
+            "swarm": swarm,
+            "cursor": entry.cursor,
+            "mid": entry.mid,
+            "message": on_one_line(entry.data),
+        }
     )

@@ -1,4 +1,4 @@
-"""`memrelay up`: everything in one process, with the sample pipeline to try."""
+"""`memrelay up`: bus, worker and web server in one process, with the sample pipeline."""
 
 import asyncio
 import fcntl
@@ -15,7 +15,7 @@ from memrelay.bus.keys import swarm_key
 from memrelay.cli.composition import bus_name
 from memrelay.cli.deployment import deploy, read_bundle
 from memrelay.cli.options import JsonLog
-from memrelay.cli.process import LOOK_S, Service, serve
+from memrelay.cli.process import POLL_INTERVAL_S, Service, serve
 from memrelay.cli.services import make_worker
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import greet, print_json
@@ -23,10 +23,11 @@ from memrelay.cli.web_server import make_web
 from memrelay.memory.control.catalog import Catalog
 from memrelay.web.server.service import WebServer
 
+SAMPLE_NAME = "memory_test"
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "pipelines" / "memory_test.json"
-
-WELCOME = """
-Memrelay serves the pipeline memory_test ({uid}). Open {url} in a browser, or from a second terminal in this folder:
+GREETING = """
+Memrelay serves the pipeline memory_test ({uid}).
+Open {url} in a browser, or use a second terminal in this folder:
 
   .venv/bin/memrelay chat memory_test
   .venv/bin/memrelay say memory_test "/write The meeting is at 3pm"
@@ -34,19 +35,18 @@ Memrelay serves the pipeline memory_test ({uid}). Open {url} in a browser, or fr
 
   curl '{url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5' -d '{{"text": "/read"}}'
 
-or with any Redis client on {bus}:
+or any Redis client on {bus}:
 
   SUBSCRIBE '{channel}'
-  PUBLISH '{channel}' '{{"from": "User", "id": "me", "args": [{{"text": "/write The meeting is at 3pm"}}]}}'
+  PUBLISH '{channel}' '{{"from": "User", "id": "me", "args": [{{"text": "/write tea"}}]}}'
 
-Ctrl-C ends it; what was said and stored is kept.
+Press Ctrl-C to stop. Messages and records are kept.
 """
 
 
 def up(*, as_json: JsonLog = False) -> None:
-    """Start the embedded bus, a worker and the web server, deploy the sample pipeline, and say what
-    to try."""
-    # In this order they end: what still waits for an answer over HTTP gets it from the worker.
+    """Start the embedded bus, a worker and the web server, and deploy the sample pipeline."""
+    # The web server stops first, so the worker still answers its open requests.
     serve(
         make_web,
         make_worker,
@@ -57,9 +57,8 @@ def up(*, as_json: JsonLog = False) -> None:
 
 
 @asynccontextmanager
-async def _one_at_a_time(folder: Path) -> AsyncIterator[None]:
-    """Of several that start at once, else each would deploy a sample of its own, and its name would
-    stand for none of them."""
+async def _exclusive(folder: Path) -> AsyncIterator[None]:
+    """Let one of several starting processes deploy the sample. The others find it deployed."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         while True:
@@ -67,7 +66,7 @@ async def _one_at_a_time(folder: Path) -> AsyncIterator[None]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
         yield
     finally:
         os.close(descriptor)
@@ -75,25 +74,18 @@ async def _one_at_a_time(folder: Path) -> AsyncIterator[None]:
 
 async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_json: bool) -> None:
     url = next(service.url for service in services if isinstance(service, WebServer))
-    async with Catalog(settings.memory.root) as catalog, _one_at_a_time(settings.memory.root):
-        there = [one for one in await catalog.active() if one.name == "memory_test"]
-        # One that is in service stays as it is: it may have been edited.
+    async with Catalog(settings.memory.root) as catalog, _exclusive(settings.memory.root):
+        samples = [one for one in await catalog.active() if one.name == SAMPLE_NAME]
+        # An active sample is kept: the user may have edited it.
         deployed = (
-            min(there, key=attrgetter("deployed_at"))
-            if there
+            min(samples, key=attrgetter("deployed_at"))
+            if samples
             else await deploy(settings, read_bundle(SAMPLE, None))
         )
-    channel = swarm_key(deployed.uid, "chat")
+    bus = bus_name(settings)
     if as_json:
-        greet(
-            partial(
-                print_json, {"pipeline_uid": deployed.uid, "url": url, "bus": bus_name(settings)}
-            )
-        )
+        greet(partial(print_json, {"pipeline_uid": deployed.uid, "url": url, "bus": bus}))
         return
-    greet(
-        partial(
-            typer.echo,
-            WELCOME.format(uid=deployed.uid, bus=bus_name(settings), channel=channel, url=url),
-        )
-    )
+    channel = swarm_key(deployed.uid, "chat")
+    greeting = GREETING.format(uid=deployed.uid, bus=bus, channel=channel, url=url)
+    greet(partial(typer.echo, greeting))

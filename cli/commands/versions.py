@@ -1,8 +1,8 @@
-"""`memrelay versions PIPELINE`: what a pipeline was, version by version."""
+"""`memrelay versions PIPELINE`: list the versions of a pipeline."""
 
 import sys
 
-from memrelay.cli.composition import run, stored_catalog
+from memrelay.cli.composition import open_catalog, run
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.pipeline import uid_of
 from memrelay.cli.settings import Settings
@@ -11,18 +11,17 @@ from memrelay.cli.terminal.readable import moment, table
 
 
 def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
-    """List every version that a pipeline had, the newest first: a table on a terminal, else a JSON
-    line each.
+    """List all versions of a pipeline, the newest first.
 
-    A pipeline that was taken out of service is named by its uid.
+    A table on a terminal, otherwise JSON lines. Use the uid of a deactivated pipeline.
     """
 
     async def command(settings: Settings) -> None:
-        async with stored_catalog(settings) as catalog:
+        async with open_catalog(settings) as catalog:
             uid = await uid_of(catalog, pipeline)
-            everything, active = await catalog.versions(uid), await catalog.serving(uid)
+            found, active = await catalog.versions(uid), await catalog.serving(uid)
         if as_json or not sys.stdout.isatty():
-            for one in everything:
+            for one in found:
                 print_json(
                     {
                         "version": one.version,
@@ -41,7 +40,7 @@ def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
                 moment(one.deployed_at),
                 one.hash[:12],
             )
-            for one in everything
+            for one in found
         ]
         for line in table([("VERSION", "", "NAME", "DEPLOYED", "HASH"), *rows]):
             print_line(line)

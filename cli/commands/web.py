@@ -1,5 +1,4 @@
-"""`memrelay web`: webhooks, the API and the page, on the configured bus or the embedded one that
-runs."""
+"""`memrelay web`: the HTTP server, on the configured bus or the running embedded one."""
 
 from memrelay.cli.options import JsonLog
 from memrelay.cli.process import serve
@@ -7,5 +6,5 @@ from memrelay.cli.web_server import make_web
 
 
 def web(*, as_json: JsonLog = False) -> None:
-    """Serve HTTP: webhooks, the API and the page at /."""
+    """Serve HTTP: webhooks, the API and the console at /."""
     serve(make_web, as_json=as_json)

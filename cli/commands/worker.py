@@ -1,5 +1,4 @@
-"""`memrelay worker`: serves the deployed pipelines, on the configured bus or the embedded one that
-runs."""
+"""`memrelay worker`: a worker, on the configured bus or the running embedded one."""
 
 from memrelay.cli.options import JsonLog
 from memrelay.cli.process import serve
@@ -7,5 +6,5 @@ from memrelay.cli.services import make_worker
 
 
 def worker(*, as_json: JsonLog = False) -> None:
-    """Serve the deployed pipelines until it is told to end (SIGTERM, Ctrl-C)."""
+    """Serve the deployed pipelines until SIGTERM or Ctrl-C."""
     serve(make_worker, as_json=as_json)

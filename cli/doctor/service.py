@@ -1,24 +1,27 @@
-"""What is in service and who serves it."""
+"""Checks of the pipelines: catalog, stores, workers, dead letters, and their keys on the bus."""
 
-import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from memrelay.bus.client.resp import pack
+import orjson
+
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
-from memrelay.bus.keys import GROUP, input_key
+from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
+from memrelay.bus.keys import PUBLIC, swarm_key
 from memrelay.bus.lease.workers import pauses_of, read_workers
 from memrelay.bus.public_listeners import all_members
-from memrelay.cli.doctor.finding import (
+from memrelay.cli.doctor import (
+    MAX_LISTED,
     DoctorContext,
     Finding,
     fault,
+    list_of,
     ok,
-    some_of,
-    unknown_finding,
+    unknown,
     warning,
 )
 from memrelay.cli.settings import Settings
@@ -27,207 +30,201 @@ from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.control.system_file import LOST, NAME
 from memrelay.memory.errors import MemoryFault, StoreBusy
 from memrelay.memory.memory_id import stores_below
-from memrelay.worker.ownership.host_locks import LEASE
 
-MOST_PAUSED = 20  # that are told, each with its reason
-DEPLOY = "put one in service with `memrelay deploy FILE`"
+# Paused pipelines that are listed, each with its reason.
+MAX_PAUSED = 20
+DEPLOY = "deploy one with `memrelay deploy FILE`"
 
 
-async def check_catalogue(settings: Settings) -> list[Finding]:
-    """The file in which bundles are kept."""
+async def check_catalog(settings: Settings) -> list[Finding]:
+    """Check system.db, the file of the bundles."""
     file = settings.memory.root / "system.db"
-    if not os.path.exists(file):  # unlike Path.exists, False where it may not be looked at
-        return [warning("catalogue", f"{file} is not there: no pipeline is in service", DEPLOY)]
+    # Unlike Path.exists, os.path.exists is False without permission to look.
+    if not os.path.exists(file):
+        return [warning("catalog", f"{file} does not exist: no pipeline is active", DEPLOY)]
     try:
-        deployed = await deployed_in(settings)
+        deployed = await find_deployed(settings)
     except StoreBusy as error:
-        return [
-            fault("catalogue", str(error), "make room, or end the program that keeps it locked")
-        ]
+        remedy = "free disk space, or end the program that locks the file"
+        return [fault("catalog", str(error), remedy)]
     except (MemoryFault, sqlite3.Error) as error:
-        return [
-            fault(
-                "catalogue",
-                str(error),
-                f"put back {file} from a copy, or move it away and deploy again",
-            )
-        ]
+        remedy = f"restore {file} from a copy, or move it away and deploy again"
+        return [fault("catalog", str(error), remedy)]
     if not deployed:
-        return [warning("catalogue", f"{file} has no pipeline in service", DEPLOY)]
-    return [ok("catalogue", f"{file} has {counted(len(deployed), 'pipeline')} in service")]
+        return [warning("catalog", f"{file} has no active pipeline", DEPLOY)]
+    return [ok("catalog", f"{file} has {counted(len(deployed), 'active pipeline')}")]
 
 
 async def check_stores(settings: Settings) -> list[Finding]:
-    """Of pipelines that were never in service here, as where the catalogue was lost, and made anew
-    at the next start."""
+    """Find stores of pipelines that the catalog does not know, as after the loss of system.db."""
     root = settings.memory.root
     try:
         uids = {name.split("/")[1] for name in stores_below(root, "instances")}
-        async with catalogue_of(settings) as catalog:
-            unknown = [
+        async with open_existing_catalog(settings) as catalog:
+            strays = [
                 uid for uid in sorted(uids) if catalog is None or not await catalog.versions(uid)
             ]
     except (OSError, MemoryFault, sqlite3.Error):
-        return []  # told above
-    if not unknown:
+        # check_catalog reports it.
         return []
-    return [
-        warning(
-            "stores",
-            f"{root / NAME} does not know whose the stores of {some_of(unknown)} are",
-            LOST,
-        )
-    ]
+    if not strays:
+        return []
+    text = f"{root / NAME} does not know the pipelines of the stores of {list_of(strays)}"
+    return [warning("stores", text, LOST)]
 
 
-async def check_letters(settings: Settings) -> list[Finding]:
-    """What could not be run and waits for somebody to look at it."""
+async def check_dead_letters(settings: Settings) -> list[Finding]:
+    """Count the dead letters."""
     try:
-        counts = await _dead(settings)
+        async with open_existing_catalog(settings) as catalog:
+            counts = await catalog.letters.count() if catalog is not None else {}
     except (MemoryFault, sqlite3.Error):
-        return []  # told above
+        # check_catalog reports it.
+        return []
     if not counts:
-        return [ok("dead letters", "there are none")]
-    waiting = some_of([f"{uid} has {count}" for uid, count in counts.items()])
+        return [ok("dead letters", "none")]
+    pipelines = list_of([f"{uid} has {count}" for uid, count in counts.items()])
     return [
         warning(
             "dead letters",
-            f"{counted(sum(counts.values()), 'message')} could not be run: {waiting}",
-            "`memrelay dlq ls` says why; mend it, then `memrelay dlq replay PIPELINE --all`, or drop them",
+            f"{counted(sum(counts.values()), 'message')} failed permanently: {pipelines}",
+            "`memrelay dlq ls` shows the reasons; fix them, then run `memrelay dlq replay PIPELINE "
+            "--all`, or drop the dead letters",
         )
     ]
 
 
-async def check_workers(patient: DoctorContext) -> list[Finding]:
-    """Who has called in during the last seconds, and which pipelines nobody serves."""
+async def check_workers(context: DoctorContext) -> list[Finding]:
+    """Check that a worker serves each pipeline, by the heartbeats of the last seconds."""
     try:
-        workers = await read_workers(patient.line)
+        workers = await read_workers(context.connection)
     except BusRefused:
-        return [unknown_finding("workers", "who serves it", "ZRANGE and MGET")]
+        return [unknown("workers", "the workers", "ZRANGE and MGET")]
     if not workers:
-        return [
-            warning(
-                "workers",
-                "no worker serves this bus: what is said waits",
-                "start one with `memrelay worker`",
-            )
-        ]
+        text = "no worker serves this bus: messages wait"
+        return [warning("workers", text, "start one with `memrelay worker`")]
     served = {uid for worker in workers for uid in worker["pipelines"]}
     try:
-        unserved = [one for one in await deployed_in(patient.settings) if one.uid not in served]
+        deployed = await find_deployed(context.settings)
     except (MemoryFault, sqlite3.Error):
-        unserved = []  # told above
-    if left := [one.name for one in unserved]:
-        return [
-            warning(
-                "workers",
-                f"nobody serves {some_of(left)}",
-                "look into the worker's log; `memrelay status` lists who serves what",
-            )
-        ]
+        # check_catalog reports it.
+        deployed = []
+    if unserved := [one.name for one in deployed if one.uid not in served]:
+        text = f"no worker serves {list_of(unserved)}"
+        remedy = "see the log of the worker; `memrelay status` lists the owners"
+        return [warning("workers", text, remedy)]
+    text = f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}"
+    return [ok("workers", text)]
+
+
+async def check_paused(context: DoctorContext) -> list[Finding]:
+    """List paused pipelines with the reasons that their workers report. Their input waits."""
+    try:
+        paused = pauses_of(await read_workers(context.connection))
+    except BusRefused:
+        # check_workers reports it.
+        return []
+    remedy = "fix the reason; the worker retries after a lock or a full disk every 5 seconds"
     return [
-        ok("workers", f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}")
+        fault("paused", f"pipeline {uid} is paused: {reason}", remedy)
+        for uid, reason in sorted(paused.items())[:MAX_PAUSED]
     ]
 
 
-async def check_paused(patient: DoctorContext) -> list[Finding]:
-    """Pipelines that are owned and do not run: their input waits. Each with its worker's reason."""
+async def check_listeners(context: DoctorContext) -> list[Finding]:
+    """Find pipelines that listen to public swarms without a worker: their inputs grow."""
     try:
-        paused = pauses_of(await read_workers(patient.line))
+        members = await all_members(context.connection)
+        listening = {member.uid for member in members if member.listens}
+        workers = await read_workers(context.connection) if listening else []
     except BusRefused:
-        return []  # as told above
-    return [
+        # check_workers reports it.
+        return []
+    unserved = sorted(listening - {uid for worker in workers for uid in worker["pipelines"]})
+    if unserved:
+        text = (
+            f"no worker serves {list_of(unserved)}, and messages of public swarms collect in the "
+            "inputs"
+        )
+        remedy = "start their workers, or remove unused pipelines with `memrelay rm`"
+        return [warning("public swarms", text, remedy)]
+    if not listening:
+        return []
+    return [ok("public swarms", f"{counted(len(listening), 'pipeline')} listening")]
+
+
+async def check_keys(context: DoctorContext) -> list[Finding]:
+    """Find keys of Memrelay with a wrong type, or with an expiry."""
+    try:
+        types = {**SHARED, **await _key_types(context.settings)}
+    except (MemoryFault, sqlite3.Error):
+        # check_catalog reports it.
+        types = dict(SHARED)
+    try:
+        wrong = await wrong_type_keys(context.connection, types)
+        expiring = await _expiring_keys(context.connection, types)
+    except BusRefused:
+        # check_permissions reports it.
+        return []
+    found = [fault("keys", str(one), one.remedy) for one in wrong[:MAX_LISTED]]
+    found += [
         fault(
-            "paused",
-            f"pipeline {uid} is paused: {reason}",
-            "mend what it names; what passes by itself, a lock or a full disk, is tried again every 5 seconds",
+            "keys",
+            f"{key} expires in {left_s} s, and its contents are then lost",
+            f"PERSIST {key}, and find the client that set the expiry",
         )
-        for uid, reason in sorted(paused.items())[:MOST_PAUSED]
+        for key, left_s in expiring[:MAX_LISTED]
     ]
+    return found or [ok("keys", "all keys have the right type and no expiry")]
 
 
-async def check_listeners(patient: DoctorContext) -> list[Finding]:
-    """Pipelines that listen to public swarms though nobody serves them: what is said there collects
-    in their inputs."""
+async def _key_types(settings: Settings) -> dict[str, str]:
+    """Return key and type for the active pipelines and the logs of their swarms.
+
+    Compiling all bundles for the names of the swarms would take too long.
+    """
+    types: dict[str, str] = {}
+    async with open_existing_catalog(settings) as catalog:
+        if catalog is None:
+            return types
+        for one in await catalog.active():
+            logs = _log_keys(one.uid, await catalog.source(one.hash) or b"{}")
+            types |= all_keys(one.uid) | dict.fromkeys(logs, "stream")
+    return types
+
+
+def _log_keys(uid: str, source: bytes) -> Iterator[str]:
+    bundle: dict[str, Any] = orjson.loads(source.replace(b"${pipeline_uid}", uid.encode()))
+    public = {
+        swarm["name"] for swarm in bundle.get("swarms") or () if swarm.get("visibility") == "public"
+    }
+    for agent in bundle.get("agents") or ():
+        for swarm in filter(None, (agent.get("agent_rec_swarm"), agent.get("agent_send_swarm"))):
+            yield swarm_key(PUBLIC if swarm in public else uid, swarm)
+
+
+async def _expiring_keys(
+    connection: ReconnectingConnection, keys: Collection[str]
+) -> list[tuple[str, int]]:
+    """Return (key, seconds left) of the keys with an expiry, if the server reports it."""
     try:
-        listening = {member.uid for member in await all_members(patient.line) if member.listens}
-        served = (
-            {uid for worker in await read_workers(patient.line) for uid in worker["pipelines"]}
-            if listening
-            else set()
-        )
+        left_ms = await connection.call_all([("PTTL", key) for key in keys])
     except BusRefused:
-        return []  # as told above
-    if left := sorted(listening - served):
-        return [
-            warning(
-                "public swarms",
-                f"nobody serves {some_of(left)}, and what is said in public collects in the input of each",
-                "start their workers, or take out of service what is not needed any more (`memrelay rm`)",
-            )
-        ]
-    return (
-        [ok("public swarms", f"{counted(len(listening), 'pipeline')} listening")]
-        if listening
-        else []
-    )
+        return []
+    return [(key, ms // 1000) for key, ms in zip(keys, left_ms, strict=True) if ms >= 0]
 
 
-async def deployed_in(settings: Settings) -> list[Deployed]:
-    """What is in service."""
-    async with catalogue_of(settings) as catalog:
+async def find_deployed(settings: Settings) -> list[Deployed]:
+    """Return the active pipelines."""
+    async with open_existing_catalog(settings) as catalog:
         return await catalog.active() if catalog is not None else []
 
 
 @asynccontextmanager
-async def catalogue_of(settings: Settings) -> AsyncIterator[Catalog | None]:
-    """The catalogue; None where there is none, since to open it would make it."""
+async def open_existing_catalog(settings: Settings) -> AsyncIterator[Catalog | None]:
+    """Open the catalog, or yield None if there is none. Opening a missing one would create it."""
     if not os.path.exists(settings.memory.root / "system.db"):
         yield None
         return
     async with Catalog(settings.memory.root) as catalog:
         yield catalog
-
-
-async def _dead(settings: Settings) -> dict[str, int]:
-    async with catalogue_of(settings) as catalog:
-        return await catalog.letters.count() if catalog is not None else {}
-
-
-# Who reads the inputs of pipelines beside their owners: what they take is done late.
-
-
-async def check_readers(patient: DoctorContext) -> list[Finding]:
-    """Consumers in the owner's group that are no workers."""
-    try:
-        keys = [input_key(one.uid) for one in await deployed_in(patient.settings)]
-    except (MemoryFault, sqlite3.Error):
-        return []  # told by another check
-    connection = await patient.line.open()
-    asked = [connection.send(pack("XINFO", "CONSUMERS", key, GROUP)) for key in keys]
-    named = await asyncio.gather(*map(_names, asked))
-    found = [
-        f"{', '.join(strangers)} (of {key})"
-        for key, names in zip(keys, named, strict=True)
-        if (strangers := [name for name in names if not LEASE.fullmatch(name)])
-    ]
-    if not found:
-        return []
-    return [
-        warning(
-            "readers",
-            f"other programs read inputs by the consumer group `{GROUP}`: {some_of(found)}; what they take "
-            "is done some seconds late",
-            "let them read by a group of their own, then XGROUP DELCONSUMER",
-        )
-    ]
-
-
-async def _names(asked: Awaitable[Any]) -> list[str]:
-    try:
-        return [
-            dict(zip(words[::2], words[1::2], strict=True))[b"name"].decode(errors="replace")
-            for words in await asked
-        ]
-    except BusRefused:  # no input yet, or none that is one, as told by another check
-        return []

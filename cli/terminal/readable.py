@@ -1,45 +1,37 @@
-"""What a person reads instead of JSON: records, answers and texts as lines."""
+"""Format records, results and search explanations as lines of text for people."""
 
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
-from unicodedata import category, east_asian_width
 
 import orjson
+from rich.cells import cell_len
 
-from memrelay.cli.terminal.output import escaped
+from memrelay.cli.terminal import escaped
 
-# How wide a text is on a terminal: letters of Chinese, Japanese and Korean and emoji take two
-# columns, marks on them none.
-
-NO_COLUMN = ("Mn", "Me", "Cf")  # marks that stand over the letter before, and joiners
+Json = dict[str, Any]
+# Characters of one text; --json prints all of it.
+MAX_CHARACTERS = 2_000
+# Characters of a guid: its milliseconds. One agent's guids all have the same end.
+SHORT_GUID = 13
+COLUMN_GAP = "  "
+# Characters of a record next to its explanation.
+MAX_CONTENT = 70
+PLACES = {"record": "", "window": " (in a neighbor)", "segment": " (in its thread)"}
 
 
 def columns(text: str) -> int:
-    """How many columns it takes once it is printed, as `print_line` escapes it."""
-    return (
-        len(text) if text.isascii() and text.isprintable() else sum(map(_columns_of, escaped(text)))
-    )
+    """Return the width of a text on a terminal, escaped as `print_line` escapes it."""
+    return cell_len(escaped(text))
 
 
 def padded(text: str, width: int) -> str:
-    """The text with spaces after it, up to so many columns."""
+    """Return the text with spaces up to a width in columns."""
     return text + " " * (width - columns(text))
 
 
-def _columns_of(sign: str) -> int:
-    if category(sign) in NO_COLUMN:
-        return 0
-    return 2 if east_asian_width(sign) in "WF" else 1
-
-
-MOST_CHARACTERS = 2_000  # of one text; --json prints all of it
-SHORT = 13  # characters of a guid: the millisecond; its end is alike in all that one agent writes
-UNDER = "  "
-
-
 def value_lines(value: Any) -> list[str]:
-    """What a result says."""
+    """Return the lines for one result: a sentence, records, or JSON."""
     match value:
         case str(text):
             return text_lines(text)
@@ -57,7 +49,7 @@ def value_lines(value: Any) -> list[str]:
 
 
 def is_record(value: Any) -> bool:
-    """Whether it has what every record has."""
+    """Return whether a value has the guid and content of a record."""
     return (
         isinstance(value, dict)
         and isinstance(value.get("guid"), str)
@@ -65,15 +57,15 @@ def is_record(value: Any) -> bool:
     )
 
 
-def _sentence(value: dict[str, Any]) -> str:
-    """The answers of memory blocks; "" for others."""
+def _sentence(value: Json) -> str:
+    """Return a sentence for the answer of a memory block, or "" for another value."""
     match value:
         case {"error": reason}:
             return f"Error: {reason}"
         case {"skipped": reason}:
-            return f"Nothing was done: {reason}"
+            return f"Nothing done: {reason}"
         case {"deleted": 0}:
-            return "Nothing was deleted: no record has this guid."
+            return "Nothing deleted: no record has this guid."
         case {"deleted": int(count)}:
             return f"Deleted {counted(count, 'record')}."
         case {"guid": guid, "appended": True}:
@@ -83,40 +75,39 @@ def _sentence(value: dict[str, Any]) -> str:
     return ""
 
 
-def _record_lines(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Time, kind, the beginning of the guid, and the content, which may take several lines."""
+def _record_lines(records: Sequence[Json]) -> list[str]:
+    """Return time, kind, short guid and content. Further lines of the content are indented."""
     kinds = [str(record.get("kind", ""))[:20] for record in records]
     width = max(map(columns, kinds))
     lines = []
     for record, kind in zip(records, kinds, strict=True):
         first, *more = text_lines(record["content"])
-        lines.append(
-            f"{moment(record.get('created_at'))}  {padded(kind, width)}  {short(record['guid'])}  {first}"
-        )
-        lines += [" " * (16 + width + SHORT + 7) + line for line in more]
+        created = moment(record.get("created_at"))
+        lines.append(f"{created}  {padded(kind, width)}  {short(record['guid'])}  {first}")
+        lines += [" " * (16 + width + SHORT_GUID + 7) + line for line in more]
     return lines
 
 
 def short(guid: str) -> str:
-    """Enough of a guid to know it again."""
-    return guid if len(guid) <= SHORT else f"{guid[:SHORT]}…"
+    """Return the beginning of a guid, which identifies it in a list."""
+    return guid if len(guid) <= SHORT_GUID else f"{guid[:SHORT_GUID]}…"
 
 
 def text_lines(text: str) -> list[str]:
-    """The lines of a text, the beginning alone where it is very long."""
-    lines = [line.removesuffix("\r") for line in text[:MOST_CHARACTERS].split("\n")]
-    if len(text) > MOST_CHARACTERS:
+    """Return the lines of a text. A long text is cut and gets a note."""
+    lines = [line.removesuffix("\r") for line in text[:MAX_CHARACTERS].split("\n")]
+    if len(text) > MAX_CHARACTERS:
         lines.append(f"… ({len(text)} characters; --json prints all of them)")
     return lines
 
 
-def counted(number: int, what: str) -> str:
-    """1 record, 2 records."""
-    return f"{number} {what}{'s' * (number != 1)}"
+def counted(number: int, noun: str) -> str:
+    """Return "1 record" or "2 records"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def moment(unix_ms: object, form: str = "%Y-%m-%d %H:%M") -> str:
-    """A time here, or what came in its place."""
+    """Return a local time. Return an invalid time as text."""
     try:
         return time.strftime(form, time.localtime(unix_ms / 1000))  # type: ignore[operator]
     except (TypeError, ValueError, OverflowError, OSError):
@@ -124,29 +115,21 @@ def moment(unix_ms: object, form: str = "%Y-%m-%d %H:%M") -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows with their columns below each other; the first is the heading."""
+    """Yield rows with aligned columns. The first row is the heading."""
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield UNDER.join(map(padded, row, widths)).rstrip()
-
-
-# What a search found as a person reads it: a line a hit, and with an explanation how each came to
-# its score.
-
-Json = dict[str, Any]
-MOST_CONTENT = 70  # characters of a record beside its explanation
-NEAR = {"record": "", "window": " (beside it)", "segment": " (in its thread)"}
+        yield COLUMN_GAP.join(map(padded, row, widths)).rstrip()
 
 
 def hit_lines(items: Sequence[Json]) -> Iterator[str]:
-    """Score, time, kind, guid and content."""
+    """Yield a table of search hits: score, time, kind, guid and content."""
     if not items:
-        yield "Nothing found; --explain says why."
+        yield "Nothing found; use --explain to see why."
         return
     rows = [
         (
             f"{hit['score']:.3f}",
-            _time(hit["record"]),
+            _created(hit["record"]),
             hit["record"]["kind"][:20],
             short(hit["record"]["guid"]),
             _content(hit),
@@ -157,112 +140,97 @@ def hit_lines(items: Sequence[Json]) -> Iterator[str]:
 
 
 def explanation_lines(output: Json) -> Iterator[str]:
-    """The query as it was run, and a row a hit: its score is the sum of what the arms say, times
-    what else counts."""
-    told = output["explanation"]
-    for name, text in _head(told):
+    """Yield the query as it ran, and a table of hits.
+
+    The score of a hit is the sum of its arms times its factors.
+    """
+    explanation = output["explanation"]
+    for name, text in _query_lines(explanation):
         yield f"{name:8}  {text}"
     yield ""
-    if told["nothing"] is not None:
-        yield f"Nothing found ({told['nothing']['reason']}): {told['nothing']['detail']}."
+    nothing = explanation["nothing"]
+    if nothing is not None:
+        yield f"Nothing found ({nothing['reason']}): {nothing['detail']}."
         return
-    names = list(dict.fromkeys(arm["arm"] for hit in told["hits"] for arm in hit["arms"]))
-    heading = (
-        "#",
-        "SCORE",
-        *(
-            f"{sign} {name.upper()}"
-            for sign, name in zip("=" + "+" * len(names), names, strict=False)
-        ),
-        "x FACTORS",
-        "FOUND BY",
-        "GUID",
-        "CONTENT",
-    )
-    rows = [
-        _row(hit, item, names) for hit, item in zip(told["hits"], output["items"], strict=False)
-    ]
-    yield from table(_without_empty([heading, *rows]))
+    hits = explanation["hits"]
+    names = list(dict.fromkeys(arm["arm"] for hit in hits for arm in hit["arms"]))
+    signs = "=" + "+" * len(names)
+    arms = [f"{sign} {name.upper()}" for sign, name in zip(signs, names, strict=False)]
+    heading = ("#", "SCORE", *arms, "x FACTORS", "FOUND BY", "GUID", "CONTENT")
+    rows = [_row(hit, item, names) for hit, item in zip(hits, output["items"], strict=False)]
+    yield from table(_without_empty_columns([heading, *rows]))
 
 
-def _without_empty(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The columns that have something below their heading."""
-    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    return list(zip(*columns, strict=True))
+def _without_empty_columns(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    kept = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    return list(zip(*kept, strict=True))
 
 
-def _head(told: Json) -> Iterator[tuple[str, str]]:
-    query = told["query"]
+def _query_lines(explanation: Json) -> Iterator[tuple[str, str]]:
+    query = explanation["query"]
     language = f", {query['language']}" if query["language"] else ""
-    yield (
-        "query",
-        f"{query['text']} ({query['mode']}{language}; {counted(told['records'], 'record')})",
-    )
+    records = counted(explanation["records"], "record")
+    yield "query", f"{query['text']} ({query['mode']}{language}; {records})"
     if query["match"]:
         yield "match", query["match"]
     if query["compared"] not in ("", query["text"]):
         yield "compared", query["compared"]
     if query["excluded"] and not query["match"]:
         yield "excluded", ", ".join(query["excluded"])
-    if told["filters"]:
-        yield (
-            "filters",
-            "; ".join(f"{name} {_value(value)}" for name, value in told["filters"].items()),
-        )
-    for at, term in enumerate(told["terms"]):
+    if explanation["filters"]:
+        filters = [f"{name} {_value(value)}" for name, value in explanation["filters"].items()]
+        yield "filters", "; ".join(filters)
+    for at, term in enumerate(explanation["terms"]):
         yield "terms" if not at else "", _term(term)
-    if told["coverage"] is not None:
-        yield (
-            "known",
-            f"{told['coverage']:.2f} of what is asked for, by weight; {told['least_coverage']:.2f} is needed",
-        )
-    for note in told["notes"]:
+    if explanation["coverage"] is not None:
+        coverage, minimum = explanation["coverage"], explanation["least_coverage"]
+        yield "known", f"{coverage:.2f} of the query by weight; the minimum is {minimum:.2f}"
+    for note in explanation["notes"]:
         yield "note", note
 
 
 def _term(term: Json) -> str:
     if term["state"] == "unknown":
-        return f"{term['term']}: no record has it" + (
-            f"; did you mean {term['suggestion']}?" if term["suggestion"] else ""
-        )
+        suggestion = f" (did you mean {term['suggestion']}?)" if term["suggestion"] else ""
+        return f"{term['term']}: in no record{suggestion}"
     if term["state"] == "speaker":
-        return f"{term['term']}: who said it"
+        return f"{term['term']}: matches the speaker"
     if term["state"] == "stop word":
-        return f"{term['term']}: stop word, left out"
-    spelt = (
+        return f"{term['term']}: stop word, ignored"
+    spellings = (
         f" ({', '.join(term['spellings'])})"
         if term["spellings"] not in ([], [term["term"]])
         else ""
     )
-    left_out = {"wanted": "", "too common": "; too common, left out"}.get(
-        term["state"], "; not looked for"
+    ignored = {"wanted": "", "too common": "; too common, ignored"}.get(
+        term["state"], "; not searched"
     )
-    return f"{term['term']}: {counted(term['records'], 'record')}{spelt}{left_out}"
+    return f"{term['term']}: {counted(term['records'], 'record')}{spellings}{ignored}"
 
 
 def _row(hit: Json, item: Json, names: Sequence[str]) -> tuple[str, ...]:
     arms = {arm["arm"]: _arm(arm) for arm in hit["arms"]}
     factors = " ".join(f"{name} {factor:.2f}" for name, factor in hit["factors"].items())
-    terms = [held["term"] + NEAR[held["where"]] for held in hit["terms"]] + ["who said it"] * hit[
-        "speaker"
-    ]
+    found_by = [term["term"] + PLACES[term["where"]] for term in hit["terms"]]
+    if hit["speaker"]:
+        found_by.append("the speaker")
     if hit["read"] is not None:
-        terms.append(f"read again ({hit['read']:.3f})")
+        found_by.append(f"reranked ({hit['read']:.3f})")
     if hit["raised"] is not None:
-        terms.append(f"first of its thread ({hit['raised']:.3f})")
+        found_by.append(f"first of its thread ({hit['raised']:.3f})")
     return (
         str(hit["rank"]),
         f"{hit['score']:.3f}",
         *(arms.get(name, "") for name in names),
         factors,
-        ", ".join(terms),
+        ", ".join(found_by),
         short(hit["guid"]),
         _content(item),
     )
 
 
 def _arm(arm: Json) -> str:
-    """Rank, then raw score, calibrated score and share."""
+    """Return the share, and in parentheses rank, raw score, calibrated score and weight."""
     rank = "-" if arm["rank"] is None else f"#{arm['rank']}"
     return (
         f"{arm['share']:.3f} ({rank}, {arm['raw']:.2f} is {arm['score']:.3f}, x {arm['weight']:g})"
@@ -273,10 +241,10 @@ def _value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _time(record: Json) -> str:
+def _created(record: Json) -> str:
     return str(record["created_at"])[:16].replace("T", " ")
 
 
 def _content(hit: Json) -> str:
     first = text_lines(hit["record"]["content"])[0]
-    return first if len(first) <= MOST_CONTENT else f"{first[:MOST_CONTENT]}…"
+    return first if len(first) <= MAX_CONTENT else f"{first[:MAX_CONTENT]}…"

@@ -1,4 +1,4 @@
-"""Dead letters: the messages that were given up, as they came."""
+"""Dead letters: messages that failed for good, stored as they arrived."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -6,100 +6,44 @@ from typing import NamedTuple
 
 import aiosqlite
 
-from memrelay.memory.control.database import Row
-from memrelay.memory.control.system_file import SystemFile
+from memrelay.memory.control.system_file import Row, SystemFile
 
-# Dead letters.
-
-WHOLE = "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, attempts, entry"
-IN_SHORT = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
-THESE = "pipeline = ? AND id IN (SELECT value FROM json_each(?))"
-
-
-async def bury(database: aiosqlite.Connection, letters: Iterable[Row]) -> None:
-    """Rows of DeadLetter. One that its entry brings again changes nothing; one that another entry
-    brings has failed again."""
-    await database.executemany(
-        f"INSERT INTO dead_letters({WHOLE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(pipeline, id) DO UPDATE "
-        "SET error = excluded.error, bundle = excluded.bundle, buried_at = excluded.buried_at, entry = excluded.entry, "
-        "attempts = attempts + excluded.attempts WHERE entry <> excluded.entry",
-        letters,
-    )
-
-
-async def find(database: aiosqlite.Connection, uid: str, ident: str) -> Iterable[Row]:
-    """The row of DeadLetter, or none."""
-    return await database.execute_fetchall(
-        f"SELECT {WHOLE} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident)
-    )
-
-
-async def page(
-    database: aiosqlite.Connection, uids: Sequence[str] | None, after: int, limit: int
-) -> Iterable[Row]:
-    """Rows of Listed after a place, of these pipelines; of all where `uids` is None."""
-    return await database.execute_fetchall(
-        f"SELECT {IN_SHORT} FROM dead_letters WHERE n > ?1 AND (?2 IS NULL OR pipeline IN (SELECT value FROM json_each(?2))) "
-        "ORDER BY n LIMIT ?3",
-        (after, None if uids is None else json.dumps(uids), limit),
-    )
-
-
-async def among(database: aiosqlite.Connection, uid: str, idents: Sequence[str]) -> Iterable[Row]:
-    """(id) of those that are there."""
-    return await database.execute_fetchall(
-        f"SELECT id FROM dead_letters WHERE {THESE}", (uid, json.dumps(idents))
-    )
-
-
-async def remove(database: aiosqlite.Connection, uid: str, idents: Sequence[str]) -> Iterable[Row]:
-    """(id) of those that were there."""
-    return await database.execute_fetchall(
-        f"DELETE FROM dead_letters WHERE {THESE} RETURNING id", (uid, json.dumps(idents))
-    )
-
-
-async def texts(database: aiosqlite.Connection, uid: str, after: int, limit: int) -> Iterable[Row]:
-    """(n, id, data, error) of a pipeline's, after a place."""
-    return await database.execute_fetchall(
-        "SELECT n, id, data, error FROM dead_letters WHERE pipeline = ? AND n > ? ORDER BY n LIMIT ?",
-        (uid, after, limit),
-    )
-
-
-async def count(database: aiosqlite.Connection) -> Iterable[Row]:
-    """(pipeline, how many)."""
-    return await database.execute_fetchall(
-        "SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline"
-    )
-
-
-TOGETHER = 20  # that are looked at at once
+# Letters that an erasure reads at once.
+BATCH = 20
 
 
 class DeadLetter(NamedTuple):
-    """A message that was given up, as it came, with the reason. Together they are all that it takes
-    to run it again."""
+    """A message that failed for good, with the reason and everything that a replay needs."""
 
     pipeline: str
-    id: str  # of the input: its first entry's, or a continuation's
+    # Id of the input: its first entry's, or a continuation's.
+    id: str
     swarm: str
     data: bytes
-    error: str  # why, the last time
-    bundle: str  # the hash of the version under which it failed last
-    buried_at: int  # when, Unix ms
-    agent: str = ""  # the alias of the one agent that it is for
+    # Reason of the last failure.
+    error: str
+    # Hash of the bundle version under which it failed last.
+    bundle: str
+    # Time of the last failure, Unix ms.
+    buried_at: int
+    # Alias of the one agent that it is addressed to, "" for the swarm.
+    agent: str = ""
     producer_id: str = ""
-    hop: str = ""  # as it came, which may be no number
-    heard: bool = False  # it was published on the channel already, by who said it
-    attempts: int = 1  # how often it was tried
-    entry: str = ""  # the entry of the input that brought it last
+    # As received. It may not be a number.
+    hop: str = ""
+    # Whether the sender had already published it on the channel.
+    heard: bool = False
+    # Number of attempts.
+    attempts: int = 1
+    # The stream entry of the input that brought it last.
+    entry: str = ""
 
 
 class Listed(NamedTuple):
-    """A dead letter in a list, without what was said, which may be long."""
+    """A dead letter in a list, without its data, which may be long."""
 
-    place: int  # after which a next page begins; it stays the same as long as the letter is there
+    # Position at which the next page begins. It never changes.
+    place: int
     pipeline: str
     id: str
     swarm: str
@@ -107,74 +51,149 @@ class Listed(NamedTuple):
     error: str
     bundle: str
     attempts: int
-    buried_at: int  # Unix ms
-    size: int  # bytes of what was said
+    # Unix ms
+    buried_at: int
+    # Size of the data, bytes.
+    size: int
 
 
 class DeadLetters:
-    """Keeps them in the control plane."""
+    """The dead letters in system.db. `file` is open."""
 
     def __init__(self, file: SystemFile) -> None:
-        """`file` is open."""
         self._file = file
 
     async def bury(self, buried: Sequence[DeadLetter]) -> None:
-        """Keeps dead letters, all or none. One that is there stays as it is if the same entry
-        brings it again; brought by
-        another, it has the newest reason and the attempts of both."""
+        """Store dead letters, all or none.
+
+        A letter that the same entry brings again stays as it is. Brought by another entry, it gets
+        the newest reason, and the attempts are added.
+        """
         async with self._file.changing() as database:
-            await bury(database, buried)
+            await _upsert(database, buried)
 
     async def find(self, uid: str, ident: str) -> DeadLetter | None:
-        """One of a pipeline."""
+        """Return one letter of a pipeline, None if it does not exist."""
         with self._file.reading() as database:
-            rows = await find(database, uid, ident)
+            rows = await _select_one(database, uid, ident)
         return next(map(DeadLetter._make, rows), None)
 
     async def page(
         self, uids: Sequence[str] | None = None, *, after: int = 0, limit: int
     ) -> list[Listed]:
-        """The letters of these pipelines, or of all, in the order in which they first came; those
-        after a place."""
+        """Return letters after a position, in the order in which they first arrived.
+
+        `uids` None selects all pipelines.
+        """
         with self._file.reading() as database:
-            return list(map(Listed._make, await page(database, uids, after, limit)))
+            return list(map(Listed._make, await _select_page(database, uids, after, limit)))
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
-        """Which of these are letters of a pipeline."""
+        """Return the ids that are dead letters of a pipeline."""
         with self._file.reading() as database:
-            return {ident for (ident,) in await among(database, uid, idents)}
+            return {ident for (ident,) in await _select_ids(database, uid, idents)}
 
     async def remove(self, uid: str, idents: Sequence[str]) -> set[str]:
-        """Forgets letters of a pipeline, and says which of them there were."""
+        """Delete letters of a pipeline and return the ids that existed."""
         async with self._file.changing() as database:
-            return {ident for (ident,) in await remove(database, uid, idents)}
+            return {ident for (ident,) in await _delete(database, uid, idents)}
 
     async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
-        """Forgets those of these pipelines that hold something. How many there were."""
+        """Delete the letters of these pipelines whose data or error `holds` accepts. Return their
+        number.
+        """
         count = 0
         for uid in uids:
-            after, unwanted = 0, list[str]()
-            while rows := await self._texts(uid, after):
-                unwanted += [
+            after, matching = 0, list[str]()
+            while rows := await self._read_batch(uid, after):
+                matching += [
                     ident for _, ident, data, error in rows if holds(data) or holds(error.encode())
                 ]
                 after = rows[-1][0]
-            count += len(await self.remove(uid, unwanted)) if unwanted else 0
+            count += len(await self.remove(uid, matching)) if matching else 0
         return count
 
-    async def _texts(self, uid: str, after: int) -> list[tuple[int, str, bytes, str]]:
+    async def _read_batch(self, uid: str, after: int) -> list[tuple[int, str, bytes, str]]:
         with self._file.reading() as database:
             return [
                 (n, ident, data, error)
-                for n, ident, data, error in await texts(database, uid, after, TOGETHER)
+                for n, ident, data, error in await _select_texts(database, uid, after, BATCH)
             ]
 
     async def rewrite(self) -> None:
-        """Rewrites the control plane's file, so that nothing of what was deleted is in it. Raises
-        StoreBusy."""
+        """Rewrite system.db, so that no deleted data remains in the file. Raises StoreBusy."""
         await self._file.rewrite()
 
     async def count(self) -> dict[str, int]:
-        """How many dead letters each pipeline has that has any."""
+        """Return the number of dead letters by pipeline, for pipelines that have any."""
         with self._file.reading() as database:
-            return {uid: int(count) for uid, count in await count(database)}
+            return {uid: int(count) for uid, count in await _select_counts(database)}
+
+
+# In the order of DeadLetter.
+_COLUMNS = (
+    "pipeline, id, swarm, data, error, bundle, buried_at, agent, producer_id, hop, heard, "
+    "attempts, entry"
+)
+_LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
+_IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(?))"
+
+
+async def _upsert(database: aiosqlite.Connection, letters: Iterable[Row]) -> None:
+    """Insert rows of DeadLetter, or update letters that another entry brings again."""
+    await database.executemany(
+        f"INSERT INTO dead_letters({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT(pipeline, id) DO UPDATE SET error = excluded.error, "
+        "bundle = excluded.bundle, buried_at = excluded.buried_at, entry = excluded.entry, "
+        "attempts = attempts + excluded.attempts WHERE entry <> excluded.entry",
+        letters,
+    )
+
+
+async def _select_one(database: aiosqlite.Connection, uid: str, ident: str) -> Iterable[Row]:
+    return await database.execute_fetchall(
+        f"SELECT {_COLUMNS} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident)
+    )
+
+
+async def _select_page(
+    database: aiosqlite.Connection, uids: Sequence[str] | None, after: int, limit: int
+) -> Iterable[Row]:
+    """Return rows of Listed."""
+    return await database.execute_fetchall(
+        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?1 "
+        "AND (?2 IS NULL OR pipeline IN (SELECT value FROM json_each(?2))) ORDER BY n LIMIT ?3",
+        (after, None if uids is None else json.dumps(uids), limit),
+    )
+
+
+async def _select_ids(
+    database: aiosqlite.Connection, uid: str, idents: Sequence[str]
+) -> Iterable[Row]:
+    return await database.execute_fetchall(
+        f"SELECT id FROM dead_letters WHERE {_IN_PIPELINE}", (uid, json.dumps(idents))
+    )
+
+
+async def _delete(database: aiosqlite.Connection, uid: str, idents: Sequence[str]) -> Iterable[Row]:
+    """Return the deleted ids."""
+    return await database.execute_fetchall(
+        f"DELETE FROM dead_letters WHERE {_IN_PIPELINE} RETURNING id", (uid, json.dumps(idents))
+    )
+
+
+async def _select_texts(
+    database: aiosqlite.Connection, uid: str, after: int, limit: int
+) -> Iterable[Row]:
+    """Return (n, id, data, error) of a pipeline's letters after a position."""
+    return await database.execute_fetchall(
+        "SELECT n, id, data, error FROM dead_letters WHERE pipeline = ? AND n > ? "
+        "ORDER BY n LIMIT ?",
+        (uid, after, limit),
+    )
+
+
+async def _select_counts(database: aiosqlite.Connection) -> Iterable[Row]:
+    return await database.execute_fetchall(
+        "SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline"
+    )

@@ -1,28 +1,32 @@
-"""What a change of a pipeline is made on top of: compared with what is in service inside the
-transaction that changes it."""
+"""Preconditions of a deploy or removal, checked inside its transaction."""
 
 from typing import NamedTuple
 
 
 class Precondition(NamedTuple):
-    """The bundles over which the change may be made, by hash."""
+    """The bundles that a change may replace, by hash."""
 
-    hashes: frozenset[str] | None = None  # None: whichever
-    absent: bool = True  # also where the pipeline is not in service
+    # None: any bundle.
+    hashes: frozenset[str] | None = None
+    # Whether the pipeline may also be absent.
+    absent: bool = True
 
     def allows(self, active: str | None) -> bool:
-        """Whether the change may be made over this bundle; None where the pipeline is not in
-        service."""
+        """Return whether a change may replace the active bundle. None: the pipeline is not
+        deployed.
+        """
         if active is None:
             return self.absent
         return self.hashes is None or active in self.hashes
 
 
 ANYTHING = Precondition()
-NOTHING = Precondition(frozenset())  # a new pipeline
-SOMETHING = Precondition(absent=False)  # one that is in service
+# The pipeline must be new.
+NOTHING = Precondition(frozenset())
+# The pipeline must be active.
+SOMETHING = Precondition(absent=False)
 
 
 def over(*hashes: str) -> Precondition:
-    """One of these bundles, and nothing else."""
+    """Return the precondition that one of these bundles is active."""
     return Precondition(frozenset(hashes), absent=False)

@@ -1,85 +1,147 @@
-"""The control plane's file, `system.db`: one connection, its transactions, and its faults in our
-words."""
+"""The control plane's file, `system.db`: its schema, connection, transactions and errors.
+
+It has a rollback journal, because several processes of a host open it.
+"""
 
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import aiosqlite
 import structlog
 
-from memrelay.memory.control import database as file
-from memrelay.memory.disk import ROOM, ROOM_OR_DISK, clear_drafts, inode_of, is_disk_full
+from memrelay.memory.disk import (
+    ROOM,
+    ROOM_OR_DISK,
+    clear_drafts,
+    inode_of,
+    is_disk_full,
+    write_whole_file,
+)
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import stores_below
 
 log = structlog.stdlib.get_logger(__name__)
+Row = Iterable[Any]
 NAME = "system.db"
 LOST = (
-    "it knows no bundle, key or dead letter of these stores: where it was lost, stop all and `memrelay restore "
-    "FOLDER --force`; else `memrelay deploy FILE --uid UID` serves what is in instances/UID"
+    "the new file has no bundle, key or dead letter of these stores; if the old file was lost, "
+    "stop Memrelay and run `memrelay restore FOLDER --force`, else deploy the bundle of "
+    "instances/UID with `memrelay deploy FILE --uid UID`"
 )
+# SQLite also reports them for read errors of the disk.
 DAMAGED = (
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
-)  # for SQLite an error of reading is one too
-RIGHTS = "; this user must be able to write to it, and to its folder"
+)
+ACCESS_HINT = "; this user must be able to write to it, and to its folder"
 HINTS = {
     sqlite3.SQLITE_FULL: f"; {ROOM}",
     sqlite3.SQLITE_IOERR: f"; {ROOM_OR_DISK}",
-    sqlite3.SQLITE_READONLY: RIGHTS,
-    sqlite3.SQLITE_CANTOPEN: RIGHTS,
+    sqlite3.SQLITE_READONLY: ACCESS_HINT,
+    sqlite3.SQLITE_CANTOPEN: ACCESS_HINT,
 }
-PASSING = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+TRANSIENT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+EMPTY = (
+    "it is empty: bundles, keys and dead letters are lost. Restore a backup with `memrelay "
+    "restore`, or remove the file: Memrelay then creates a new one, and HTTP requires no key until "
+    "you create one"
+)
+
+# Migrations of the schema, appended and never edited, because existing files ran the earlier ones.
+
+BUNDLES_AND_DEAD_LETTERS = (
+    "CREATE TABLE bundles(hash TEXT PRIMARY KEY, source BLOB NOT NULL)",
+    "CREATE TABLE pipelines(uid TEXT PRIMARY KEY, name TEXT NOT NULL, hash TEXT NOT NULL, "
+    "version INTEGER NOT NULL, deployed_at INTEGER NOT NULL)",
+    "CREATE TABLE dead_letters(pipeline TEXT NOT NULL, id TEXT NOT NULL, swarm TEXT NOT NULL, "
+    "data BLOB NOT NULL, error TEXT NOT NULL, bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, "
+    "PRIMARY KEY(pipeline, id))",
+)
+VERSIONS = (
+    "CREATE TABLE versions(uid TEXT NOT NULL, version INTEGER NOT NULL, name TEXT NOT NULL, "
+    "hash TEXT NOT NULL, deployed_at INTEGER NOT NULL, PRIMARY KEY(uid, version)) WITHOUT ROWID",
+    # Only the active versions are known: earlier ones were not kept before this migration.
+    "INSERT INTO versions SELECT uid, version, name, hash, deployed_at FROM pipelines",
+)
+# All fields that a replay needs, and `n`, an increasing number that is the position of a letter in
+# lists.
+LETTERS_TO_REPLAY = (
+    "CREATE TABLE letters(n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, "
+    "id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
+    "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, agent TEXT NOT NULL, "
+    "producer_id TEXT NOT NULL, hop TEXT NOT NULL, heard INTEGER NOT NULL, "
+    "attempts INTEGER NOT NULL, entry TEXT NOT NULL, UNIQUE(pipeline, id))",
+    "INSERT INTO letters SELECT NULL, old.*, '', '', '', 0, 1, id FROM dead_letters AS old "
+    "ORDER BY buried_at, rowid",
+    "DROP TABLE dead_letters",
+    "ALTER TABLE letters RENAME TO dead_letters",
+)
+KEYS_AND_SESSIONS = (
+    "CREATE TABLE keys(id TEXT PRIMARY KEY, name TEXT NOT NULL, digest BLOB NOT NULL, "
+    "scopes TEXT NOT NULL, pipelines TEXT NOT NULL, created_at INTEGER NOT NULL, "
+    "expires_at INTEGER, revoked_at INTEGER)",
+    "CREATE TABLE sessions(digest BLOB PRIMARY KEY, key TEXT NOT NULL, "
+    "expires_at INTEGER NOT NULL)",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    BUNDLES_AND_DEAD_LETTERS,
+    VERSIONS,
+    LETTERS_TO_REPLAY,
+    KEYS_AND_SESSIONS,
+)
 
 
 class SystemFile:
-    """The open file. Raises StoreBusy while another program keeps it locked. Use it as an
-    asynchronous context."""
+    """The open file in the memory root `root`. Use it as an async context manager.
+
+    Opening creates the file if needed. It raises StoreBroken, and StoreBusy if the file is locked
+    or the disk is full. The methods raise StoreBusy while another program locks the file.
+    """
 
     def __init__(self, root: Path) -> None:
-        """`root` is the memory root."""
         self.path = root / NAME
         self._database: aiosqlite.Connection
         self._inode = 0
-        self._changing = (
-            asyncio.Lock()
-        )  # a connection has one transaction, and several tasks use it
+        # A connection has one transaction, and several tasks use it.
+        self._transaction_lock = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        """Opens the file, or makes it. Raises StoreBroken, and StoreBusy where it is locked or
-        there is no room."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             if not self.path.exists():
-                self._make()
-            sqlite3.connect(
-                self.path
-            ).close()  # fails here, since aiosqlite's thread outlives what it cannot open
+                self._create()
+            # Fail here if the file cannot be opened: aiosqlite's thread would outlive that error.
+            sqlite3.connect(self.path).close()
         except (OSError, sqlite3.Error) as error:
-            raise _kind_of(error)(f"{self.path} cannot be opened: {error}{_hint(error)}") from error
+            raise _error_type(error)(
+                f"{self.path} cannot be opened: {error}{_hint(error)}"
+            ) from error
         opening = asyncio.create_task(self._open())
         try:
             await asyncio.shield(opening)
-        except asyncio.CancelledError:  # its thread may not outlive the loop
+        # Its thread must not outlive the loop.
+        except asyncio.CancelledError:
             with suppress(StoreBroken, StoreBusy):
                 await opening
                 await self._database.close()
             raise
         return self
 
-    def _make(self) -> None:
-        """A new one is no fault, but where there are stores already it may be that the old one was
-        lost."""
+    def _create(self) -> None:
+        """Create the file. Log a warning if there are stores already, because the old file may be
+        lost.
+        """
         stores = stores_below(self.path.parent)
-        file.make(self.path.resolve())
+        _create_file(self.path.resolve())
         if stores:
             log.warning(
-                "system_db_made_anew",
+                "system_db_recreated",
                 file=str(self.path),
                 stores=len(stores),
                 remedy=LOST,
@@ -88,82 +150,156 @@ class SystemFile:
     async def _open(self) -> None:
         self._database = await aiosqlite.connect(self.path, isolation_level=None)
         try:
-            await file.prepare(self._database)
+            await _prepare(self._database)
         except (aiosqlite.DatabaseError, StoreBroken) as error:
             await self._database.close()
-            raise _kind_of(error)(f"{self.path} cannot be used: {error}{_hint(error)}") from error
+            raise _error_type(error)(
+                f"{self.path} cannot be used: {error}{_hint(error)}"
+            ) from error
         self._inode = inode_of(self.path)
 
     async def __aexit__(self, *_: object) -> None:
-        """Closes the file."""
         await self._database.close()
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[aiosqlite.Connection]:
-        """The connection inside a transaction, which is committed at the end, or undone."""
+        """Yield the connection inside a transaction, which is committed at the end or rolled back
+        on an error.
+        """
         with self.reading() as database:
-            async with self._changing, file.transaction(database):
+            async with self._transaction_lock, _transaction(database):
                 yield database
 
     async def rewrite(self) -> None:
-        """Makes the file anew, without what was deleted, and removes what a killed program has left
-        of another. For a worker,
-        beside whom nothing is restored. Raises StoreBusy.
+        """Rewrite the file without deleted data and remove drafts of killed programs.
+
+        Only the worker calls it, so no restore runs at the same time. Raises StoreBusy.
         """
         with self.reading() as database:
-            async with self._changing:
+            async with self._transaction_lock:
                 await database.execute("VACUUM")
         clear_drafts(self.path)
 
     @contextmanager
     def reading(self) -> Iterator[aiosqlite.Connection]:
-        """The connection, for one statement. Raises StoreBusy where another file, or none, is at
-        the path by now."""
-        if self._inode_now() != self._inode:  # what is kept in this one nobody else reads
+        """Yield the connection for one statement.
+
+        Raises StoreBusy: another file, or none, is now at the path.
+        """
+        # Nobody else would read changes to this file.
+        if self._inode_at_path() != self._inode:
             raise StoreBusy(
-                f"{self.path} was taken away or replaced while it is open; put it back, or start this program "
-                "again"
+                f"{self.path} was moved or replaced while open; put it back, or restart this "
+                "program"
             )
         try:
             yield self._database
         except sqlite3.OperationalError as error:
-            raise StoreBusy(f"{self.path}: {self._reason(error)}; it is tried again") from error
+            raise StoreBusy(f"{self.path}: {self._reason(error)}; it is retried") from error
         except sqlite3.DatabaseError as error:
             if _code(error) not in DAMAGED:
                 raise
             raise StoreBroken(
-                f"{self.path} is damaged, or its disk does not give it: {error}; look at the disk (the system's "
-                "log says more), or stop all and put a backup in its place with `memrelay restore FOLDER "
-                "--force`"
+                f"{self.path} is damaged or unreadable: {error}; check the disk (see the system "
+                "log), or stop Memrelay and restore a backup with `memrelay restore FOLDER --force`"
             ) from error
 
-    def _inode_now(self) -> int:
+    def _inode_at_path(self) -> int:
         try:
             return inode_of(self.path)
         except OSError as error:
             raise StoreBusy(
-                f"{self.path} cannot be reached: {error.strerror}; it is tried again"
+                f"{self.path} cannot be accessed: {error.strerror}; it is retried"
             ) from error
 
     def _reason(self, error: sqlite3.Error) -> str:
         with suppress(OSError):
             if not os.path.getsize(self.path):
-                return file.EMPTY
+                return EMPTY
         return f"{error}{_hint(error)}"
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary code: what its upper bits say beside it does not count here. 0 for what is
-    not SQLite's."""
+    """Return SQLite's primary error code, without the extended bits. 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _hint(error: Exception) -> str:
-    """What to do, where that is known."""
+    """Return the remedy for the error message, "" if none is known."""
     return f"; {ROOM}" if is_disk_full(error) else HINTS.get(_code(error), "")
 
 
-def _kind_of(error: Exception) -> type[StoreBusy | StoreBroken]:
-    """StoreBusy for what may pass by itself."""
-    passes = _code(error) in PASSING or is_disk_full(error)
+def _error_type(error: Exception) -> type[StoreBusy | StoreBroken]:
+    """Return StoreBusy for transient errors, else StoreBroken."""
+    passes = _code(error) in TRANSIENT or is_disk_full(error)
     return StoreBusy if passes else StoreBroken
+
+
+def _create_file(path: Path) -> None:
+    """Create an empty file with the current schema, complete as soon as it exists at `path`.
+
+    So a file without a schema is one that lost its data. Raises OSError and sqlite3.Error.
+    """
+    with write_whole_file(path) as draft, closing(sqlite3.connect(draft)) as database:
+        database.executescript(
+            ";".join(
+                [
+                    "BEGIN",
+                    *chain.from_iterable(MIGRATIONS),
+                    f"PRAGMA user_version = {len(MIGRATIONS)}",
+                    "COMMIT",
+                ]
+            )
+        )
+
+
+async def _prepare(database: aiosqlite.Connection) -> None:
+    """Set the pragmas and migrate the schema.
+
+    Raises DatabaseError or StoreBroken: the file is not a usable system.db.
+    """
+    await database.execute("PRAGMA busy_timeout = 10000")
+    await database.execute("PRAGMA synchronous = FULL")
+    async with _transaction(database):
+        version = await _query_number(database, "PRAGMA user_version")
+        if version > len(MIGRATIONS):
+            raise StoreBroken(
+                f"it was written by a newer Memrelay (schema {version}); run that one"
+            )
+        if version == 0 and await _query_number(database, "SELECT count(*) FROM sqlite_master"):
+            raise StoreBroken(
+                "it belongs to another program; move it away, then Memrelay creates a new one"
+            )
+        if version == 0:
+            raise StoreBroken(EMPTY)
+        if version < len(MIGRATIONS):
+            for statement in chain.from_iterable(MIGRATIONS[version:]):
+                await database.execute(statement)
+            await database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+async def _query_number(database: aiosqlite.Connection, query: str) -> int:
+    ((number,),) = await database.execute_fetchall(query)
+    return int(number)
+
+
+@asynccontextmanager
+async def _transaction(database: aiosqlite.Connection) -> AsyncIterator[None]:
+    """Run the block in a transaction; a connection has one at a time.
+
+    It is rolled back on every error, also if the task is cancelled. The statement in progress, even
+    BEGIN or COMMIT, still runs then, so ROLLBACK comes last.
+    """
+    committed = False
+    try:
+        await database.execute("BEGIN IMMEDIATE")
+        yield
+        await database.execute("COMMIT")
+        committed = True
+    finally:
+        if not committed:
+            with suppress(
+                aiosqlite.OperationalError
+                # There is nothing to roll back: BEGIN failed, or COMMIT succeeded after all.
+            ):
+                await database.execute("ROLLBACK")

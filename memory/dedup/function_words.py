@@ -1,5 +1,4 @@
-"""The small words of a sentence: what they say of it, where they say anything, or that they may
-go."""
+"""Function words: the grammatical features that they express, and word classes by grammar."""
 
 from typing import NamedTuple
 
@@ -7,70 +6,63 @@ from memrelay.memory.dedup.irregular import table
 from memrelay.memory.text.stopwords import STOP_WORDS
 
 _WORDS = table("grammar")
-_SAID = ("mode", "person", "signal", "clause")
+_FEATURES = ("mode", "person", "signal", "clause")
 
 ARTICLES = frozenset(_WORDS["article"])
-AND = frozenset(_WORDS["and"])  # what follows has the marker of what came before
-JOINS = AND | frozenset(_WORDS["but"])
-MARKERS = frozenset(_WORDS["marker"])  # prepositions, which tell the role of what follows
-MEANS = frozenset(
-    _WORDS["means"]
-)  # by which something is sent, paid or reached, and who did not do it
-LIGHT = frozenset(_WORDS["light"])  # verbs that say little
-UNSAID = _WORDS["unsaid"]  # words that may go unsaid, each with where (memory/dedup/parser.py)
-STARTS = {
-    word: states.split("+") for word, states in _WORDS["start"].items()
-}  # verbs, and what is so afterwards
-SAYING = frozenset(
-    _WORDS["saying"]
-)  # verbs of which it counts whether they are denied, or what is said
-IN_OR_ON = frozenset(_WORDS["in-or-on"])  # nouns that have the one or the other, and mean the same
-DONE_TO = frozenset(_WORDS["done-to"])  # verbs of which who does it and whom it is done to differ
+AND = frozenset(_WORDS["and"])  # the next word keeps the marker of the previous one
+CONJUNCTIONS = AND | frozenset(_WORDS["but"])
+MARKERS = frozenset(_WORDS["marker"])  # prepositions, which mark the role of the next words
+# Means of sending, paying or reaching; after `by` they are not the actor.
+MEANS = frozenset(_WORDS["means"])
+LIGHT = frozenset(_WORDS["light"])  # verbs with little meaning
+OMISSIBLE = _WORDS["unsaid"]  # words that may be omitted, with the condition (parser.py)
+# Verbs that start a state, with the verbs of that state.
+STARTS = {word: states.split("+") for word, states in _WORDS["start"].items()}
+# Verbs for which it matters whether the verb or its content is negated.
+SAYING = frozenset(_WORDS["saying"])
+IN_OR_ON = frozenset(_WORDS["in-or-on"])  # nouns with which in and on mean the same
+WITH_RECIPIENT = frozenset(_WORDS["done-to"])  # verbs whose actor and recipient differ
 SYMMETRIC = frozenset(_WORDS["symmetric"])
 WISHES = frozenset(_WORDS["wish"])
-ANSWERING, ANSWERS = (
-    frozenset(_WORDS["answering"]),
-    frozenset(_WORDS["answer"]),
-)  # verbs of an order, and what they are about
-ORDERS = frozenset(_WORDS["order"])  # verbs with which an order begins
+# Verbs that order an answer, and their objects.
+ANSWERING, ANSWERS = frozenset(_WORDS["answering"]), frozenset(_WORDS["answer"])
+ORDERS = frozenset(_WORDS["order"])  # verbs that begin an order
+# Function words that are names if capitalized.
+ALSO_NAMES = frozenset(("max", "min", "will", "can"))
+_FOREIGN_NAMES = frozenset(("ben", "dan", "mia", "wil", "al", "des", "son"))  # in other languages
 
 
-class Small(NamedTuple):
-    """What a small word does in a fact."""
+class FunctionWord(NamedTuple):
+    """The grammatical effect of a function word."""
 
-    marker: str  # for the words after it; "" for none
+    marker: str  # the marker of the next words; "" for none
     denies: bool
-    said: tuple[str, ...]  # `kind:value`
+    features: tuple[str, ...]  # features as `kind:value`
     tenses: tuple[str, ...]  # past, perfect, now, doing, will
 
 
-def _small(word: str) -> Small:
-    said = tuple(f"{kind}:{_WORDS[kind][word]}" for kind in _SAID if word in _WORDS[kind])
+def _features_of(word: str) -> FunctionWord:
+    features = tuple(f"{kind}:{_WORDS[kind][word]}" for kind in _FEATURES if word in _WORDS[kind])
     denies = word in _WORDS["negation"]
     tense = _WORDS["auxiliary"].get(word, "-")
-    return Small(
+    return FunctionWord(
         "not" if denies else word if word in MARKERS else "",
         denies,
-        said,
+        features,
         () if tense == "-" else (tense,),
     )
 
 
-NAMES = frozenset(
-    ("max", "min", "will", "can")
-)  # small words that are names too, where a capital says so
-_NAMES_TOO = frozenset(("ben", "dan", "mia", "wil", "al", "des", "son"))  # small words abroad
-
-SMALL = {
-    word: _small(word)
-    for kind in ("negation", *_SAID, "auxiliary", "marker", "article", "and", "but", "dropped")
+FUNCTION_WORDS = {
+    word: _features_of(word)
+    for kind in ("negation", *_FEATURES, "auxiliary", "marker", "article", "and", "but", "dropped")
     for word in _WORDS[kind]
 }
 
 
-def language_of(words: frozenset[str]) -> str:
-    """The language that most of the small words are of; English where that is not clear."""
-    words -= _NAMES_TOO
+def detect_language(words: frozenset[str]) -> str:
+    """Return the language of most function words; English if that is unclear."""
+    words -= _FOREIGN_NAMES
     english = len(words & STOP_WORDS["english"])
     if english * 3 >= len(words):
         return "english"

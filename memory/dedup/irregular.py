@@ -1,21 +1,18 @@
-"""The irregular words of English, and what each of their forms is a form of: went of go, children
-of child."""
+"""Irregular English words and their base forms, and the reader of the lists in words/."""
 
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import NamedTuple
 
-# The lists of words in memory/likeness/words/, which are read once.
-
 
 def lines(name: str) -> Iterator[str]:
-    """The lines of a list, without its comments."""
+    """Yield the lines of a list without comments."""
     text = files(__package__).joinpath("words", f"{name}.txt").read_text("utf-8")
     return (line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def table(name: str) -> dict[str, dict[str, str]]:
-    """Of lines like `mode must = must shall`: by kind, each word with its value."""
+    """Return kind -> word -> value from lines like `mode must = must shall`."""
     found: dict[str, dict[str, str]] = {}
     for line in lines(name):
         head, _, words = line.partition(" = ")
@@ -27,13 +24,13 @@ def table(name: str) -> dict[str, dict[str, str]]:
 class Forms(NamedTuple):
     """Irregular words."""
 
-    base: dict[str, str]  # of each form
-    past: frozenset[str]  # forms that are of the past, or a participle
-    finite: frozenset[str]  # of the past, and no participle
-    timeless: frozenset[str]  # verbs whose past is as their present
+    base: dict[str, str]  # form -> base form
+    past: frozenset[str]  # past forms and participles
+    finite: frozenset[str]  # past forms that are not participles
+    timeless: frozenset[str]  # verbs whose past equals the present
     participles: frozenset[str]
     plurals: frozenset[str]  # of nouns
-    verbs: dict[str, list[str]]  # of each verb its past, and its participle where that differs
+    verbs: dict[str, list[str]]  # verb -> past form, and the participle if it differs
 
 
 def _irregular() -> Forms:

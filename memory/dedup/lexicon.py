@@ -1,7 +1,6 @@
-"""The words that are known: which stand for one another, which exclude one another, and what an
-irregular form is a form of.
+"""The lexicon: synonyms, contrasts and stems of words.
 
-The lists are English first, with a few words of other languages. memory/likeness/words/ has them.
+The lists in memory/dedup/words/ are mainly English, with a few words of other languages.
 """
 
 import threading
@@ -11,12 +10,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from memrelay.memory.dedup.irregular import FORMS, lines
-from memrelay.memory.dedup.phrases import phrases
+from memrelay.memory.dedup.phrases import load_phrases
 from memrelay.memory.text.stems import Stems
 
-LONGEST = 40  # letters of a word that has a stem
+LONGEST = 40  # letters; longer words are not stemmed
 ENGLISH = "english"
 ABROAD = ("german", "french", "spanish", "italian", "portuguese", "dutch")
+# Endings of derived words, and the minimum length of the rest.
 _ENDINGS = {
     "ly": 4,
     "li": 4,
@@ -39,47 +39,45 @@ _ENDINGS = {
     "iti": 5,
     "i": 6,
     "y": 6,
-}  # and how long what stays must be
+}
 
 
-class Known(NamedTuple):
-    """A word as far as it is known."""
+class LexiconEntry(NamedTuple):
+    """The knowledge about a word."""
 
     stem: str
-    root: str = ""  # what it has in common with words made of it; "" for what has none
+    root: str = ""  # shared with derived words; "" for none
     groups: frozenset[int] = frozenset()  # lines of synonyms
-    sides: frozenset[tuple[int, int]] = (
-        frozenset()
-    )  # (line, side) of contrasts; below 0 where nothing is between the sides
+    # (line, side) of contrasts; lines below 0 have nothing between their sides
+    sides: frozenset[tuple[int, int]] = frozenset()
 
-    def excludes(self, other: "Known") -> bool:
-        """Whether a fact has the one or the other: there is a line with both, on two of its
-        sides."""
+    def excludes(self, other: "LexiconEntry") -> bool:
+        """Return whether the words are on different sides of a contrast."""
         if not self.sides or not other.sides:
             return False
         lines = dict(self.sides)
         return any(lines.get(line, side) != side for line, side in other.sides)
 
 
-def complements(one: Known, other: Known) -> bool:
-    """Whether what is not the one is the other, as with open and closed."""
+def complements(one: LexiconEntry, other: LexiconEntry) -> bool:
+    """Return whether one word means exactly the opposite of the other, like open and closed."""
     lines = dict(one.sides)
     return any(line < 0 and lines.get(line, side) != side for line, side in other.sides)
 
 
 class _Stemmers(threading.local):
-    """A stemmer serves one thread."""
+    """One set of stemmers per thread, because a stemmer is not thread-safe."""
 
     def __init__(self) -> None:
         self.of: dict[str, Stems] = {}
 
 
 _stemmers = _Stemmers()
-PHRASES = phrases(FORMS.verbs)
+PHRASES = load_phrases(FORMS.verbs)
 
 
 def stem_of(word: str, language: str) -> str:
-    """The stem of a word in lower case."""
+    """Return the stem of a lowercase word."""
     if len(word) > LONGEST:
         return word
     stems = _stemmers.of.get(language) or _stemmers.of.setdefault(language, Stems(language))
@@ -87,13 +85,13 @@ def stem_of(word: str, language: str) -> str:
 
 
 def stems_of(words: Iterable[str]) -> frozenset[str]:
-    """Those of several English words."""
+    """Return the stems of English words."""
     return frozenset(stem_of(word, ENGLISH) for word in words)
 
 
 @cache
 def _groups() -> dict[tuple[str, str], frozenset[int]]:
-    """Of each language and stem the lines of synonyms that it is in."""
+    """Return (language, stem) -> lines of synonyms that contain it."""
     found: dict[tuple[str, str], set[int]] = {}
     language = ENGLISH
     for number, line in enumerate(lines("synonyms")):
@@ -107,7 +105,7 @@ def _groups() -> dict[tuple[str, str], frozenset[int]]:
 
 @cache
 def _sides() -> dict[str, frozenset[tuple[int, int]]]:
-    """Of each stem the lines of contrasts that it is in, each with its side."""
+    """Return stem -> (line, side) of contrasts that contain it."""
     found: dict[str, set[tuple[int, int]]] = {}
     for number, line in enumerate(lines("contrasts")):
         number = -1 - number if line.startswith("!") else number
@@ -118,18 +116,19 @@ def _sides() -> dict[str, frozenset[tuple[int, int]]]:
 
 
 @lru_cache(8192)
-def known(word: str, language: str = ENGLISH) -> Known:
-    """What is known of a word in lower case, in a text of that language; of every form of it the
-    same."""
+def look_up(word: str, language: str = ENGLISH) -> LexiconEntry:
+    """Return the knowledge about a lowercase word. All forms of a word give the same result."""
     groups = _groups()
     stems = {language, ENGLISH, *ABROAD}
     found = frozenset[int]().union(*(groups.get((one, stem_of(word, one)), ()) for one in stems))
     english = stem_of(word, ENGLISH)
-    return Known(stem_of(word, language), _root(english), found, _sides().get(english, frozenset()))
+    return LexiconEntry(
+        stem_of(word, language), _root(english), found, _sides().get(english, frozenset())
+    )
 
 
 def _root(stem: str) -> str:
-    """In American spelling: employ of employee, lisens of licence."""
+    """Return the root in American spelling: employ for employee, lisens for licence."""
     if len(stem) < 5:
         return stem
     plain = stem.replace("our", "or").replace("is", "iz").replace("c", "s")

@@ -1,10 +1,9 @@
-"""A text in one form: of the ways to write a letter, a quotation mark or a space one is left."""
+"""Normalizes a text: one form for each letter, quotation mark, hyphen and space."""
 
 import re
 import unicodedata
 
-# characters; what is longer is left as it is, for sorting thousands of accents on a letter takes
-# forever
+# Characters. Longer words stay as they are: sorting thousands of accents takes too long.
 LONGEST_WORD = 256
 
 _MARKS = str.maketrans(
@@ -25,12 +24,14 @@ _LOOSE = re.compile(
 )
 
 
-def one_form(text: str) -> str:
-    """The text as NFKC, with plain quotation marks and hyphens and single spaces; in its letters'
-    own case."""
+def normalize(text: str) -> str:
+    """Return the text in NFKC with plain quotation marks, hyphens and single spaces.
+
+    The case of letters stays.
+    """
     if text.isascii():
         return _operators(" ".join(text.split()).replace("`", "'"))
-    text = _BESIDE_A_NUMBER.sub(_apart, text)
+    text = _BESIDE_A_NUMBER.sub(_split_word, text)
     words = (
         word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word)
         for word in text.split()
@@ -38,14 +39,14 @@ def one_form(text: str) -> str:
     return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
 
 
-def _apart(match: re.Match[str]) -> str:
-    """10^3 for a raised 3, which is not 103, and 1 1/2 for a half."""
+def _split_word(match: re.Match[str]) -> str:
+    """Separate a sign from the number before it: 10^3 for a superscript 3, 1 1/2 for a half."""
     kind = unicodedata.decomposition(match[0]).partition(" ")[0]
     return {"<super>": "^", "<sub>": "_"}.get(kind, " ") + match[0]
 
 
 def _operators(text: str) -> str:
-    """!=, <= and -> as one sign each."""
+    """Replace !=, <= and -> by one sign each."""
     text = text.replace("->", "\u2192") if ">" in text else text
     return (
         text.replace("!=", "\u2260").replace("<=", "\u2264").replace(">=", "\u2265")
@@ -54,16 +55,15 @@ def _operators(text: str) -> str:
     )
 
 
-def plain(text: str) -> str:
-    """What is left without case, and without punctuation at the ends of words. Two texts with one
-    plain form are equal.
+def comparable_form(text: str) -> str:
+    """Return the text without case and without punctuation at the ends of words.
 
-    Nothing within a word goes, nor a sign before a number, a symbol or a question mark: 1.5 is not
-    15, -3 not 3, < not >.
+    Texts with the same plain form are equal. Signs inside a word, signs before a number, symbols
+    and question marks stay: 1.5 is not 15, -3 is not 3, < is not >.
     """
-    return " ".join(map(_lower, _LOOSE.sub(" ", one_form(text)).split()))
+    return " ".join(map(_lower, _LOOSE.sub(" ", normalize(text)).split()))
 
 
 def _lower(word: str) -> str:
-    """Without case, but for an option of one letter: -v and -V are two."""
+    """Return the word in lower case, except for an option of one letter: -v is not -V."""
     return word if word[0] == "-" and len(word) == 2 else word.casefold()

@@ -1,17 +1,16 @@
-"""Numbers, times and dates in one form each: `two` is 2, `6 pm` and `18:00` are a time,
-`2026-03-01` a year, a month and a day.
+"""Normalizes numbers, times and dates: `two` is 2, `6 pm` and `18:00` are one time.
 
-What was read so begins with #: `#2`, `#t18:00`, `#mar`, `#fri`, and `#fris` for every Friday; a
-code that has a digit, too.
+The result begins with #: `#2`, `#t18:00`, `#mar`, `#fri`, and `#fris` for every Friday. So does a
+code that contains a digit. `2026-03-01` becomes a year, a month and a day.
 """
 
 import re
 from collections.abc import Sequence
 
 from memrelay.memory.dedup.irregular import table
-from memrelay.memory.dedup.tokenizer import Piece
+from memrelay.memory.dedup.tokenizer import Token
 
-WEAK = "#one"  # the word, which may be no more than an article
+WEAK = "#one"  # the word `one`, which may be just an article
 _ORDINAL = "."  # after a number: the third is not three
 
 _WORDS = table("numbers")
@@ -25,7 +24,7 @@ _MONTHS = {word: f"#{month}" for word, month in _WORDS["month"].items()}
 _DAYS = {word: f"#{day}" for word, day in _WORDS["day"].items()}
 _SPANS = frozenset(_WORDS["span"])
 _MONTH_NUMBERS = tuple(dict.fromkeys(_MONTHS.values()))
-_SAYING = frozenset(
+_NUMBER_WORDS = frozenset(
     (
         *_WORDS["ordinal"],
         *_NUMBERS,
@@ -71,78 +70,77 @@ _TIME = re.compile(r"(\d{1,2})[:h](\d\d)(?::00)?(am|pm)?")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 
 
-def with_numbers(pieces: list[Piece]) -> list[Piece]:
-    """The pieces, with those that say a number, a time or a date in one form."""
-    texts = [piece.text for piece in pieces]
-    if _SAYING.isdisjoint(texts) and _DIGIT.search(" ".join(texts)) is None:
-        return pieces
-    found: list[Piece] = []
-    for at, piece in enumerate(pieces):
-        found += [_word(piece, pieces, at)] if piece.text.isalpha() else _figures(piece)
-    return _spans(_dates(_clock(_sums(found))))
+def normalize_numbers(tokens: list[Token]) -> list[Token]:
+    """Return the tokens with numbers, times and dates in one form."""
+    texts = [token.text for token in tokens]
+    if _NUMBER_WORDS.isdisjoint(texts) and _DIGIT.search(" ".join(texts)) is None:
+        return tokens
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        found += [_add_word(token, tokens, at)] if token.text.isalpha() else _parse_digits(token)
+    return _parse_periods(_order_dates(_parse_times(_combine(found))))
 
 
-def _figures(piece: Piece) -> list[Piece]:
-    """What is written with digits; anything else as it is."""
-    text = piece.text
+def _parse_digits(token: Token) -> list[Token]:
+    """Parse a token with digits. Other tokens stay unchanged."""
+    text = token.text
     if text in _CURRENCIES:
-        return [Piece(_CURRENCIES[text])]
+        return [Token(_CURRENCIES[text])]
     if not any(map(str.isdigit, text)) or text[0] == "#":
-        return [piece]
+        return [token]
     if iso := _ISO.fullmatch(text):
         return [
-            Piece(f"#{iso[1]}"),
-            Piece(_MONTH_NUMBERS[(int(iso[2]) - 1) % 12]),
-            Piece(f"#{int(iso[3])}"),
+            Token(f"#{iso[1]}"),
+            Token(_MONTH_NUMBERS[(int(iso[2]) - 1) % 12]),
+            Token(f"#{int(iso[3])}"),
         ]
     if time := _TIME.fullmatch(text):
-        return [Piece(f"#t{int(time[1]):02}:{time[2]}"), *([Piece(time[3])] if time[3] else [])]
+        return [Token(f"#t{int(time[1]):02}:{time[2]}"), *([Token(time[3])] if time[3] else [])]
     number = _NUMBER.fullmatch(text)
     if number is None:
         parts = text.split("-")
         whole = len(parts) == 1 or not all(parts)
         return (
-            [Piece(f"#{text}")]
+            [Token(f"#{text}")]
             if whole
-            else [one for part in parts for one in _figures(Piece(part))]
+            else [one for part in parts for one in _parse_digits(Token(part))]
         )
     value, unit = _value(number[1]), number[2]
     if unit in (None, "st", "nd", "rd", "th"):
-        return [Piece(value + _ORDINAL * (unit is not None))]
-    return [Piece(value), Piece({"%": "percent"}.get(unit, unit))]
+        return [Token(value + _ORDINAL * (unit is not None))]
+    return [Token(value), Token({"%": "percent"}.get(unit, unit))]
 
 
 def _value(digits: str) -> str:
-    """1,000 is a thousand, 1,5 is one and a half. 1.000 stays, for it may be either."""
+    """Parse digits: 1,000 is a thousand, 1,5 is one and a half. 1.000 is ambiguous and stays."""
     if re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?", digits):
         digits = digits.replace(",", "")
     return "#" + digits.replace(",", ".").lstrip("+")
 
 
-def _word(piece: Piece, pieces: Sequence[Piece], at: int) -> Piece:
-    """A word that may say a number, a month or a weekday."""
-    text = piece.text
-    before = pieces[at - 1].text if at else ""
-    if text in _MONTHS and (text not in _WORDS["month-too"] or _is_month(pieces, at)):
-        return Piece(_MONTHS[text])
+def _add_word(token: Token, tokens: Sequence[Token], at: int) -> Token:
+    """Parse a word that may be a number, a month or a weekday."""
+    text = token.text
+    before = tokens[at - 1].text if at else ""
+    if text in _MONTHS and (text not in _WORDS["month-too"] or _is_month(tokens, at)):
+        return Token(_MONTHS[text])
     one_day = text[:-1] if text.endswith("s") and text not in _DAYS else text
-    if one_day in _DAYS and (one_day not in _WORDS["day-too"] or piece.name):
+    if one_day in _DAYS and (one_day not in _WORDS["day-too"] or token.is_name):
         every = text != one_day or before in ("every", "each")
-        return Piece(_DAYS[one_day] + "s" * every)
+        return Token(_DAYS[one_day] + "s" * every)
     if text in _NUMBERS:
-        return Piece(f"#{_NUMBERS[text]}")
+        return Token(f"#{_NUMBERS[text]}")
     if text in _WORDS["ordinal"]:
-        return Piece(f"#{_WORDS['ordinal'][text]}{_ORDINAL}")
+        return Token(f"#{_WORDS['ordinal'][text]}{_ORDINAL}")
     if text == "second" and before in _BEFORE_SECOND:
-        return Piece(f"#2{_ORDINAL}")
-    return Piece(WEAK) if text == "one" else piece
+        return Token(f"#2{_ORDINAL}")
+    return Token(WEAK) if text == "one" else token
 
 
-def _is_month(pieces: Sequence[Piece], at: int) -> bool:
-    """Whether a word like `may` stands as a month does: after `in`, beside a number, or as May is
-    written."""
-    beside = [pieces[near].text for near in (at - 1, at + 1) if 0 <= near < len(pieces)]
-    capital = pieces[at].name and pieces[at].text in ("may", "march")
+def _is_month(tokens: Sequence[Token], at: int) -> bool:
+    """Return whether a word like `may` is a month: after `in`, next to a number, capitalized."""
+    beside = [tokens[near].text for near in (at - 1, at + 1) if 0 <= near < len(tokens)]
+    capital = tokens[at].is_name and tokens[at].text in ("may", "march")
     return (
         capital
         or (at > 0 and beside[0] in _WORDS["before-date"])
@@ -150,35 +148,35 @@ def _is_month(pieces: Sequence[Piece], at: int) -> bool:
     )
 
 
-def _sums(pieces: list[Piece]) -> list[Piece]:
-    """Twenty five is one number, and so is 1.5 million; a currency comes after its number."""
-    found: list[Piece] = []
-    for piece in pieces:
+def _combine(tokens: list[Token]) -> list[Token]:
+    """Combine numbers (twenty five, 1.5 million), and put a currency after its number."""
+    found: list[Token] = []
+    for token in tokens:
         before = found[-1].text if found else ""
         is_number = before[:1] == "#" and before[1:].replace(".", "", 1).isdecimal()
-        if piece.text in _SCALES and (is_number or before == "a"):
-            found[-1] = Piece(
-                _number((float(before[1:]) if is_number else 1) * int(_SCALES[piece.text]))
+        if token.text in _SCALES and (is_number or before == "a"):
+            found[-1] = Token(
+                _number((float(before[1:]) if is_number else 1) * int(_SCALES[token.text]))
             )
         elif (
             is_number
             and before[1:] in _ROUND
-            and piece.text[:1] == "#"
-            and piece.text[1:].rstrip(_ORDINAL) in _SMALL
+            and token.text[:1] == "#"
+            and token.text[1:].rstrip(_ORDINAL) in _SMALL
         ):
-            found[-1] = Piece(f"#{before[1]}{piece.text[1:]}")
-        elif is_number and piece.text == "times":
-            pass  # two times, twice
+            found[-1] = Token(f"#{before[1]}{token.text[1:]}")
+        elif is_number and token.text == "times":
+            pass  # two times equals twice
         elif (
             before in _CURRENCIES.values()
-            and piece.text[:1] == "#"
+            and token.text[:1] == "#"
             and (len(found) < 2 or found[-2].text[:1] != "#")
         ):
-            found[-1:] = [piece, found[-1]]
-        elif before in _WORDS["counted"] and piece.text[:1] == "#" and piece.text[1:].isdecimal():
-            found.append(Piece(piece.text + _ORDINAL))  # floor 3 is the third
+            found[-1:] = [token, found[-1]]
+        elif before in _WORDS["counted"] and token.text[:1] == "#" and token.text[1:].isdecimal():
+            found.append(Token(token.text + _ORDINAL))  # floor 3 is the third floor
         else:
-            found.append(piece)
+            found.append(token)
     return found
 
 
@@ -186,13 +184,12 @@ def _number(value: float) -> str:
     return f"#{int(value)}" if value.is_integer() else f"#{value}"
 
 
-def _dates(pieces: list[Piece]) -> list[Piece]:
-    """A month before its day, and its year after both: 30 June 2026 is June 30, 2026, and so is
-    2026-06-30."""
-    found: list[Piece] = []
+def _order_dates(tokens: list[Token]) -> list[Token]:
+    """Order dates as month, day, year: 30 June 2026, June 30, 2026 and 2026-06-30 are equal."""
+    found: list[Token] = []
     months = frozenset(_MONTH_NUMBERS)
-    for piece in pieces:
-        found.append(piece)
+    for token in tokens:
+        found.append(token)
         texts = [one.text for one in found[-3:]]
         if texts[-1] in months and len(texts) > 1 and _is_day(texts[-2]):
             found[-2:] = [found[-1], _cardinal(found[-2])]
@@ -205,8 +202,8 @@ def _dates(pieces: list[Piece]) -> list[Piece]:
     return found
 
 
-def _cardinal(piece: Piece) -> Piece:
-    return Piece(piece.text.rstrip(_ORDINAL))
+def _cardinal(token: Token) -> Token:
+    return Token(token.text.rstrip(_ORDINAL))
 
 
 def _is_day(text: str) -> bool:
@@ -218,13 +215,13 @@ def _is_year(text: str) -> bool:
     return text[:1] == "#" and text[1:].isdecimal() and len(text) == 5
 
 
-def _clock(pieces: list[Piece]) -> list[Piece]:
-    """Times of day: 6 pm, 18:00, 7:30 in the morning, noon."""
-    found: list[Piece] = []
-    for at, piece in enumerate(pieces):
+def _parse_times(tokens: list[Token]) -> list[Token]:
+    """Parse times of day: 6 pm, 18:00, 7:30 in the morning, noon."""
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
         before = found[-1].text if found else ""
-        half = _HALVES.get(piece.text)
-        clock = piece.text in ("am", "pm", "uhr", "o'clock", "oclock")
+        half = _HALVES.get(token.text)
+        clock = token.text in ("am", "pm", "uhr", "o'clock", "oclock")
         time = (
             before
             if before[:2] == "#t"
@@ -233,23 +230,23 @@ def _clock(pieces: list[Piece]) -> list[Piece]:
             else ""
         )
         if time and clock:
-            found[-1] = Piece(_shifted(time, half))
+            found[-1] = Token(_shifted(time, half))
         elif half is not None and (hour := _hour_before_half(found)):
-            found[-3:] = [Piece(_shifted(hour, half))]
+            found[-3:] = [Token(_shifted(hour, half))]
         elif (
-            piece.text in ("noon", "midday", "midnight")
+            token.text in ("noon", "midday", "midnight")
             and at
-            and pieces[at - 1].text in _BEFORE_TIME
+            and tokens[at - 1].text in _BEFORE_TIME
         ):
-            found.append(Piece("#t00:00" if piece.text == "midnight" else "#t12:00"))
+            found.append(Token("#t00:00" if token.text == "midnight" else "#t12:00"))
         else:
-            found.append(piece)
+            found.append(token)
     return found
 
 
-def _hour_before_half(found: list[Piece]) -> str:
-    """The time before `in the` at the end: 7:30, at nine; "" for none."""
-    texts = ["", "", "", "", *(piece.text for piece in found)]
+def _hour_before_half(found: list[Token]) -> str:
+    """Return the time before a final `in the`, as in 7:30 or `at nine`; "" for none."""
+    texts = ["", "", "", "", *(token.text for token in found)]
     before, hour = texts[-4], texts[-3]
     if texts[-2:] != ["in", "the"]:
         return ""
@@ -263,26 +260,26 @@ def _is_hour(text: str) -> bool:
 
 
 def _shifted(time: str, half: int | None) -> str:
-    """A time of the first or the second half of the day."""
+    """Return the time in the first or second half of the day."""
     hour, minute = int(time[2:4]), time[5:]
     return f"#t{hour if half is None else hour % 12 + half:02}:{minute}"
 
 
-def _spans(pieces: list[Piece]) -> list[Piece]:
-    """`daily`, `every day`, `each day`, `per day` and, after a number, `a day`."""
-    found: list[Piece] = []
-    for piece in pieces:
-        text = piece.text
+def _parse_periods(tokens: list[Token]) -> list[Token]:
+    """Parse periods: `daily`, `every day`, `each day`, `per day` and, after a number, `a day`."""
+    found: list[Token] = []
+    for token in tokens:
+        text = token.text
         before = found[-1].text if found else ""
         counted = before in ("a", "an") and any(one.text[:1] == "#" for one in found[-6:-1])
         if text in _PERIODS:
-            found.append(Piece(f"p:{_PERIODS[text]}"))
+            found.append(Token(f"p:{_PERIODS[text]}"))
         elif text in _SPANS and (before in ("every", "each", "per") or counted):
-            found[-1] = Piece(f"p:{text}")
+            found[-1] = Token(f"p:{text}")
         elif text[:2] == "p:" or not (
             before in ("every", "each") and text[:1] == "#" and text[-1:] == "s"
         ):
-            found.append(piece)
+            found.append(token)
         else:
-            found[-1] = piece
+            found[-1] = token
     return found

@@ -1,124 +1,30 @@
-"""Who does what to whom: the same words in another order may say the reverse."""
+"""Roles in a fact: who does what to whom. The same words in another order may state the reverse."""
 
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
-from memrelay.memory.dedup import function_words as grammar
-from memrelay.memory.dedup.alignment import Match
+from memrelay.memory.dedup import function_words
+from memrelay.memory.dedup.alignment import Alignment
 from memrelay.memory.dedup.lexicon import stems_of
-from memrelay.memory.dedup.parser import Reading, Word
-
-# What is on and what is off: two things that have changed their answers.
+from memrelay.memory.dedup.parser import ParsedFact, Word
 
 _ANSWERS = (("on", "off"), ("yes", "no"))
 
+Pairs = Sequence[tuple[int, int]]  # the places of a word in the two facts
 
-def answers_swapped(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether what has the one answer in the first text has the other in the second: debug on,
-    trace off.
-
-    `one`, `other`: the words of the texts, in order.
-    """
-    return any(
-        _swapped(_answered(one, *answers), _answered(other, *answers)) for answers in _ANSWERS
-    )
-
-
-def _swapped(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    return one == other[::-1] and one[0] != one[1] and "" not in one
-
-
-def _answered(words: tuple[str, ...], yes: str, no: str) -> tuple[str, str]:
-    """The words that say something before the one and the other; "" where it stands nowhere, or
-    more than once."""
-    if words.count(yes) != 1 or words.count(no) != 1:
-        return "", ""
-    telling = [word for word in words if word in (yes, no) or word not in grammar.SMALL]
-    return _before(telling, yes), _before(telling, no)
-
-
-def _before(words: list[str], answer: str) -> str:
-    return words[words.index(answer) - 1] if words[0] != answer else ""
-
-
-# Who does it and to whom it is done, where one text says it in the passive: what Eva wrote was
-# written by Eva.
-
-Pairs = Sequence[tuple[int, int]]  # the places of a word in the two texts
-
-_DOER = ("er", "or", "boss", "lead", "head", "chief", "coach")  # how nouns end that say who does it
+_ACTOR_ENDINGS = (
+    "er",
+    "or",
+    "boss",
+    "lead",
+    "head",
+    "chief",
+    "coach",
+)  # endings of nouns for actors
 _NAMED = ("named", "called")
-_DONE_TO = stems_of(grammar.DONE_TO)
+_WITH_RECIPIENT = stems_of(function_words.WITH_RECIPIENT)
 
-
-def doer_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
-    """Whether another does it than behind the `by` of the first text. What it is done to stands
-    first there."""
-    partner = dict(pairs)
-    subject = next((at for at, word in enumerate(passive.words) if word.marker in ("", "of")), None)
-    doers = [at for at, word in enumerate(passive.words) if word.marker == "by" and at in partner]
-    markers = {active.words[partner[at]].marker for at in doers}
-    if subject is None or subject not in partner or not doers:
-        return "" in markers and all(b < d for (_, b), (_, d) in pairwise(sorted(pairs)))
-    if markers == {"of"}:  # Tom is managed by Eva, and he is not her manager
-        return any(passive.words[a].done and active.words[b].text.endswith(_DOER) for a, b in pairs)
-    if active.words[partner[subject]].marker == "of":  # Eva is the author of the report
-        return False
-    return "" in markers and (subject < doers[0]) != (partner[subject] > partner[doers[0]])
-
-
-def done_differs(passive: Reading, active: Reading, pairs: Pairs) -> bool:
-    """Whether what is done to someone in the first text is done by him in the second: was given
-    access, gave access."""
-    return any(_turned(passive, active, two, pairs) for two in pairs if passive.words[two[0]].done)
-
-
-def doer_named_differs(named: Reading, told: Reading, pairs: Pairs) -> bool:
-    """Whether the first text names who does it, and whose doer he is does it in the second: Eva's
-    teacher, and Eva teaches."""
-    partner = dict(pairs)
-    return any(
-        named.words[at].text.endswith(_DOER)
-        and not told.words[near].text.endswith(_DOER)
-        and at - 1 in partner
-        and named.words[at - 1].marker == "of"
-        and partner[at - 1] == near - 1
-        and not told.words[near - 1].marker
-        and len(told.words) > near + 1
-        for at, near in pairs
-    )
-
-
-def _turned(passive: Reading, active: Reading, verb: tuple[int, int], pairs: Pairs) -> bool:
-    """Whether it is so with that verb."""
-    done, does = passive.words[verb[0]], active.words[verb[1]]
-    named = does.text == done.text or (
-        does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].single
-    )
-    if does.being or verb[1] == 0 or (active.tenses and named):  # has a dog named Rex
-        return False
-    back = {there: here for here, there in pairs}
-    subject = back.get(verb[1] - 1)
-    if subject is None or active.words[verb[1] - 1].marker:
-        return False
-    marker, someone = (
-        passive.words[subject].marker,
-        done.known.stem == does.known.stem and done.known.stem in _DONE_TO,
-    )
-    if marker:
-        return marker == "to" and someone
-    has_object = back.get(verb[1] + 1, -1) > verb[0] and _is_object(active.words[verb[1] + 1])
-    return subject == verb[0] - 1 and (someone or has_object)
-
-
-def _is_object(word: Word) -> bool:
-    """Whether a word behind a verb is what something is done to, and not how or when."""
-    return not (
-        word.marker or word.number or word.text.startswith("p:") or word.text.endswith("ly")
-    )
-
-
-MOST = 32  # pairs of words of which the order is looked at; of more, any other order counts
+MAX_PAIRS = 32  # pairs whose order is examined; with more, any change of order counts
 
 _OPPOSED = [
     set(two)
@@ -155,14 +61,15 @@ _OPPOSED = [
     )
 ]
 
-_SYMMETRIC = stems_of(grammar.SYMMETRIC)  # who is it to someone, to whom that one is it, too
-WISHES = stems_of(grammar.WISHES)
+_SYMMETRIC = stems_of(function_words.SYMMETRIC)  # relations that hold in both directions
+WISHES = stems_of(function_words.WISHES)
 _ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
-_SECOND = ("over", "than", "to")  # tea over coffee, rather tea than coffee, prefers tea to coffee
+_SECOND = ("over", "than", "to")  # mark the lesser of two: tea over coffee
 
-_YEAR = 5  # characters of one; in 2020 and 2020 are one, in 10 minutes and 10 minutes are not
+_YEAR = 5  # characters of a year: `in 2020` equals `2020`, `in 10 minutes` is not `10 minutes`
 _DUE = {"via", "from"}  # by Friday
-_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]  # but not of numbers
+_ELSEWHERE = [{"from", "in"}, {"from", "by"}, {"in", "for"}, {"with", "for"}]  # except for numbers
+# Verbs with which `by 200` may omit the `by`, and differs from `to 200`.
 _CHANGES = stems_of(
     (
         "rise",
@@ -181,12 +88,13 @@ _CHANGES = stems_of(
         "up",
         "down",
     )
-)  # by 200, which may go unsaid, or to 200
+)
 _SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]  # in 5 minutes
-_IN_OR_ON = stems_of(grammar.IN_OR_ON)
+_IN_OR_ON = stems_of(function_words.IN_OR_ON)
 _UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
 _BESIDE = frozenset(("for", "about", "from", "against"))
-_SEVERAL = 4  # pairs of words: who is it to whom, and more
+_SEVERAL = 4  # pairs from which on a symmetric relation has further details
+# Prepositions with a strong meaning.
 _STRONG = {
     "behind": "behind",
     "near": "near",
@@ -197,82 +105,71 @@ _STRONG = {
     "below": "under",
     "without": "without",
     "between": "between",
-}  # say more than others
+}
 
-Pair = tuple[int, int]  # the places of a word in the two texts
+Pair = tuple[int, int]  # the places of a word in the two facts
 
 
-def roles_differ(one: Reading, other: Reading, match: Match) -> bool:
-    """Whether two words have changed places around a third, or what marks them: from and to, than
-    and nothing.
+def roles_differ(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> bool:
+    """Return whether words have swapped places or prepositions, so that their roles differ.
 
-    A passive (`by`) changes places without changing roles, and changes roles without changing
-    places.
+    A passive with `by` changes places without changing roles, or roles without changing places.
     """
-    pairs = sorted(match.pairs)
+    pairs = sorted(alignment.pairs)
     if any(
-        one.words[a].marker != other.words[b].marker and _marked_otherwise(one, other, a, b)
+        one.words[a].marker != other.words[b].marker and _prepositions_differ(one, other, a, b)
         for a, b in pairs
     ):
         return True
     turned = [(b, a) for a, b in pairs]
-    if _told_or_ordered(one, other, pairs) or _told_or_ordered(other, one, turned):
+    if _statement_is_ordered(one, other, pairs) or _statement_is_ordered(other, one, turned):
         return True
-    if one.passive != other.passive:
-        return doer_differs(one, other, pairs) if one.passive else doer_differs(other, one, turned)
-    if doer_named_differs(one, other, pairs) or doer_named_differs(other, one, turned):
+    if one.is_passive and not other.is_passive:
+        return _actor_differs(one, other, pairs)
+    if other.is_passive and not one.is_passive:
+        return _actor_differs(other, one, turned)
+    if _named_actor_differs(one, other, pairs) or _named_actor_differs(other, one, turned):
         return True
-    if done_differs(one, other, pairs) or done_differs(other, one, turned):
+    if _recipient_acts(one, other, pairs) or _recipient_acts(other, one, turned):
         return True
+    return _order_differs(one, other, pairs)
+
+
+def _order_differs(one: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> bool:
+    """Return whether a change of the order of words changes their roles."""
     moved = [(a, b) for a, b in combinations(pairs, 2) if a[1] > b[1]]
     if (
-        (moved and len(pairs) > MOST)
-        or answers_swapped(one.near, other.near)
-        or _name_turned(one, other, moved)
+        (moved and len(pairs) > MAX_PAIRS)
+        or _answers_swapped(one.content, other.content)
+        or _name_parts_swapped(one, other, moved)
     ):
         return True
     if len(pairs) < _SEVERAL and any(
-        {one.words[a].known.stem, other.words[b].known.stem} & _SYMMETRIC for a, b in pairs
+        {one.words[a].entry.stem, other.words[b].entry.stem} & _SYMMETRIC for a, b in pairs
     ):
         return False
     return any(
-        _markers_swapped(one, other, two) or _turned_around(one, other, two, pairs) for two in moved
+        _markers_swapped(one, other, two) or _places_swapped(one, other, two, pairs)
+        for two in moved
     )
 
 
-def _told_or_ordered(order: Reading, other: Reading, pairs: list[Pair]) -> bool:
-    """Whether one text orders what someone does in the other: send the user emails, the user sends
-    emails."""
-    if order.order < 0 or other.order >= 0 or not other.said.isdisjoint(_ASKED):
-        return False
-    at = dict(pairs).get(order.order)
-    if at is not None and other.words[at].done:
-        return not other.tenses.isdisjoint(("past", "perfect"))
-    if at is None or other.words[at].marker not in ("", "not"):
-        return False
-    before = other.words[:at]
-    return any(not word.marker for word in before) and not any(
-        word.known.stem in WISHES for word in before
-    )
-
-
-def _marked_otherwise(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether the two words stand after prepositions that tell them apart."""
+def _prepositions_differ(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
+    """Return whether the prepositions of two paired words give them different roles."""
     return (
-        _opposed(one.words[a], other.words[b])
-        or _changed_to(one, other, a, b)
-        or _inside(one, other, a, b)
-        or _for_someone(one, other, a, b)
+        _are_opposed(one.words[a], other.words[b])
+        or _change_differs(one, other, a, b)
+        or _containment_differs(one, other, a, b)
+        or _recipient_differs(one, other, a, b)
     )
 
 
-def _opposed(word: Word, other: Word) -> bool:
-    """Whether it is marked for one thing here and for the reverse there; from 6 pm and at 6 pm are
-    no reverse."""
+def _are_opposed(word: Word, other: Word) -> bool:
+    """Return whether the prepositions are opposed. `from 6 pm` and `at 6 pm` are not."""
     markers = {word.marker, other.marker}
-    if word.known.stem in _UNITS:
+    if word.entry.stem in _UNITS:
         return markers == {"in", ""}
-    if word.number:
+    if word.is_number:
         span = markers in _SPANS and word.text[1:].isdecimal() and len(word.text) < _YEAR
         return (
             span
@@ -287,38 +184,185 @@ def _opposed(word: Word, other: Word) -> bool:
     )
 
 
-def _changed_to(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether something changes by a number in one text, and to that number in the other."""
+def _change_differs(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
+    """Return whether something changes by a number in one fact, and to it in the other."""
     if not (
         a
         and b
-        and one.words[a].number
+        and one.words[a].is_number
         and {one.words[a].marker, other.words[b].marker} == {"to", ""}
     ):
         return False
-    return {one.words[a - 1].known.stem, other.words[b - 1].known.stem} <= _CHANGES
+    return {one.words[a - 1].entry.stem, other.words[b - 1].entry.stem} <= _CHANGES
 
 
-def _inside(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether it is in a thing in one text, and on it in the other. In the team and on the team are
-    one."""
+def _containment_differs(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
+    """Return whether the word is inside a thing in one fact, and on it in the other.
+
+    `in the team` equals `on the team`.
+    """
     word, near = one.words[a], other.words[b]
     return (
-        not word.number
+        not word.is_number
         and {word.marker, near.marker} == {"in", "on"}
         and not any(
-            beside.marker == marked.marker and beside.known.stem in _IN_OR_ON
+            beside.marker == marked.marker and beside.entry.stem in _IN_OR_ON
             for text, marked in ((one, word), (other, near))
             for beside in text.words
         )
     )
 
 
-def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -> bool:
-    """Whether a name stands in another order, and in no list: Kim Lee, Lee Kim."""
+def _recipient_differs(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
+    """Return whether a name is a recipient in one fact, and marked by for or about in the other.
+
+    Example: pay Ann, pay for Ann.
+    """
+    word, near = one.words[a], other.words[b]
+    if not (
+        a
+        and b
+        and word.is_name
+        and near.is_name
+        and one.words[a - 1].entry.stem == other.words[b - 1].entry.stem
+    ):
+        return False
+    return "" in (word.marker, near.marker) and not _BESIDE.isdisjoint((word.marker, near.marker))
+
+
+def _statement_is_ordered(order: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> bool:
+    """Return whether one fact orders what someone does in the other.
+
+    Example: send the user emails, the user sends emails.
+    """
+    if order.order < 0 or other.order >= 0 or not other.features.isdisjoint(_ASKED):
+        return False
+    at = dict(pairs).get(order.order)
+    if at is not None and other.words[at].is_passive_participle:
+        return not other.tenses.isdisjoint(("past", "perfect"))
+    if at is None or other.words[at].marker not in ("", "not"):
+        return False
+    before = other.words[:at]
+    return any(not word.marker for word in before) and not any(
+        word.entry.stem in WISHES for word in before
+    )
+
+
+def _actor_differs(passive: ParsedFact, active: ParsedFact, pairs: Pairs) -> bool:
+    """Return whether the actor after `by` in the passive fact is not that of the active fact.
+
+    The recipient comes first in the passive fact.
+    """
+    partner = dict(pairs)
+    subject = next((at for at, word in enumerate(passive.words) if word.marker in ("", "of")), None)
+    doers = [at for at, word in enumerate(passive.words) if word.marker == "by" and at in partner]
+    markers = {active.words[partner[at]].marker for at in doers}
+    if subject is None or subject not in partner or not doers:
+        return "" in markers and all(b < d for (_, b), (_, d) in pairwise(sorted(pairs)))
+    if markers == {"of"}:  # Tom is managed by Eva, so he is not her manager
+        return any(
+            passive.words[a].is_passive_participle and active.words[b].text.endswith(_ACTOR_ENDINGS)
+            for a, b in pairs
+        )
+    if active.words[partner[subject]].marker == "of":  # Eva is the author of the report
+        return False
+    return "" in markers and (subject < doers[0]) != (partner[subject] > partner[doers[0]])
+
+
+def _named_actor_differs(named: ParsedFact, active: ParsedFact, pairs: Pairs) -> bool:
+    """Return whether the first fact names an actor's owner, who acts in the second.
+
+    Example: Eva's teacher, Eva teaches.
+    """
+    partner = dict(pairs)
+    return any(
+        named.words[at].text.endswith(_ACTOR_ENDINGS)
+        and not active.words[near].text.endswith(_ACTOR_ENDINGS)
+        and at - 1 in partner
+        and named.words[at - 1].marker == "of"
+        and partner[at - 1] == near - 1
+        and not active.words[near - 1].marker
+        and len(active.words) > near + 1
+        for at, near in pairs
+    )
+
+
+def _recipient_acts(passive: ParsedFact, active: ParsedFact, pairs: Pairs) -> bool:
+    """Return whether a recipient in the first fact is the actor in the second.
+
+    Example: was given access, gave access.
+    """
+    return any(
+        _is_reversed(passive, active, two, pairs)
+        for two in pairs
+        if passive.words[two[0]].is_passive_participle
+    )
+
+
+def _is_reversed(
+    passive: ParsedFact, active: ParsedFact, verb: tuple[int, int], pairs: Pairs
+) -> bool:
+    """Return whether the recipient of this verb in the passive fact is its actor in the other."""
+    done, does = passive.words[verb[0]], active.words[verb[1]]
+    named = does.text == done.text or (
+        does.text in _NAMED and done.text in _NAMED and active.words[verb[1] - 1].is_single
+    )
+    if does.follows_be or verb[1] == 0 or (active.tenses and named):  # has a dog named Rex
+        return False
+    back = {there: here for here, there in pairs}
+    subject = back.get(verb[1] - 1)
+    if subject is None or active.words[verb[1] - 1].marker:
+        return False
+    marker, someone = (
+        passive.words[subject].marker,
+        done.entry.stem == does.entry.stem and done.entry.stem in _WITH_RECIPIENT,
+    )
+    if marker:
+        return marker == "to" and someone
+    has_object = back.get(verb[1] + 1, -1) > verb[0] and _is_object(active.words[verb[1] + 1])
+    return subject == verb[0] - 1 and (someone or has_object)
+
+
+def _is_object(word: Word) -> bool:
+    """Return whether a word after a verb is its object, and not an adverbial."""
+    return not (
+        word.marker or word.is_number or word.text.startswith("p:") or word.text.endswith("ly")
+    )
+
+
+def _answers_swapped(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether two things swapped their answers: debug on and trace off, and the reverse.
+
+    `one` and `other` are the words of the facts, in order.
+    """
+    return any(
+        _swapped(_answered(one, *answers), _answered(other, *answers)) for answers in _ANSWERS
+    )
+
+
+def _swapped(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    return one == other[::-1] and one[0] != one[1] and "" not in one
+
+
+def _answered(words: tuple[str, ...], yes: str, no: str) -> tuple[str, str]:
+    """Return the content words before each answer; "" unless each answer occurs exactly once."""
+    if words.count(yes) != 1 or words.count(no) != 1:
+        return "", ""
+    content = [
+        word for word in words if word in (yes, no) or word not in function_words.FUNCTION_WORDS
+    ]
+    return _before(content, yes), _before(content, no)
+
+
+def _before(words: list[str], answer: str) -> str:
+    return words[words.index(answer) - 1] if words[0] != answer else ""
+
+
+def _name_parts_swapped(one: ParsedFact, other: ParsedFact, moved: list[tuple[Pair, Pair]]) -> bool:
+    """Return whether the parts of a name are swapped outside a list: Kim Lee, Lee Kim."""
     return (
-        not one.joins
-        and not other.joins
+        not one.conjunctions
+        and not other.conjunctions
         and any(
             a[0] + 1 == b[0]
             and b[1] + 1 == a[1]
@@ -328,32 +372,18 @@ def _name_turned(one: Reading, other: Reading, moved: list[tuple[Pair, Pair]]) -
     )
 
 
-def _full_name(text: Reading, at: int) -> bool:
-    """Whether two names stand side by side there, with nothing between them."""
+def _full_name(text: ParsedFact, at: int) -> bool:
+    """Return whether two names are adjacent there."""
     first, last = text.words[at], text.words[at + 1]
     return (
-        (first.name or first.head) and last.name and (first.text, last.text) in pairwise(text.near)
+        (first.is_name or first.starts_sentence)
+        and last.is_name
+        and (first.text, last.text) in pairwise(text.content)
     )
 
 
-def _for_someone(one: Reading, other: Reading, a: int, b: int) -> bool:
-    """Whether something is done to someone in one text, and for, about or against him in the other:
-    pay Ann, pay for Ann."""
-    word, near = one.words[a], other.words[b]
-    if not (
-        a
-        and b
-        and word.name
-        and near.name
-        and one.words[a - 1].known.stem == other.words[b - 1].known.stem
-    ):
-        return False
-    return "" in (word.marker, near.marker) and not _BESIDE.isdisjoint((word.marker, near.marker))
-
-
-def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bool:
-    """Whether each has the marker that the other had; or it is the other of them that is second to
-    something."""
+def _markers_swapped(one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair]) -> bool:
+    """Return whether two words swapped their markers, or the lesser of two is another one."""
     here, there = _markers(one, other, two)
     if here[0] != here[1] and here == there[::-1]:
         return True
@@ -364,30 +394,35 @@ def _markers_swapped(one: Reading, other: Reading, two: tuple[Pair, Pair]) -> bo
     return second[0] == second[1][::-1] and second[0][0] != second[0][1]
 
 
-def _turned_around(one: Reading, other: Reading, two: tuple[Pair, Pair], pairs: list[Pair]) -> bool:
-    """Whether both are numbers, or a third word stands between them in both texts, while nothing
-    else tells their roles."""
+def _places_swapped(
+    one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair], pairs: list[Pair]
+) -> bool:
+    """Return whether two words swapped places, and only their order shows their roles.
+
+    That holds for two numbers, and for words on both sides of a third word in both facts.
+    """
     (here, there), (a, b) = _markers(one, other, two), two
-    numbers = one.words[a[0]].number + one.words[b[0]].number
+    numbers = one.words[a[0]].is_number + one.words[b[0]].is_number
     if here[0] != here[1] or here != there or numbers == 1:
         return False
     is_so = one.tenses == other.tenses == {"now"}
     return numbers == 2 or any(
-        a[0] < near[0] < b[0] and b[1] < near[1] < a[1] and not (is_so and _owns(one, other, near))
+        a[0] < near[0] < b[0]
+        and b[1] < near[1] < a[1]
+        and not (is_so and _is_owner_in_both(one, other, near))
         for near in pairs
     )
 
 
-def _owns(one: Reading, other: Reading, near: Pair) -> bool:
-    """Whether it owns something in both texts, and so stands beside that: the CEO of Acme is Lena,
-    Lena is Acme's CEO."""
+def _is_owner_in_both(one: ParsedFact, other: ParsedFact, near: Pair) -> bool:
+    """Return whether the word is an owner in both facts: the CEO of Acme, Acme's CEO."""
     return one.words[near[0]].marker == other.words[near[1]].marker == "of"
 
 
 def _markers(
-    one: Reading, other: Reading, two: tuple[Pair, Pair]
+    one: ParsedFact, other: ParsedFact, two: tuple[Pair, Pair]
 ) -> tuple[tuple[str, str], tuple[str, str]]:
-    """With the `not` before any of them: with Ann, not with Bob."""
+    """Return the markers of both words in both facts, including `not`: with Ann, not with Bob."""
     (a, first), (b, second) = two
     return (_marker(one.words[a]), _marker(one.words[b])), (
         _marker(other.words[first]),
@@ -396,4 +431,6 @@ def _markers(
 
 
 def _marker(word: Word) -> str:
-    return f"not {word.marker}" if word.denied and word.marker not in ("", "not") else word.marker
+    return (
+        f"not {word.marker}" if word.is_denied and word.marker not in ("", "not") else word.marker
+    )

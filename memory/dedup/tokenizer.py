@@ -1,5 +1,4 @@
-"""A text taken apart into pieces: words, numbers, names and signs, with contractions written
-out."""
+"""Splits a text into words, numbers, names and signs, and expands contractions."""
 
 import re
 from collections.abc import Iterator
@@ -9,22 +8,20 @@ from memrelay.memory.text.stopwords import STOP_WORDS
 from memrelay.memory.text.words import in_letters
 
 
-class Piece(NamedTuple):
+class Token(NamedTuple):
     """A word or a sign."""
 
     text: str  # in lower case
-    name: bool = (
-        False  # written as a name is: with a capital inside a sentence, or as an identifier
-    )
-    head: bool = False  # with a capital where a sentence begins, which may be a name or not
-    owner: bool = False  # with an 's
+    is_name: bool = False  # a name: capitalized inside a sentence, or an identifier
+    starts_sentence: bool = False  # capitalized at the start of a sentence, so possibly a name
+    is_possessive: bool = False  # ends with a possessive 's
 
 
-_PIECE = re.compile(
+_TOKEN = re.compile(
     r"(?<!\w)-\d[\w.,:/-]*|(?<![\w.])-?\.\d\w*|\w[\w.,@:/+#'&-]*|!(?=\w)"
     r"|[^\w\s\"'()\[\]{}.,;:!?*~`#@/\\|\u060c\u061b\u06d4\u0964\u0965\u2022\u2026\u3001\u3002-]"
 )
-_PARTED = re.compile(r"[^\W\d_]+(?:[-/,:&][^\W\d_]+)+")
+_JOINED_WORDS = re.compile(r"[^\W\d_]+(?:[-/,:&][^\W\d_]+)+")
 _LETTERS_WITH_DOTS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
 _IDENTIFIER = re.compile(r"[@_]|\w[.]\w|/|\w#\w|\w:\w")
 _ELIDED = re.compile(
@@ -32,7 +29,7 @@ _ELIDED = re.compile(
 )
 _ENDS_SENTENCE = re.compile(r"[.!?:;\u06d4\u0964\u3002\"-]\s*$")
 _TITLES = frozenset(("dr", "mr", "mrs", "ms", "prof", "st", "no", "vs", "herr", "frau"))
-_SHORT = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
+_SUFFIXES = {"'re": "are", "'ve": "have", "'ll": "will", "'m": "am", "'d": "would"}
 _WITH_IS = frozenset(
     ("it", "that", "there", "he", "she", "what", "who", "where", "here", "how", "let")
 )
@@ -49,33 +46,33 @@ _SIGNS = {
 }
 
 
-def pieces_of(text: str) -> list[Piece]:
-    """The pieces of a text in one form."""
-    found: list[Piece] = []
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of a normalized text."""
+    found: list[Token] = []
     end = 0
     shouted = text.isupper()
-    for match in _PIECE.finditer(text):
+    for match in _TOKEN.finditer(text):
         word = match[0].rstrip(".,:/&-") or match[0]
         first = not found or (
             found[-1].text not in _TITLES
             and _ENDS_SENTENCE.search(text, end, match.start()) is not None
         )
         if word.startswith((".", "-.")):  # .5 is 0.5
-            found.append(Piece(word.replace(".", "0.").lower()))
+            found.append(Token(word.replace(".", "0.").lower()))
         elif not (word.isascii() and word.isalpha()):
-            found += _apart(word, first)
+            found += _split_word(word, first)
         elif word.isupper() and not shouted and _is_code(word, first):
-            found.append(Piece(f"#{word}"))
+            found.append(Token(f"#{word}"))
         else:
             found.append(
-                Piece(word.lower(), not first and word[0].isupper(), first and word[0].isupper())
+                Token(word.lower(), not first and word[0].isupper(), first and word[0].isupper())
             )
         end = match.start() + len(word)
-    return _without_titles([piece for piece in found if piece.text])
+    return _ignore_title_case([token for token in found if token.text])
 
 
 def _is_code(word: str, first: bool) -> bool:
-    """Whether capitals stand for something: service A, the US; and not for a small word."""
+    """Return whether capitals form a code: service A, the US. Most words in capitals do not."""
     return (
         word != "I"
         and not (first and word == "A")
@@ -83,21 +80,21 @@ def _is_code(word: str, first: bool) -> bool:
     )
 
 
-def _apart(word: str, first: bool) -> Iterator[Piece]:
-    """The pieces of what is no plain word."""
+def _split_word(word: str, first: bool) -> Iterator[Token]:
+    """Yield the tokens of a word with other characters than ASCII letters."""
     capital = word[:1].isupper()
     lower = word.lower()
     if in_letters(word):
-        yield from _letter_by_letter(lower)
+        yield from _split_letters(lower)
     elif lower in _SIGNS:
-        yield from [Piece(_SIGNS[lower])] if _SIGNS[lower] else []
+        yield from [Token(_SIGNS[lower])] if _SIGNS[lower] else []
     elif "'" in lower:
-        yield from _contraction(word, first)
+        yield from _expand_contraction(word, first)
     elif _LETTERS_WITH_DOTS.fullmatch(lower):
-        yield Piece(lower.replace(".", ""), capital and not first)
-    elif _PARTED.fullmatch(lower):
+        yield Token(lower.replace(".", ""), capital and not first)
+    elif _JOINED_WORDS.fullmatch(lower):
         for number, part in enumerate(re.split(r"[-/,:&]", word)):
-            yield Piece(
+            yield Token(
                 part.lower(),
                 part[0].isupper() and not (first and not number),
                 first and not number and capital,
@@ -107,52 +104,51 @@ def _apart(word: str, first: bool) -> Iterator[Piece]:
         and not any(char.isdigit() for char in lower)
         and _IDENTIFIER.search(lower)
     ):
-        yield Piece(lower, name=True)
+        yield Token(lower, is_name=True)
     else:
-        yield Piece(lower, capital and not first, capital and first)
+        yield Token(lower, capital and not first, capital and first)
 
 
-def _letter_by_letter(word: str) -> Iterator[Piece]:
-    """Chinese has no spaces; what is not of such a script stays together."""
+def _split_letters(word: str) -> Iterator[Token]:
+    """Yield CJK letters one by one, because their scripts have no spaces."""
     rest = ""
     for char in word:
         if char.isalpha() and in_letters(char):
             if rest:
-                yield Piece(rest)
-            yield Piece(char)
+                yield Token(rest)
+            yield Token(char)
             rest = ""
         else:
             rest += char
     if rest:
-        yield Piece(rest)
+        yield Token(rest)
 
 
-def _contraction(word: str, first: bool) -> Iterator[Piece]:
-    """`doesn't` is does not; `user's` is the user that owns; `l'ufficio` has an article before
-    it."""
+def _expand_contraction(word: str, first: bool) -> Iterator[Token]:
+    """Expand a contraction: `doesn't`, `user's` as a possessive, the article in `l'ufficio`."""
     capital = word[0].isupper()
     lower = word.lower().rstrip("'")
     elided = _ELIDED.match(lower)
     stem, short = next(
-        ((lower[: -len(end)], long) for end, long in _SHORT.items() if lower.endswith(end)),
+        ((lower[: -len(end)], long) for end, long in _SUFFIXES.items() if lower.endswith(end)),
         ("", ""),
     )
     if lower.endswith("n't"):
-        yield Piece({"can't": "can", "won't": "will", "shan't": "shall"}.get(lower, lower[:-3]))
-        yield Piece("not")
+        yield Token({"can't": "can", "won't": "will", "shan't": "shall"}.get(lower, lower[:-3]))
+        yield Token("not")
     elif short:
-        yield Piece(stem, capital and not first, capital and first)
-        yield Piece(short)
+        yield Token(stem, capital and not first, capital and first)
+        yield Token(short)
     elif lower.endswith("'s") and lower[:-2] in _WITH_IS:
-        yield Piece(lower[:-2])
-        yield Piece("is")
+        yield Token(lower[:-2])
+        yield Token("is")
     elif elided:
         rest = word[elided.end() :]
-        yield Piece(elided[0][:-1])
-        yield Piece(rest.lower(), rest[0].isupper())
+        yield Token(elided[0][:-1])
+        yield Token(rest.lower(), rest[0].isupper())
     else:
         owner = lower.endswith("'s") or word.endswith("'")
-        yield Piece(
+        yield Token(
             lower.removesuffix("'s").replace("'", ""),
             capital and not first,
             capital and first,
@@ -160,11 +156,12 @@ def _contraction(word: str, first: bool) -> Iterator[Piece]:
         )
 
 
-def _without_titles(found: list[Piece]) -> list[Piece]:
-    """Where most words have a capital, it says nothing of any."""
-    capitals = sum(piece.name or piece.head for piece in found)
+def _ignore_title_case(found: list[Token]) -> list[Token]:
+    """Ignore capitals if most words have one."""
+    capitals = sum(token.is_name or token.starts_sentence for token in found)
     if capitals <= 3 or capitals * 5 <= len(found) * 3:
         return found
     return [
-        piece._replace(name=False, head=False) if piece.text.isalpha() else piece for piece in found
+        token._replace(is_name=False, starts_sentence=False) if token.text.isalpha() else token
+        for token in found
     ]

@@ -1,1 +1,1 @@
-"""Embedders: from texts to vectors. Loaded when the first is wanted, never at start."""
+"""Embedders, which turn texts into vectors. They are loaded at first use, never at start."""

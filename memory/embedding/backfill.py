@@ -1,8 +1,7 @@
-"""What is done to a store's vectors beside its batches: each step is a short transaction of its
-own, under the fence.
+"""Computes the missing vectors of a store in the background.
 
-Nothing is lost or mixed if the process ends between two: a vector is kept with the text it was made
-of, or not at all.
+Each step is a short transaction under the fence. If the process ends between two steps, nothing
+is lost or mixed: a vector is always stored with the text that it belongs to.
 """
 
 from collections.abc import Sequence
@@ -13,32 +12,32 @@ from memrelay.memory.errors import TextRefused
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.vectors import Made, VectorSet
 
-CLEARED = 2000  # vectors that are deleted at once
+MAX_CLEARED = 2000  # vectors deleted per step
 
 
 class Look(NamedTuple):
-    """How a store fares."""
+    """The state of a store's vectors."""
 
-    todo: bool  # whether anything is to be done
-    # records that have no vector yet in the set that is searched, and in the one that is being made
-    backlog: int
-    fingerprint: str  # of the set that is searched; "" where there is none
+    todo: bool  # whether a task is left
+    backlog: int  # records without a vector, in the set that serves and in the next one
+    fingerprint: str  # of the set that serves; "" without one
 
 
 NOTHING = Look(False, 0, "")
 
 
 class Task(NamedTuple):
-    """Texts that are to be embedded for a set; without any, something else was done, and there may
-    be more."""
+    """Texts to embed for a set. Without texts, the step did other work, and more may follow."""
 
     one: VectorSet | None
     texts: list[tuple[int, str]]
 
 
 def look(store: Store, wanted: bool) -> Look:
-    """`wanted` is whether somebody wants vectors of it; a store that has some keeps them up to date
-    in any case."""
+    """Return the state of a store's vectors.
+
+    `wanted` is whether a pipeline needs vectors. A store that has some is always kept up to date.
+    """
     vectors = store.vectors
     sets = vectors.sets()
     if not sets:
@@ -49,19 +48,18 @@ def look(store: Store, wanted: bool) -> Look:
 
 
 def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> Task | None:
-    """What comes next, so many texts at most; None where nothing can be done with this embedder."""
+    """Return the next step with at most `most` texts; None if this embedder can do nothing."""
     vectors, name = store.vectors, str(embedder.fingerprint)
     if wanted and not vectors.sets():
         with store.transaction():
             vectors.begin(name, embedder.fingerprint.dimension)
     if vectors.to_clear():
         with store.transaction():
-            vectors.clear_some(CLEARED)
+            vectors.clear_some(MAX_CLEARED)
         return Task(None, [])
     sets = vectors.sets()
-    if (
-        sets and sets[0].fingerprint == name != sets[-1].fingerprint
-    ):  # another embedder was to come, and does not any more
+    # a change to another embedder was started, and then the settings went back
+    if sets and sets[0].fingerprint == name != sets[-1].fingerprint:
         with store.transaction():
             vectors.serve(sets[0])
         return Task(None, [])
@@ -78,7 +76,7 @@ def next_task(store: Store, embedder: Embedder, wanted: bool, most: int) -> Task
 
 
 def keep(store: Store, one: VectorSet, made: Sequence[Made]) -> None:
-    """Keeps what was made, if the set is still there."""
+    """Store computed vectors, if their set still exists."""
     with store.transaction():
         if (one.place, one.fingerprint) in [
             (other.place, other.fingerprint) for other in store.vectors.sets()
@@ -87,16 +85,17 @@ def keep(store: Store, one: VectorSet, made: Sequence[Made]) -> None:
 
 
 def remake(store: Store, embedder: Embedder) -> None:
-    """Vectors are to be made anew, by this embedder, where there are some; those serve
-    meanwhile."""
+    """Start a new set of vectors, if the store has one. The old set serves meanwhile."""
     if store.vectors.serving() is not None:
         with store.transaction():
             store.vectors.begin(str(embedder.fingerprint), embedder.fingerprint.dimension)
 
 
 def make(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
-    """Vectors of (row, text); a text that the embedder does not take, or finds nothing in, gets
-    none. Raises EmbeddingFault."""
+    """Return the vectors of (row, text); b"" for a text that the embedder rejects or finds empty.
+
+    Raises EmbeddingFault: when the embedder fails.
+    """
     try:
         matrix = embedder.embed([text for _, text in texts]).astype("<f2")
     except TextRefused:

@@ -1,80 +1,77 @@
-"""What an embedder is: from texts to vectors whose cosine says how near their meanings are."""
+"""The embedder protocol: texts to vectors whose cosine measures how near their meanings are."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-if TYPE_CHECKING:  # a worker that embeds nothing does without numpy's 20 MB
+if TYPE_CHECKING:  # numpy takes 20 MB, which a worker without embeddings saves
     import numpy as np
     from numpy.typing import NDArray
 
     Matrix = NDArray[np.float32]
 
 Model = Literal["none", "local", "wordllama", "endpoint"]
-PROBE = "."  # a text that any model has a vector of
+PROBE = "."  # a text for which every model has a vector
 
 
 class Fingerprint(NamedTuple):
-    """What vectors must have in common to be compared."""
+    """The identity of a model. Only vectors with the same fingerprint are comparable."""
 
     name: str
     dimension: int
-    digest: str  # of the weights and the vocabulary, or of what the endpoint calls its model
+    digest: str  # of the weights and the vocabulary, or of the endpoint's name for its model
 
     def __str__(self) -> str:
-        """As a store keeps it."""
+        """Return the form that a store keeps."""
         return f"{self.name}/{self.dimension}/{self.digest[:16]}"
 
 
 class Calibration(NamedTuple):
-    """A curve from a cosine to a score of 0 to 1 that means the same for every embedder: straight
-    between its points."""
+    """A piecewise linear curve from cosines to scores from 0 to 1, comparable between embedders."""
 
     cosines: tuple[float, ...] = (0.0, 1.0)  # ascending
-    scores: tuple[float, ...] = (
-        0.0,
-        1.0,
-    )  # at each of them; below the first and above the last as there
-    least: float = 0.4  # the score from which on a text is found for its meaning alone
+    scores: tuple[float, ...] = (0.0, 1.0)  # at each cosine; constant below and above
+    least: float = 0.4  # the score from which on meaning alone finds a text
 
 
 class Embedder(Protocol):
-    """May be called by several threads at once. tests/memory/embedding/test_embedders.py holds each
-    one to this."""
+    """Turns texts into vectors. Thread-safe.
+
+    tests/memory/embedding/test_embedders.py checks every implementation.
+    """
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """Vectors of two embedders are comparable if theirs are equal."""
+        """The identity of the model."""
 
     @property
     def calibration(self) -> Calibration:
-        """What its cosines are worth."""
+        """The curve from its cosines to scores."""
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for another machine, so that a store's transaction must not wait for
-        it."""
+        """Whether it waits for another machine. Then a store's transaction must not wait for it."""
 
     def embed(self, texts: Sequence[str]) -> "Matrix":
-        """A row a text, of unit length, or of zeros where there is nothing to embed; float32, C
-        order.
+        """Return one row per text: float32, C order, unit length, or zeros for an empty text.
 
-        A text that is longer than the model takes counts with its beginning. Raises EmbeddingFault,
-        or EmbeddingLater where
-        the same may work shortly, or TextRefused where it is the texts that are not taken.
+        Only the beginning of a text counts if it is longer than the model accepts.
+
+        Raises EmbeddingLater: when a retry may succeed shortly.
+        Raises TextRefused: when the embedder rejects these texts.
+        Raises EmbeddingFault: when the embedder fails otherwise.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """Which embedder, and how it works (config.yaml, section `embedding`)."""
+    """The choice of an embedder and its settings (config.yaml, section `embedding`)."""
 
     model: Model = "local"
     threads: int = 1
-    url: str = ""  # of the endpoint: what stands before /embeddings
-    name: str = ""  # by which the endpoint knows its model
-    read_key: Callable[[], str] | None = field(
-        default=None, repr=False
-    )  # raises LookupError where it is not there
-    private: bool = False  # whether the endpoint may have an address that is not public
+    url: str = ""  # of the endpoint, without /embeddings
+    name: str = ""  # the endpoint's name for its model
+    # raises LookupError if there is no key
+    read_key: Callable[[], str] | None = field(default=None, repr=False)
+    private: bool = False  # whether the endpoint may have a private address
     timeout_s: float = 10

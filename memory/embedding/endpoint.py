@@ -1,5 +1,4 @@
-"""Any server that speaks OpenAI's `/v1/embeddings`: texts leave the machine, if the server is
-another one."""
+"""An embedder behind OpenAI's `/v1/embeddings` API. Texts are sent to its server."""
 
 import hashlib
 import re
@@ -22,64 +21,64 @@ from memrelay.memory.embedding.embedder import (
     EmbeddingOptions,
     Fingerprint,
 )
-from memrelay.memory.embedding.outgoing import connection_to
+from memrelay.memory.embedding.outgoing import open_connection
 from memrelay.memory.embedding.unit_rows import unit_rows
 from memrelay.memory.errors import EmbeddingFault, EmbeddingLater, TextRefused
 
 TOGETHER = 64  # texts in a request
-# of a text, so that it has no more tokens than the usual 8191; what lies beyond does not count
+# Characters sent of a text, so that it stays below the usual 8,191 tokens.
 MOST_CHARACTERS = 8000
 MOST_BYTES = 32 << 20  # of an answer
-LATER = {408, 409, 425, 429}
+RETRYABLE = {408, 409, 425, 429}
 REFUSED_TEXT = {400, 413, 422}
-NO_NUMBER = re.compile(rb"-?\b(?:NaN|Infinity)\b")
-MOST_REASON = 100  # characters of a server's reason that are told
+NOT_A_NUMBER = re.compile(rb"-?\b(?:NaN|Infinity)\b")
+MOST_REASON = 100  # characters of a server's reason that are reported
 
 
 class _NotFinite(ValueError):
-    """A vector with what is no number."""
+    """A vector contains NaN or infinity."""
 
 
 class _Answer(NamedTuple):
     status: int
     reason: str
     body: bytes
-    # for which it wants to be left alone (RFC 9110, Retry-After); 0 where it does not say
-    after_s: float
+    after_s: float  # from Retry-After (RFC 9110); 0 without it
 
 
 class Endpoint:
-    """A request is a connection of its own, to an address that was looked at."""
+    """A server that embeds texts. Each request opens a connection to a checked address.
+
+    The constructor asks the server for one vector to learn the dimension. It raises like `embed`.
+    """
 
     calibration = Calibration()
     waits = True
 
     def __init__(self, options: EmbeddingOptions) -> None:
-        """Asks the server for one vector, to learn their dimension. Raises as `embed` does."""
         self._options, self._url = options, urlsplit(options.url.rstrip("/") + "/embeddings")
         if self._url.scheme not in ("http", "https") or not self._url.hostname or not options.name:
             raise EmbeddingFault(
-                "the embedder `endpoint` needs `embedding.url`, like https://api.example.com/v1, and "
-                "`embedding.name`, by which the server knows the model"
+                "the embedder `endpoint` needs `embedding.url`, like https://api.example.com/v1, "
+                "and `embedding.name`, the server's name for the model"
             )
-        self._model = (
-            ""  # as the server calls it in its answers: many have one, whatever they are asked for
-        )
-        dimension = self._ask([PROBE]).shape[1]
+        # the name in the server's answers: many servers have one model, and accept any name
+        self._model = ""
+        dimension = self._request([PROBE]).shape[1]
         digest = hashlib.sha256((self._model or options.name).encode(errors="replace")).hexdigest()
         self.fingerprint = Fingerprint(options.name, dimension, digest)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As Embedder has it."""
-        parts = [self._ask(texts[at : at + TOGETHER]) for at in range(0, len(texts), TOGETHER)]
+        """Return the vectors of texts. Raises EmbeddingFault, EmbeddingLater or TextRefused."""
+        parts = [self._request(texts[at : at + TOGETHER]) for at in range(0, len(texts), TOGETHER)]
         if any(part.shape[1] != self.fingerprint.dimension for part in parts):
             raise EmbeddingFault(
-                f"{self._url.hostname} gives vectors of another dimension than before; if the model was "
-                "changed, start the worker anew, then `memrelay reindex PIPELINE`"
+                f"{self._url.hostname} returns vectors of another dimension than before; if the "
+                "model changed, restart the worker, then run `memrelay reindex PIPELINE`"
             )
         return np.concatenate([np.empty((0, self.fingerprint.dimension), np.float32), *parts])
 
-    def _ask(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _request(self, texts: Sequence[str]) -> NDArray[np.float32]:
         body = orjson.dumps(
             {
                 "model": self._options.name,
@@ -88,56 +87,58 @@ class Endpoint:
             }
         )
         status, reason, answer, after_s = self._post(body)
-        if status in LATER or status >= 500:
+        if status in RETRYABLE or status >= 500:
             raise EmbeddingLater(f"{self._url.hostname} answers {status} {reason}", after_s)
         if status in REFUSED_TEXT:
-            raise self._refused(texts, f"answers {status} {reason}", "it does not take these texts")
+            raise self._rejection(texts, f"answers {status} {reason}", "it rejects these texts")
         if status != 200:
             raise EmbeddingFault(
-                f"{self._url.hostname} answers {status} {reason}: look at `embedding.url`, `name` and `key`"
+                f"{self._url.hostname} answers {status} {reason}: "
+                "check `embedding.url`, `embedding.name` and `embedding.key`"
             )
         try:
             found = _read_json(answer)
             rows = unit_rows(_vectors(found, len(texts)))
         except _NotFinite as error:
-            raise self._refused(texts, "gives no numbers", "not for some of these texts") from error
+            raise self._rejection(
+                texts, "gives no numbers", "only for some of these texts"
+            ) from error
         except (ValueError, TypeError, LookupError) as error:
             raise EmbeddingFault(
-                f"{self._url.hostname} does not answer as /v1/embeddings does: {error!r}"[:300]
+                f"{self._url.hostname} does not answer like /v1/embeddings: {error!r}"[:300]
             ) from error
-        self._look_at(found.get("model"))
+        self._check_model(found.get("model"))
         return rows
 
-    def _refused(self, texts: Sequence[str], what: str, why: str) -> EmbeddingFault:
-        """What is to be raised where it does that. It is for these texts if the model takes
-        another: else that is raised."""
+    def _rejection(self, texts: Sequence[str], what: str, why: str) -> EmbeddingFault:
+        """Return TextRefused if the server accepts another text, else EmbeddingFault."""
         if texts == [PROBE]:
             return EmbeddingFault(
-                f"{self._url.hostname} {what} to any text: look at the server, and at `embedding.name`"
+                f"{self._url.hostname} {what} to any text: check the server and `embedding.name`"
             )
-        self._ask([PROBE])
+        self._request([PROBE])
         return TextRefused(f"{self._url.hostname} {what}: {why}")
 
-    def _look_at(self, model: object) -> None:
-        """Raises EmbeddingFault where the server answers by another model than before."""
-        if not model or not isinstance(model, str):  # it does not say
+    def _check_model(self, model: object) -> None:
+        """Raise EmbeddingFault if the server uses another model than before."""
+        if not model or not isinstance(model, str):  # the server does not name it
             return
         self._model = self._model or model
         if model != self._model:
             raise EmbeddingFault(
-                f"{self._url.hostname} answers by the model {model[:MOST_REASON]!r}, and did by "
-                f"{self._model[:MOST_REASON]!r} before; if it was changed, start the worker anew, then "
-                "`memrelay reindex PIPELINE`"
+                f"{self._url.hostname} now answers with the model {model[:MOST_REASON]!r}, not "
+                f"{self._model[:MOST_REASON]!r}; if the model changed, restart the worker, then "
+                "run `memrelay reindex PIPELINE`"
             )
 
     def _post(self, body: bytes) -> _Answer:
         options = self._options
         try:
             with closing(
-                connection_to(self._url, private=options.private, timeout_s=options.timeout_s)
+                open_connection(self._url, private=options.private, timeout_s=options.timeout_s)
             ) as connection:
                 connection.request("POST", self._url.path, body, self._headers())
-                return _read(connection.getresponse())
+                return _read_answer(connection.getresponse())
         except (OSError, HTTPException) as error:
             raise EmbeddingLater(
                 f"{self._url.hostname} does not answer: {type(error).__name__}"
@@ -150,46 +151,46 @@ class Endpoint:
         try:
             key = self._options.read_key() if self._options.read_key else ""
         except LookupError as error:
-            raise EmbeddingFault(f"the key of the embedder: {error.args[0]}") from error
+            raise EmbeddingFault(f"`embedding.key` cannot be read: {error.args[0]}") from error
         if not key.isascii() or not key.isprintable():
             raise EmbeddingFault(
-                "the key of the embedder is no key: it has characters that no header takes"
+                "`embedding.key` is no key: it has characters that a header cannot contain"
             )
         return headers | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
-def _read(response: HTTPResponse) -> _Answer:
+def _read_answer(response: HTTPResponse) -> _Answer:
     answer = response.read(MOST_BYTES + 1)
     if len(answer) > MOST_BYTES:
         raise EmbeddingFault(f"the answer of the embedder has more than {MOST_BYTES} bytes")
-    reason = "".join(
-        filter(str.isprintable, response.reason[:MOST_REASON])
-    )  # it is told in logs and on terminals
+    # the reason appears in logs and on terminals
+    reason = "".join(filter(str.isprintable, response.reason[:MOST_REASON]))
     return _Answer(response.status, reason, answer, _seconds(response.getheader("Retry-After", "")))
 
 
-def _seconds(told: str) -> float:
-    """Of a number of them, or of a date; 0 for what is neither."""
-    if told.isdecimal():
-        return float(told[:9])
+def _seconds(header: str) -> float:
+    """Parse a Retry-After header: a number of seconds or a date; 0 if it is neither."""
+    if header.isdecimal():
+        return float(header[:9])
     try:
-        return max(0.0, parsedate_to_datetime(told).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     except (ValueError, OverflowError):
         return 0.0
 
 
 def _read_json(answer: bytes) -> Any:
-    """Python's own json writes NaN and Infinity, which are no JSON: then as null. Raises
-    ValueError."""
+    """Parse JSON, reading NaN and Infinity, which Python's json module writes, as null."""
     try:
         return orjson.loads(answer)
     except ValueError:
-        return orjson.loads(NO_NUMBER.sub(b"null", answer))
+        return orjson.loads(NOT_A_NUMBER.sub(b"null", answer))
 
 
 def _vectors(answer: Any, count: int) -> NDArray[np.float32]:
-    """The rows, in the order of the texts. Raises ValueError, TypeError or LookupError where they
-    are none."""
+    """Return the rows in the order of the texts.
+
+    Raises ValueError, TypeError or LookupError: when the answer is malformed.
+    """
     rows = {int(one["index"]): one["embedding"] for one in answer["data"]}
     if (
         sorted(rows) != list(range(count))
@@ -203,12 +204,11 @@ def _vectors(answer: Any, count: int) -> NDArray[np.float32]:
     matrix = flat.reshape(count, -1)
     if not np.isfinite(matrix).all():
         raise _NotFinite
-    largest = np.abs(matrix).max(
-        axis=1, keepdims=True
-    )  # by which they are divided, as float32 has less room
+    # the row is scaled first, because float32 has a smaller range
+    largest = np.abs(matrix).max(axis=1, keepdims=True)
     return (matrix / np.where(largest > 0, largest, 1)).astype(np.float32)
 
 
 def load(options: EmbeddingOptions) -> Endpoint:
-    """The embedder."""
+    """Return the embedder for these options."""
     return Endpoint(options)

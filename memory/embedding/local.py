@@ -1,5 +1,4 @@
-"""The built-in embedder: all-MiniLM-L6-v2 with int8 weights, run here by onnxruntime. Nothing
-leaves the machine."""
+"""The built-in embedder: all-MiniLM-L6-v2 with int8 weights, run locally by onnxruntime."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -17,19 +16,22 @@ from memrelay.memory.embedding.wordpiece import WordPiece
 from memrelay.memory.errors import EmbeddingFault
 
 NAME, DIMENSION = "all-MiniLM-L6-v2-int8", 384
-WEIGHTS = (
-    "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"  # SHA-256 of model.onnx
-)
+# SHA-256 of model.onnx
+WEIGHTS = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 VOCABULARY = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"  # of vocab.txt
-MOST_TOKENS = 256  # as the model was made for: some 200 words; what lies beyond does not count
-TOGETHER = 16  # texts at most; more are no faster
-# with those that pad the shorter ones: memory grows with them, and with the square of the longest
+MOST_TOKENS = 256  # the limit of the model, about 200 words; the rest of a text is ignored
+TOGETHER = 16  # texts per batch; more are not faster
+# Tokens per batch, padding included. Memory grows with them, and with the square of the longest.
 TOKENS_TOGETHER = 512
-SEVERE = 3  # onnxruntime's level, below which it prints nothing
+SEVERE = 3  # onnxruntime's log level for errors
 
 
 class LocalEmbedder:
-    """Some 100 texts of a sentence or two a second and core, some 220 MB; 5 ms for a query."""
+    """About 100 texts of one or two sentences per second and core; 220 MB; 5 ms for a query.
+
+    The constructor raises EmbeddingFault if the weights or the vocabulary are not the expected
+    files.
+    """
 
     fingerprint = Fingerprint(
         NAME, DIMENSION, hashlib.sha256(f"{WEIGHTS} {VOCABULARY}".encode()).hexdigest()
@@ -38,28 +40,26 @@ class LocalEmbedder:
     waits = False
 
     def __init__(self, threads: int) -> None:
-        """Loads weights and vocabulary; raises EmbeddingFault where they are not what this was made
-        for."""
         self._pieces = WordPiece()
         self._session = onnxruntime.InferenceSession(
             _weights(), _session_options(threads), providers=["CPUExecutionProvider"]
         )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As Embedder has it; the vector of a text does not depend on what it is embedded with.
+        """Return the vectors of texts. A vector does not depend on the other texts.
 
-        What is in a script that the vocabulary lacks has nothing to embed: all of it would have the
-        one vector of the unknown.
+        A text in a script that the vocabulary lacks gets zeros: otherwise all such texts would
+        share the vector of the unknown token.
         """
         pieces = [self._pieces.encode(text, MOST_TOKENS) for text in texts]
         matrix = np.empty((len(texts), DIMENSION), np.float32)
         for chosen in _batches([len(one) for one in pieces]):
             matrix[chosen] = self._run([pieces[one] for one in chosen])
-        matrix[[self._pieces.strange(text) for text in texts]] = 0
+        matrix[[self._pieces.is_mostly_unknown(text) for text in texts]] = 0
         return unit_rows(matrix)
 
     def _run(self, pieces: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-        """The mean of what the model says of a text's tokens."""
+        """Return the mean of the model's output over each text's tokens."""
         tokens = np.zeros((len(pieces), max(map(len, pieces))), np.int64)
         mask = np.zeros_like(tokens)
         for row, numbers in enumerate(pieces):
@@ -74,8 +74,7 @@ class LocalEmbedder:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Which texts are run together, by their lengths in tokens: those that are about as long, so
-    that little is padded."""
+    """Yield the indexes of texts to run together: of similar lengths, to limit padding."""
     batch: list[int] = []
     for at in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch and (len(batch) == TOGETHER or (len(batch) + 1) * lengths[at] > TOKENS_TOGETHER):
@@ -95,8 +94,8 @@ def _weights() -> bytes:
     ):
         if hashlib.sha256(found).hexdigest() != expected:
             raise EmbeddingFault(
-                f"{name} of the built-in embedder is not the file that it was made for; install it anew: "
-                "`make clean up`"
+                f"{name} is not the file that the built-in embedder expects; "
+                "reinstall it with `make clean up`"
             )
     return bytes(weights)
 
@@ -105,13 +104,12 @@ def _session_options(threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = SEVERE
-    options.enable_cpu_mem_arena = False  # it would keep what the longest batch took
-    options.add_session_config_entry(
-        "session.intra_op.allow_spinning", "0"
-    )  # waiting threads leave the core to others
+    options.enable_cpu_mem_arena = False  # it would keep the memory of the longest batch
+    # waiting threads must not occupy a core
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
 def load(options: EmbeddingOptions) -> LocalEmbedder:
-    """The embedder."""
+    """Return the embedder."""
     return LocalEmbedder(options.threads)

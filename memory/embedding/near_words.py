@@ -1,10 +1,8 @@
-"""How near words are in meaning, by a table: for each piece of the built-in model's vocabulary 384
-bits, 1.5 MB in all.
+"""The nearness of words by meaning, from a table: 384 bits for each piece of the vocabulary.
 
-A piece's bits are the signs of what the model says of it where it stands alone, less the mean of
-all pieces; two words are as
-near as they have bits in common. No model is run for it. benchmarks/recall/word_signs.py makes the
-table.
+The bits are the signs of the built-in model's output for a piece alone, minus the mean of all
+pieces. Two words are as near as they have bits in common. No model runs. The table has 1.5 MB;
+benchmarks/recall/word_signs.py creates it.
 """
 
 import re
@@ -17,18 +15,17 @@ from numpy.typing import NDArray
 
 from memrelay.memory.embedding.wordpiece import pieces, words
 
-BITS, NUMBERS = 384, 6  # of a piece; numbers of 64 bits
-KEPT = 8192  # texts whose words are known: who asks about something asks again
-OTHERS = 2**31 - 1  # numbers below zero, for words that the table lacks
-PLAIN = re.compile(r"[a-z0-9]+")  # the words of a text that has nothing but ASCII, in small letters
+BITS, NUMBERS = 384, 6  # of a piece; in numbers of 64 bits
+KEPT = 8192  # texts whose words are cached: questions of one topic hit the same texts
+OTHERS = 2**31 - 1  # mask for the negative numbers of words that the table lacks
+PLAIN = re.compile(r"[a-z0-9]+")  # the words of an ASCII text in lower case
 Floats = NDArray[np.float32]
-Words = NDArray[
-    np.int32
-]  # a number for each word, the same for the same; below zero for what is none of the table
+# A number for each word: equal for equal words, negative for words that the table lacks.
+Words = NDArray[np.int32]
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in small letters and without accents; no signs."""
+    """Return the words of a text in lower case, without accents and signs."""
     return (
         PLAIN.findall(text.lower())
         if text.isascii()
@@ -37,19 +34,17 @@ def words_of(text: str) -> list[str]:
 
 
 class NearWords:
-    """The table, and the words that it has."""
+    """The table and its words. Loading takes 10 ms."""
 
     def __init__(self) -> None:
-        """Reads both: 10 ms."""
         table = files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes()
         self._signs = np.frombuffer(table, "<u8").reshape(-1, NUMBERS)
-        self._known = {
-            piece: number for number, piece in enumerate(pieces()) if piece.isalnum()
-        }  # whole words alone
-        self.read = lru_cache(KEPT)(self._read)  # the words of a text
+        whole_words = ((number, piece) for number, piece in enumerate(pieces()) if piece.isalnum())
+        self._known = {piece: number for number, piece in whole_words}
+        self.read = lru_cache(KEPT)(self._read)  # text -> words, cached
 
     def numbers(self, some: Collection[str]) -> Words:
-        """Of each word."""
+        """Return the numbers of words."""
         found = list(map(self._known.get, some))
         if None in found:
             found = [
@@ -58,18 +53,19 @@ class NearWords:
             ]
         return np.array(found, np.int32)
 
-    def _read(self, text: str) -> Words:
-        return self.numbers(words_of(text))
-
     def nearness(self, ones: Words, others: Words) -> Floats:
-        """A row for each of `ones` and a column for each of `others`: from 0, for what has nothing
-        in common, to 1, for the
-        same word. What is no word of the table is near to itself alone.
+        """Return a row for each of `ones` and a column for each of `others`, from 0 to 1.
+
+        0 means nothing in common, and 1 the same word. A word that the table lacks is near only
+        to itself.
         """
         near: Floats = (ones[:, None] == others).astype(np.float32)
         mine, theirs = np.flatnonzero(ones >= 0), np.flatnonzero(others >= 0)
         near[np.ix_(mine, theirs)] = self._near(ones[mine], others[theirs])
         return near
+
+    def _read(self, text: str) -> Words:
+        return self.numbers(words_of(text))
 
     def _near(self, ones: Words, others: Words) -> Floats:
         apart = np.zeros((len(ones), len(others)), np.uint16)
@@ -81,5 +77,5 @@ class NearWords:
 
 @lru_cache(maxsize=1)
 def near_words() -> NearWords:
-    """The one of this process; read when it is wanted for the first time."""
+    """Return the table of this process, loaded at first use."""
     return NearWords()

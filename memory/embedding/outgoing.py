@@ -1,5 +1,4 @@
-"""A connection to a server whose address was looked at: one that is not public is refused, unless
-it is allowed."""
+"""Outgoing connections with a checked address: private addresses are rejected unless allowed."""
 
 import io
 import socket
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
 
 from memrelay.memory.errors import EmbeddingFault, EmbeddingLater
 
-NAT64 = 0x64FF9B << 96  # whose addresses hold an IPv4 address in their last 32 bits
+NAT64 = 0x64FF9B << 96  # these addresses contain an IPv4 address in their last 32 bits
 
 
 def is_public(address: str) -> bool:
-    """Whether the address belongs to a machine of the open network. One that wraps an older address
-    is as that one is."""
+    """Return whether an address is public. An address that wraps an IPv4 address is like that."""
     found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
     if isinstance(found, IPv6Address):
         wrapped = found.ipv4_mapped or found.sixtofour
@@ -33,12 +31,13 @@ def is_public(address: str) -> bool:
     return found.is_global and not found.is_multicast
 
 
-class _Until(io.RawIOBase):
-    """What a socket receives until a moment, and not for so long after each byte: a server may send
-    one now and then."""
+class _DeadlineReader(io.RawIOBase):
+    """The data of a socket until a deadline on the monotonic clock.
+
+    A plain socket timeout starts again with each byte, so a slow server could hold it forever.
+    """
 
     def __init__(self, connection: socket.socket, until: float) -> None:
-        """`until` is by the monotonic clock."""
         self._connection, self._received, self._until = (
             connection,
             connection.makefile("rb", buffering=0),
@@ -46,11 +45,10 @@ class _Until(io.RawIOBase):
         )
 
     def readable(self) -> bool:
-        """For who buffers it."""
         return True
 
     def readinto(self, buffer: "WriteableBuffer") -> int | None:
-        """Raises TimeoutError."""
+        """Read into the buffer. Raises TimeoutError after the deadline."""
         left_s = self._until - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
@@ -58,59 +56,60 @@ class _Until(io.RawIOBase):
         return self._received.readinto(buffer)
 
     def close(self) -> None:
-        """And lets the socket go."""
+        """Close the file, which releases the socket."""
         self._received.close()
         super().close()
 
 
 class _Response(HTTPResponse):
-    """An answer that must be there within the time of its connection, to the last byte."""
+    """A response that must be complete before the deadline of its connection."""
 
     def __init__(self, sock: socket.socket, *given: object, until: float, **named: object) -> None:
-        """As HTTPConnection makes one."""
         super().__init__(sock, *given, **named)  # type: ignore[arg-type]
         self.fp.close()
-        self.fp = io.BufferedReader(_Until(sock, until))
+        self.fp = io.BufferedReader(_DeadlineReader(sock, until))
 
 
-def connection_to(url: SplitResult, *, private: bool, timeout_s: float) -> HTTPConnection:
-    """A connection that is open. The name is resolved once, and what it was resolved to is
-    connected to. What is
-    not over within `timeout_s`, from the name to the last byte of an answer, is EmbeddingLater, or
-    a TimeoutError.
+def open_connection(url: SplitResult, *, private: bool, timeout_s: float) -> HTTPConnection:
+    """Return an open connection. The name is resolved once, and only that address is used.
 
-    Raises EmbeddingFault where it must not be, EmbeddingLater where it cannot be.
+    The deadline covers everything from resolving to the last byte of the answer. After it, reads
+    raise TimeoutError.
+
+    Raises EmbeddingFault: when the address is private and `private` is not set.
+    Raises EmbeddingLater: when the server cannot be reached in time.
     """
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
     until = time.monotonic() + timeout_s
     try:
-        addresses = _resolved(host, port, until)
+        addresses = _resolve(host, port, until)
     except (OSError, UnicodeError) as error:
         raise EmbeddingLater(
-            f"{host} cannot be resolved: {str(error) or 'its server of names does not answer'}"
+            f"{host} cannot be resolved: {str(error) or 'its name server does not answer'}"
         ) from error
     if not private and (inner := [address for address in addresses if not is_public(address)]):
         raise EmbeddingFault(
-            f"{host} is {inner[0]}, which is not public: set `embedding.private` to true if that is meant"
+            f"{host} is {inner[0]}, which is not public: "
+            "set `embedding.private` to true if this is intended"
         )
     connection = HTTPConnection(host, port)
     connection.response_class = partial(_Response, until=until)  # type: ignore[assignment]
-    connection.sock = _connected(addresses, port, until)
+    connection.sock = _connect(addresses, port, until)
     if url.scheme == "https":
-        connection.sock = _secured(connection.sock, host, until)
-    connection.sock.settimeout(_left(until))  # for what is sent
+        connection.sock = _start_tls(connection.sock, host, until)
+    connection.sock.settimeout(_seconds_left(until))  # for sending
     return connection
 
 
-def _left(until: float) -> float:
-    """Seconds, but no 0, which is not to wait at all."""
+def _seconds_left(until: float) -> float:
+    """Return the seconds left, but never 0, which would mean a non-blocking socket."""
     return max(until - time.monotonic(), 0.001)
 
 
-def _resolved(host: str, port: int, until: float) -> list[str]:
-    """The system's resolver cannot be told when to end, and takes half a minute where nobody
-    answers it: it is left behind.
+def _resolve(host: str, port: int, until: float) -> list[str]:
+    """Resolve a name in a thread, which is abandoned at the deadline.
 
+    The system's resolver cannot be interrupted, and may take half a minute without an answer.
     Raises OSError and UnicodeError.
     """
     answer: Future[list[str]] = Future()
@@ -123,22 +122,22 @@ def _resolved(host: str, port: int, until: float) -> list[str]:
             answer.set_exception(error)
 
     Thread(target=resolve, name="resolver", daemon=True).start()
-    return answer.result(_left(until))
+    return answer.result(_seconds_left(until))
 
 
-def _connected(addresses: list[str], port: int, until: float) -> socket.socket:
+def _connect(addresses: list[str], port: int, until: float) -> socket.socket:
     reason: OSError | None = None
     for address in addresses:
         try:
-            return socket.create_connection((address, port), _left(until))
+            return socket.create_connection((address, port), _seconds_left(until))
         except OSError as error:
             reason = error
     raise EmbeddingLater(f"{addresses[0]}:{port} cannot be reached: {reason}") from reason
 
 
-def _secured(plain: socket.socket, host: str, until: float) -> socket.socket:
+def _start_tls(plain: socket.socket, host: str, until: float) -> socket.socket:
     try:
-        plain.settimeout(_left(until))  # of all that is sent there and back for it
+        plain.settimeout(_seconds_left(until))  # for the whole handshake
         return ssl.create_default_context().wrap_socket(plain, server_hostname=host)
     except OSError as error:
         plain.close()

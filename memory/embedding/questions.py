@@ -1,5 +1,4 @@
-"""Vectors of what is asked: made at once where the embedder is here, and awaited where it is
-elsewhere."""
+"""Vectors of questions: computed at once by a local embedder, awaited from a remote one."""
 
 import math
 import time
@@ -18,22 +17,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-KEPT = 1024  # vectors of questions that were asked lately
-MOST_AWAITED = 256
+KEPT = 1024  # vectors of recent questions
+MAX_AWAITED = 256
 THREADS = 2
-# after which an awaited vector is asked for again; then after as long as it is awaited already,
+# A caller retries after this time, then after as long as it has waited already,
 FIRST_S = 0.02
-LONGEST_S = 2.0  # but for this at most: the answer must still be kept then
-# that a vector is awaited: who asked has other things to go by, and somebody waits for that
-MOST_S = 5.0
-ANSWER_S = 10.0  # for which what was awaited is kept for those who come back, a fault too
-SILENT = f"no vector of the question within {MOST_S:g} s"
+LONGEST_S = 2.0  # but at most after this, while the answer is still kept
+MOST_S = 5.0  # the longest wait for a vector; then the search continues without it
+ANSWER_S = 10.0  # how long an answer or a fault is kept for callers that retry
+NO_ANSWER = f"no vector of the question within {MOST_S:g} s"
 
 Key = tuple[str, str]  # text, fingerprint
 
 
 class Question(NamedTuple):
-    """A vector, with the embedder that made it."""
+    """A vector and the embedder that computed it."""
 
     vector: "NDArray[np.float32]"
     embedder: Embedder
@@ -41,7 +39,7 @@ class Question(NamedTuple):
 
 @dataclass(slots=True)
 class _Awaited:
-    """Times are the clock's, s."""
+    """A vector that is being computed. Times are seconds of the clock."""
 
     since: float
     ended: float = math.inf
@@ -49,24 +47,23 @@ class _Awaited:
 
 
 class Questions:
-    """May be asked by several threads at once."""
+    """The vectors of questions in one process. Thread-safe; `clock` returns seconds."""
 
     def __init__(self, embedder: LazyEmbedder, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
         self.embedder, self._clock, self._lock = embedder, clock, Lock()
         self._kept: OrderedDict[Key, Question] = OrderedDict()
         self._awaited: dict[Key, _Awaited] = {}
-        # by the clock: since one was awaited in vain, one question at a time is asked; 0: all are
+        # After a timeout, only one question at a time is tried until this time. 0: no limit.
         self._again_at = 0.0
         self._executor = ThreadPoolExecutor(THREADS, "questions")
 
     def ask(self, text: str, fingerprint: str) -> Question:
-        """The vector of a question, by the embedder of the vectors that it is to be compared with.
-        5 ms with the built-in one.
+        """Return the vector of a question by the embedder with that fingerprint.
 
-        Raises VectorAwaited where it is made elsewhere, or the embedder is loaded: ask again when
-        it says; and EmbeddingFault,
-        also where it was awaited for `MOST_S`, or another question was in vain a moment ago.
+        The built-in embedder takes 5 ms.
+
+        Raises VectorAwaited: when the vector is computed elsewhere, or the embedder is loading.
+        Raises EmbeddingFault: when the embedder fails, or a question timed out recently.
         """
         key = text, fingerprint
         with self._lock:
@@ -76,25 +73,33 @@ class Questions:
         embedder = self.embedder.ready(fingerprint)
         if embedder is None or embedder.waits:
             return self._await(key)
-        found = _asked(embedder, text)
-        self._keep({key: found})
+        found = _embed(embedder, text)
+        self._store({key: found})
         return found
 
     def known(self, text: str, fingerprint: str) -> Question | None:
-        """The vector of a question, if it was made lately."""
+        """Return the vector of a question, if it is kept."""
         with self._lock:
             return self._kept.get((text, fingerprint))
 
     def prepare(self, texts: Sequence[str], fingerprint: str = "") -> Future[None]:
-        """Makes the vectors of so many texts (`KEPT` at most), in a thread of its own, by the
-        embedder of vectors with that
-        fingerprint, or of today.
+        """Compute the vectors of at most `KEPT` texts in another thread.
 
-        The future ends when they are known, but for those that the embedder refuses; with
-        EmbeddingFault where they cannot be
-        made.
+        Uses the embedder with that fingerprint, or the configured one. The future ends when the
+        vectors are known, except for texts that the embedder rejects. It raises EmbeddingFault if
+        the embedder fails.
         """
         return self._executor.submit(self._prepare, texts, fingerprint)
+
+    def forget(self) -> None:
+        """Drop all vectors: a server may have changed its model under the same name."""
+        with self._lock:
+            self._kept.clear()
+            self._awaited.clear()
+
+    def close(self) -> None:
+        """Stop the threads."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _prepare(self, texts: Sequence[str], fingerprint: str) -> None:
         embedder = self.embedder.of(fingerprint) if fingerprint else self.embedder.get()
@@ -102,25 +107,14 @@ class Questions:
         missing = [text for text in dict.fromkeys(texts) if self.known(text, fingerprint) is None]
         if not missing:
             return
-        self._keep(
+        self._store(
             {
                 (text, fingerprint): question
-                for text, question in _asked_together(embedder, missing).items()
+                for text, question in _embed_all(embedder, missing).items()
             }
         )
 
-    def forget(self) -> None:
-        """Every vector is made anew: a server may have another model by now, and call it the
-        same."""
-        with self._lock:
-            self._kept.clear()
-            self._awaited.clear()
-
-    def close(self) -> None:
-        """Nothing is asked any more."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
-    def _keep(self, found: Mapping[Key, Question]) -> None:
+    def _store(self, found: Mapping[Key, Question]) -> None:
         with self._lock:
             self._kept.update(found)
             while len(self._kept) > KEPT:
@@ -129,58 +123,58 @@ class Questions:
     def _await(self, key: Key) -> Question:
         with self._lock:
             now = self._clock()
-            self._forget(now)
+            self._drop_old(now)
             awaited = self._awaited.get(key) or self._begin(key, now)
             if not awaited.future.done():
-                raise self._not_yet(now, now - awaited.since)
+                raise self._unavailable(now, now - awaited.since)
         return awaited.future.result()
 
     def _begin(self, key: Key, now: float) -> _Awaited:
-        """One more that is awaited."""
-        if len(self._awaited) >= MOST_AWAITED:
-            raise EmbeddingLater(f"{MOST_AWAITED} questions wait for their vectors already")
+        """Start computing a vector."""
+        if len(self._awaited) >= MAX_AWAITED:
+            raise EmbeddingLater(f"{MAX_AWAITED} questions already wait for their vectors")
         if now < self._again_at:
-            raise EmbeddingLater(SILENT)
-        if self._again_at:  # this one looks whether it has passed
+            raise EmbeddingLater(NO_ANSWER)
+        if self._again_at:  # this question tests whether the server is back
             self._again_at = now + ANSWER_S
         awaited = _Awaited(now)
-        awaited.future = self._executor.submit(self._make, key, awaited)
+        awaited.future = self._executor.submit(self._compute, key, awaited)
         self._awaited[key] = awaited
         return awaited
 
-    def _not_yet(self, now: float, waited_s: float) -> VectorAwaited | EmbeddingLater:
-        """What is told where the vector is not there."""
+    def _unavailable(self, now: float, waited_s: float) -> VectorAwaited | EmbeddingLater:
+        """Return the error for a vector that is not known yet."""
         if waited_s < MOST_S:
             return VectorAwaited(min(max(FIRST_S, waited_s), LONGEST_S))
         self._again_at = self._again_at or now + ANSWER_S
-        return EmbeddingLater(SILENT)
+        return EmbeddingLater(NO_ANSWER)
 
-    def _forget(self, now: float) -> None:
-        """What was answered a while ago: a fault may have passed."""
+    def _drop_old(self, now: float) -> None:
+        """Drop old answers. A fault may have passed."""
         self._awaited = {
             key: awaited for key, awaited in self._awaited.items() if awaited.ended > now - ANSWER_S
         }
 
-    def _make(self, key: Key, awaited: _Awaited) -> Question:
+    def _compute(self, key: Key, awaited: _Awaited) -> Question:
         text, fingerprint = key
         try:
-            if self._clock() > awaited.since + MOST_S:  # nobody waits any more
-                raise EmbeddingLater(SILENT)
-            found = _asked(self.embedder.of(fingerprint), text)
+            if self._clock() > awaited.since + MOST_S:  # no caller waits any more
+                raise EmbeddingLater(NO_ANSWER)
+            found = _embed(self.embedder.of(fingerprint), text)
         finally:
             awaited.ended = self._clock()
-        self._keep({key: found})
+        self._store({key: found})
         with self._lock:
             self._again_at = 0.0
         return found
 
 
-def _asked(embedder: Embedder, text: str) -> Question:
+def _embed(embedder: Embedder, text: str) -> Question:
     return Question(embedder.embed([text])[0], embedder)
 
 
-def _asked_together(embedder: Embedder, texts: Sequence[str]) -> dict[str, Question]:
-    """By text; without those that it refuses, which are found by halves."""
+def _embed_all(embedder: Embedder, texts: Sequence[str]) -> dict[str, Question]:
+    """Return the vectors by text, without texts that the embedder rejects (found by bisection)."""
     try:
         return {
             text: Question(vector, embedder)
@@ -189,7 +183,5 @@ def _asked_together(embedder: Embedder, texts: Sequence[str]) -> dict[str, Quest
     except TextRefused:
         half = len(texts) // 2
         return (
-            _asked_together(embedder, texts[:half]) | _asked_together(embedder, texts[half:])
-            if half
-            else {}
+            _embed_all(embedder, texts[:half]) | _embed_all(embedder, texts[half:]) if half else {}
         )

@@ -1,9 +1,7 @@
-"""WordLlama: the mean of a text's word vectors. Sixty times as fast as the built-in model, and
-coarser.
+"""WordLlama: the mean of a text's word vectors, 60 times as fast as the built-in model but coarser.
 
-Only the files of the package `wordllama` are used. Importing it would set up logging for the whole
-process, and it fetches what
-it lacks.
+Only the files of the package `wordllama` are read. Importing it would configure logging for the
+whole process, and it downloads missing files.
 """
 
 import hashlib
@@ -20,25 +18,20 @@ from memrelay.memory.embedding.embedder import Calibration, EmbeddingOptions, Fi
 from memrelay.memory.embedding.unit_rows import unit_rows
 from memrelay.memory.errors import EmbeddingFault
 
-WEIGHTS, TOKENIZER = (
-    "weights/l2_supercat_256.safetensors",
-    "tokenizers/l2_supercat_tokenizer_config.json",
-)
-MOST_CHARACTERS = 1 << 15  # of a text; what lies beyond does not count
+WEIGHTS = "weights/l2_supercat_256.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+MOST_CHARACTERS = 1 << 15  # of a text; the rest is ignored
 
 
 class WordLlama:
-    """Of 256 dimensions; some 45 MB, and 6,000 texts a second and core."""
+    """256 dimensions; 45 MB; 6,000 texts per second and core. `folder` is that of the package."""
 
     calibration = Calibration()
     waits = False
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is the package's."""
-        weights, tokenizer = (
-            folder.joinpath(WEIGHTS).read_bytes(),
-            folder.joinpath(TOKENIZER).read_bytes(),
-        )
+        weights = folder.joinpath(WEIGHTS).read_bytes()
+        tokenizer = folder.joinpath(TOKENIZER).read_bytes()
         self._words = load_tensors(weights)["embedding.weight"]
         self._tokenizer = Tokenizer.from_buffer(tokenizer)
         self._tokenizer.no_padding()
@@ -47,7 +40,7 @@ class WordLlama:
         self.fingerprint = Fingerprint("wordllama-l2-supercat", self._words.shape[1], digest)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As Embedder has it."""
+        """Return the vectors of texts."""
         matrix = np.zeros((len(texts), self.fingerprint.dimension), np.float32)
         for row, text in enumerate(texts):
             if tokens := self._tokenizer.encode(
@@ -58,10 +51,10 @@ class WordLlama:
 
 
 def load(options: EmbeddingOptions) -> WordLlama:
-    """The embedder. Raises EmbeddingFault where the package is not installed."""
+    """Return the embedder. Raises EmbeddingFault if the package is not installed."""
     found = find_spec("wordllama")
     if found is None or found.origin is None:
         raise EmbeddingFault(
-            "the embedder `wordllama` is not installed: `.venv/bin/pip install wordllama`"
+            "the embedder `wordllama` is not installed; run `.venv/bin/pip install wordllama`"
         )
     return WordLlama(Path(found.origin).parent)

@@ -1,9 +1,7 @@
-"""WordPiece, as BERT's uncased models have it: from a text to the numbers of its pieces in the
-vocabulary.
+"""WordPiece tokenization, as in BERT's uncased models: a text to the numbers of its pieces.
 
-The rules are those of the `tokenizers` library, to which a test holds them; but a text that spells
-a token of the model's own,
-like "[CLS]", is text.
+The rules are those of the `tokenizers` library, and a test compares both. Unlike there, a text
+that spells a special token such as "[CLS]" is plain text.
 """
 
 import unicodedata
@@ -12,8 +10,8 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import chain, islice
 
-LONGEST_WORD = 100  # characters; a longer one is unknown
-MOST_CHARACTERS = 1 << 15  # of a text; what lies beyond is not looked at
+LONGEST_WORD = 100  # characters; a longer word is unknown
+MOST_CHARACTERS = 1 << 15  # of a text; the rest is ignored
 CONTROLS = ("Cc", "Cf", "Co", "Cs")
 IDEOGRAPHS = (
     (0x4E00, 0x9FFF),
@@ -28,7 +26,7 @@ IDEOGRAPHS = (
 
 
 class _Cleaned(dict[int, str]):
-    """For str.translate: without controls, every space alike, each ideograph a word."""
+    """For str.translate: removes controls, unifies spaces, makes each ideograph a word."""
 
     def __missing__(self, code: int) -> str:
         self[code] = cleaned = _clean(chr(code))
@@ -36,7 +34,7 @@ class _Cleaned(dict[int, str]):
 
 
 class _Folded(dict[int, str]):
-    """For str.translate after decomposition: without accents, in lower case, each sign a word."""
+    """For str.translate after decomposition: removes accents and case, makes each sign a word."""
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold(chr(code))
@@ -64,13 +62,13 @@ CLEANED, FOLDED = _Cleaned(), _Folded()
 
 
 def words(text: str) -> list[str]:
-    """The words and signs of a text, in lower case and without accents."""
+    """Return the words and signs of a text, in lower case and without accents."""
     cleaned = text[:MOST_CHARACTERS].translate(CLEANED)
     return unicodedata.normalize("NFD", cleaned).translate(FOLDED).split()
 
 
 def pieces() -> list[str]:
-    """The vocabulary: 30,522 pieces, the number of each being its line."""
+    """Return the vocabulary of 30,522 pieces. The number of a piece is its index."""
     return (
         files("memrelay.memory.embedding")
         .joinpath("vocab.txt")
@@ -80,34 +78,32 @@ def pieces() -> list[str]:
 
 
 class WordPiece:
-    """The vocabulary that lies beside this file."""
+    """Encodes texts with the vocabulary in this folder."""
 
     def __init__(self) -> None:
-        """Reads it."""
         self._numbers = {piece: number for number, piece in enumerate(pieces())}
         self._unknown, self._begin, self._end = [
             self._numbers[name] for name in ("[UNK]", "[CLS]", "[SEP]")
         ]
-        self._pieces = lru_cache(maxsize=1 << 14)(
-            self._split
-        )  # of a word; most words of a store come again
+        # cached by word, since most words of a store repeat
+        self._pieces = lru_cache(maxsize=1 << 14)(self._split)
 
     def encode(self, text: str, most: int) -> list[int]:
-        """The numbers of the pieces, between those of [CLS] and [SEP]; `most` in all, and the
-        text's end is cut off."""
+        """Return at most `most` numbers of pieces, between those of [CLS] and [SEP]."""
         pieces = chain.from_iterable(map(self._pieces, words(text)))
         return [self._begin, *islice(pieces, most - 2), self._end]
 
-    def strange(self, text: str) -> bool:
-        """Whether most of a text, by characters, is words that are unknown as a whole, so that
-        little tells it from others."""
+    def is_mostly_unknown(self, text: str) -> bool:
+        """Return whether unknown words make up most of the text's characters.
+
+        The vector of such a text would hardly differ from others.
+        """
         found = words(text)
         unknown = sum(len(word) for word in found if self._pieces(word) == (self._unknown,))
         return unknown * 2 > sum(map(len, found))
 
     def _split(self, word: str) -> tuple[int, ...]:
-        """The longest piece that the word begins with, then of the rest, to its end; or unknown as
-        a whole."""
+        """Split a word into the longest known pieces from its start; unknown if any is missing."""
         if len(word) > LONGEST_WORD:
             return (self._unknown,)
         found = tuple(self._greedy(word))

@@ -1,1 +1,1 @@
-"""."""
+"""Whole files: backup, restore, export and salvage of stores."""

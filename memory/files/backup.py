@@ -1,5 +1,6 @@
-"""Backups: copies of stores and of the control plane in a folder, taken while they are used and
-verified before they count."""
+"""Back up and restore stores and the control plane. A backup is a folder of copies, taken while
+stores are in use and verified.
+"""
 
 import hashlib
 import os
@@ -21,50 +22,46 @@ from memrelay.memory.sqlite.connection import open_store_file, translated
 from memrelay.memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
 from memrelay.memory.sqlite.damage import ANY, condemn, note_of
 
-# Puts a store in the place of another: what it replaces is kept under another name, and a crash
-# leaves no mixture of both.
+# Replacing a store: the old file is kept under another name, and a crash never leaves a mixture.
 
 
 def may_replace(path: Path, force: bool) -> None:
-    """Raises NotReplaced where a store stands at `path` that was not found to be damaged, unless
-    that is wanted."""
+    """Raise NotReplaced if an intact store is at `path` and `force` is not set."""
     if path.exists() and not note_of(path).exists() and not force:
         raise NotReplaced(
-            f"{path} is there, and was not found to be damaged; with --force it is replaced, and kept under "
-            "another name"
+            f"{path} exists and is not known to be damaged; use --force to replace it (the old "
+            "file is kept under another name)"
         )
 
 
 def replace(path: Path, draft: Path) -> Path | None:
-    """Moves the store `draft`, beside `path`, to its place. Returns the name under which the old
-    one is kept, None for none.
+    """Move the store `draft`, next to `path`, to its place.
 
-    The draft gets a lineage of its own: commits that the old one had, and this one lacks, are given
-    up knowingly.
+    Returns the name under which the old store is kept, None if there was none. The draft gets a new
+    lineage, so that commits which only the old store had do not count as lost.
     """
     with translated(str(draft)), closing(open_store_file(draft)) as connection:
         connection.execute("UPDATE commits SET lineage = ?", (secrets.token_hex(4),))
-        connection.execute(
-            "PRAGMA wal_checkpoint(TRUNCATE)"
-        )  # closing does it too, and says nothing where there is no room
+        # Closing also checkpoints, but does not report a full disk.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     sync_folder(draft)
-    condemn(path, "a restore or a salvage of it was interrupted; begin it again", ANY)
-    aside = aside_of(path)
+    condemn(path, "a restore or salvage was interrupted; run it again", ANY)
+    kept_path = path_to_keep(path)
     for suffix in (*LOGS, ""):
         with suppress(FileNotFoundError):
-            os.rename(f"{path}{suffix}", f"{aside}{suffix}")
+            os.rename(f"{path}{suffix}", f"{kept_path}{suffix}")
     os.rename(draft, path)
     sync_folder(path.parent)
-    note_of(path).unlink(missing_ok=True)  # there may have been no room for it
+    # The note may be missing if the disk was full.
+    note_of(path).unlink(missing_ok=True)
     sync_folder(path.parent)
-    return aside if aside.exists() else None
+    return kept_path if kept_path.exists() else None
 
 
-def aside_of(path: Path) -> Path:
-    """The name, which nothing has, under which what is replaced at `path` is kept."""
-    return path.with_name(
-        f"{path.name}.replaced-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
-    )
+def path_to_keep(path: Path) -> Path:
+    """Return an unused name under which the replaced file is kept."""
+    at = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return path.with_name(f"{path.name}.replaced-{at}-{secrets.token_hex(2)}")
 
 
 MANIFEST, SYSTEM = "manifest.json", "system.db"
@@ -72,54 +69,59 @@ FORMAT = 1
 
 
 class BackedUpPipeline(Struct, frozen=True):
-    """A pipeline that was in service."""
+    """A pipeline that was active."""
 
     uid: str
     name: str
-    hash: str  # of its bundle
+    # Hash of its bundle.
+    hash: str
     version: int
     stores: list[str]
 
 
 class BackedUpFile(Struct, frozen=True):
-    """One file, at its place below the folder as below a memory root."""
+    """One file, at the same relative path in the backup folder as in the memory root."""
 
-    memory_id: str  # "" for system.db
+    # "" for system.db.
+    memory_id: str
     bytes: int
     sha256: str
-    commit: str  # its last, as the bus is told
+    # Mark of its last commit, as the bus knows it.
+    commit: str
     records: int
 
     @property
     def path(self) -> str:
-        """Below the folder. Raises BadMemoryId."""
+        """Return the path below the folder. Raises BadMemoryId."""
         return f"{check(self.memory_id)}.db" if self.memory_id else SYSTEM
 
 
 class Manifest(Struct, frozen=True):
-    """What a backup holds."""
+    """The contents of a backup."""
 
-    made_at: int  # Unix ms
-    memrelay: str  # the version that made it
+    # Unix ms
+    made_at: int
+    # Version of Memrelay that made it.
+    memrelay: str
     pipelines: list[BackedUpPipeline]
     files: list[BackedUpFile]
-    left_out: dict[str, str]  # memory_id -> why the store is not in it
+    # Stores that are not included, with the reason, by memory_id.
+    left_out: dict[str, str]
     format: int = FORMAT
 
 
 def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) -> Manifest:
-    """Copies these stores and the control plane to `folder`, which is there when all of it is on
-    disk, or not at all.
+    """Copy stores and the control plane to `folder`, which appears only when everything is on disk.
 
-    `about` has the rest of the manifest. A store that is damaged or gone is left out, and named.
-    Raises BadBackup where the
-    folder is there already, and OSError.
+    `about` holds the rest of the manifest. A damaged or missing store is left out and listed with
+    the reason. Raises BadBackup if the folder exists, and OSError.
     """
     if os.path.lexists(folder):
-        raise BadBackup(f"{folder} is there already; name a folder that is not")
+        raise BadBackup(f"{folder} exists; choose a new folder")
     if root.resolve() in folder.resolve().parents:
         raise BadBackup(
-            f"{folder} is in the memory root, where a copy counts as a store; name a folder outside of it"
+            f"{folder} is in the memory root, where a copy counts as a store; choose a folder "
+            "outside"
         )
     make_folder(folder.absolute().parent)
     draft = Path(
@@ -145,17 +147,20 @@ def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) ->
 def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
     source, target = path_of(root, memory_id), path_of(draft, memory_id)
     if (note := note_of(source)).exists():
-        raise BadBackup(f"{source} is damaged; {note} says how")
+        raise BadBackup(f"{source} is damaged; see {note}")
     if not source.exists():
-        raise BadBackup(f"{source} is not there: nothing was stored yet, or it was removed")
+        raise BadBackup(f"{source} does not exist: nothing was stored yet, or it was removed")
     make_folder(target.parent)
     try:
         copy_database(source, target)
         found = inspect(target)
         if found.faults:
-            raise BadBackup(f"{source} is damaged: {found.faults[0]}; `memrelay scrub` tells more")
+            raise BadBackup(
+                f"{source} is damaged: {found.faults[0]}; run `memrelay scrub` for details"
+            )
     except MemoryFault:
-        for left in target.parent.glob(f"{target.name}*"):  # its journal, too
+        # Includes its journal.
+        for left in target.parent.glob(f"{target.name}*"):
             left.unlink()
         raise
     return BackedUpFile(memory_id, *measure(target), found.mark, found.records)
@@ -170,24 +175,26 @@ def _back_up_system(root: Path, draft: Path) -> BackedUpFile:
 
 
 def measure(file: Path) -> tuple[int, str]:
-    """(bytes, SHA-256) of a file."""
+    """Return (size in bytes, SHA-256) of a file."""
     with file.open("rb") as content:
         return file.stat().st_size, hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _sync_all(folder: Path) -> None:
-    """Every file and folder of it is on disk."""
+    """Flush every file and folder below a folder to disk."""
     for path in [*folder.rglob("*"), folder]:
         sync_folder(path)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What a backup holds. Raises BadBackup."""
+    """Read the manifest of a backup. Raises BadBackup."""
     try:
-        manifest = msgspec.json.decode(_plain(folder / MANIFEST).read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(
+            _require_regular_file(folder / MANIFEST).read_bytes(), type=Manifest
+        )
     except (OSError, msgspec.MsgspecError) as error:
         raise BadBackup(
-            f"{folder} is no backup: {error}; name a folder that `memrelay backup` made"
+            f"{folder} is not a backup: {error}; choose a folder made by `memrelay backup`"
         ) from error
     if manifest.format != FORMAT:
         raise BadBackup(
@@ -195,33 +202,39 @@ def read_manifest(folder: Path) -> Manifest:
         )
     if not manifest.files:
         raise BadBackup(
-            f"{folder} is no backup: {MANIFEST} names no file; name a folder that `memrelay backup` made"
+            f"{folder} is not a backup: {MANIFEST} lists no files; choose a folder made by "
+            "`memrelay backup`"
         )
     return manifest
 
 
-def _plain(file: Path) -> Path:
-    """What it leads to is read to its end: a pipe would never come to one. Raises BadBackup."""
+def _require_regular_file(file: Path) -> Path:
+    """Return the path if nothing or a regular file is there. A pipe could block forever. Raises
+    BadBackup.
+    """
     if file.exists() and not file.is_file():
-        raise BadBackup(f"{file} is no file; take another backup")
+        raise BadBackup(f"{file} is not a regular file; use another backup")
     return file
 
 
 def verify(folder: Path, file: BackedUpFile) -> None:
-    """That a file of a backup is still what it was. Raises BadBackup."""
+    """Check the size and SHA-256 of a file of a backup. Raises BadBackup."""
     try:
-        same = measure(_plain(folder / file.path)) == (file.bytes, file.sha256)
+        same = measure(_require_regular_file(folder / file.path)) == (file.bytes, file.sha256)
     except OSError as error:
         raise BadBackup(f"{folder / file.path} cannot be read: {error.strerror}") from error
     if not same:
         raise BadBackup(
-            f"{folder / file.path} is not what was backed up: its SHA-256 is another; take another backup"
+            f"{folder / file.path} changed after the backup: its SHA-256 differs; use another "
+            "backup"
         )
 
 
 def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Path | None:
-    """Restores one verified file. Returns the name under which what it replaced is kept. Raises
-    NotReplaced and BadBackup."""
+    """Restore one verified file. Returns the name under which the replaced file is kept.
+
+    Raises NotReplaced and BadBackup.
+    """
     path = root / file.path
     make_folder(path.parent)
     with drafted(path, "restored") as draft:
@@ -232,53 +245,61 @@ def put_back(root: Path, folder: Path, file: BackedUpFile, *, force: bool) -> Pa
         found = inspect(draft)
         if found.faults:
             raise BadBackup(
-                f"{folder / file.path} is damaged: {found.faults[0]}; take another backup"
+                f"{folder / file.path} is damaged: {found.faults[0]}; use another backup"
             )
         sync_folder(draft)
         return replace(path, draft)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """For this user's eyes alone, as stores are made. Raises OSError, of the disk that is full
-    where one is."""
+    """Copy a file with mode 0600, as stores have.
+
+    Raises OSError. For a full disk, it names the target.
+    """
     target.touch(mode=0o600)
     try:
         shutil.copyfile(source, target)
     except OSError as error:
-        if is_disk_full(error):  # which is told of the source
+        # shutil names the source.
+        if is_disk_full(error):
             raise OSError(error.errno, error.strerror, str(target)) from error
         raise
 
 
 def _put_back_system(path: Path, draft: Path, force: bool) -> Path | None:
-    """In place, since web servers have it open; what is damaged gives its place up."""
+    """Replace the contents in place, because web servers have the file open. A damaged file is
+    moved away.
+    """
     if faults := inspect_system(draft):
-        raise BadBackup(f"the backup of {path} is damaged: {faults[0]}; take another backup")
+        raise BadBackup(f"the backup of {path} is damaged: {faults[0]}; use another backup")
     sync_folder(draft)
-    aside = aside_of(path)
+    kept_path = path_to_keep(path)
     if not path.exists():
-        _take_place(draft, path, aside)
+        _take_place(draft, path, kept_path)
         return None
     if not force:
         raise NotReplaced(
-            f"{path} is there; with --force it is replaced, and kept under another name, or name the pipelines "
-            "whose stores are to be restored"
+            f"{path} exists; use --force to replace it (the old file is kept under another name), "
+            "or list the pipelines whose stores to restore"
         )
     try:
-        _copy(path, aside)
-        sync_folder(aside)
+        _copy(path, kept_path)
+        sync_folder(kept_path)
         copy_over(draft, path)
     except StoreDamaged:
-        _take_place(draft, path, aside)
-    except (MemoryFault, OSError):  # nothing was replaced
-        aside.unlink(missing_ok=True)
+        _take_place(draft, path, kept_path)
+    # Nothing was replaced.
+    except (MemoryFault, OSError):
+        kept_path.unlink(missing_ok=True)
         raise
-    return aside
+    return kept_path
 
 
-def _take_place(draft: Path, path: Path, aside: Path) -> None:
-    """Without the journal of what was there, which SQLite would undo changes by."""
+def _take_place(draft: Path, path: Path, kept_path: Path) -> None:
+    """Move the draft to `path` and the old journal away, because SQLite would apply it to the new
+    file.
+    """
     with suppress(FileNotFoundError):
-        os.rename(f"{path}-journal", f"{aside}-journal")
+        os.rename(f"{path}-journal", f"{kept_path}-journal")
     os.rename(draft, path)
     sync_folder(path.parent)

@@ -1,8 +1,8 @@
-"""The lines of an export: records, their earlier states and named memories, each a JSON object that
-says which it is.
+"""Write and read export files: one JSON object per line for records, their earlier versions and
+named memories.
 
-What carries the pipeline's uid, ids of named memories and scopes, has `${pipeline_uid}` in its
-place, and so fits another one.
+Ids and scopes that contain the pipeline's uid have `${pipeline_uid}` in its place, so that another
+pipeline can import them.
 """
 
 from collections import Counter
@@ -25,19 +25,22 @@ from memrelay.memory.sqlite.versions import What
 from memrelay.memory.timestamps import LAST_MS
 
 UID = "${pipeline_uid}"
-LONGEST = 1 << 30  # characters of a line; a store's row has 10^9 bytes at most
+# Maximum characters of a line. A SQLite row has at most 10^9 bytes.
+LONGEST = 1 << 30
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
-Number = Annotated[int, Meta(ge=1, le=2**62)]  # with room for changes
-Time = Annotated[
-    int, Meta(ge=0, le=LAST_MS)
-]  # Unix ms: what no face could tell would be in the way of every list
+# The upper bound leaves space for later changes.
+Number = Annotated[int, Meta(ge=1, le=2**62)]
+# Unix ms, in the range that the API can return.
+Time = Annotated[int, Meta(ge=0, le=LAST_MS)]
 Guid = Annotated[str, Meta(min_length=1, max_length=128)]
 MemoryIdent = Annotated[str, Meta(pattern=f"^mem_.+_{HEX.pattern}$")]
 
 
 class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A record as it is or was, its columns as they are stored. `tags` and `data` are JSON, times
-    Unix ms."""
+    """A record or an earlier version of it, with its columns as stored.
+
+    `tags` and `data` are JSON texts. Times are Unix ms.
+    """
 
     guid: Guid
     number: Number
@@ -55,25 +58,23 @@ class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
     encrypted: Int = 0
     thread: str | None = None
     seq: Int | None = None
-    content: str | None = (
-        # None in an earlier state with which the next one begins, or in which the record was not
-        # there
-        None
-    )
+    # None in an earlier version if the next version begins with it, or the record was deleted.
+    content: str | None = None
 
 
 class Ended(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What ended an earlier state."""
+    """The change that ended an earlier version."""
 
     what: What
     changed_at: Time
     actor: str
     reason: str = ""
-    length: Int | None = None  # of its content, characters; None where the record was not there
+    # Characters of its content, None if the record was deleted.
+    length: Int | None = None
 
 
 class Confirmations(Struct, frozen=True, forbid_unknown_fields=True):
-    """How often an entry of a named memory was written again, and when last, Unix ms."""
+    """How often an entry of a named memory was written again, and the last time, Unix ms."""
 
     times: Int
     last: Time | None
@@ -91,40 +92,42 @@ class ExportedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     @property
     def memory(self) -> Memory:
-        """As its table has it."""
+        """Return the row of its table."""
         return Memory(
             self.id, self.name, self.description, self.tags, self.created_at, self.updated_at
         )
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One of these."""
+    """One line: a record, an earlier version or a named memory."""
 
     record: Exported | None = None
-    confirmed: Confirmations | None = None  # beside a record
+    # Only with a record.
+    confirmed: Confirmations | None = None
     version: Exported | None = None
-    ended: Ended | None = None  # beside a version
+    # Only with a version.
+    ended: Ended | None = None
     memory: ExportedMemory | None = None
 
     @property
     def name(self) -> str:
-        """By which it is told."""
+        """Return the name of the line in messages."""
         if self.record is not None:
             return f"record {self.record.guid}"
         if self.version is not None:
-            return f"state {self.version.number} of record {self.version.guid}"
+            return f"version {self.version.number} of record {self.version.guid}"
         return f"memory {self.memory.id}" if self.memory is not None else "nothing"
 
     def without_uid(self, memory_id: str) -> "Line":
-        """As it travels, from that store."""
-        return _renamed(self, uid_of_store(memory_id), UID)
+        """Return the line with the uid of that store's pipeline replaced by the placeholder."""
+        return _replace_uid(self, uid_of_store(memory_id), UID)
 
     def with_uid(self, memory_id: str) -> "Line":
-        """As it is in that store."""
-        return _renamed(self, UID, uid_of_store(memory_id))
+        """Return the line with the placeholder replaced by the uid of that store's pipeline."""
+        return _replace_uid(self, UID, uid_of_store(memory_id))
 
 
-def _renamed(line: Line, before: str, after: str) -> Line:
+def _replace_uid(line: Line, before: str, after: str) -> Line:
     changed: dict[str, Any] = {}
     for name in ("record", "version"):
         if (one := getattr(line, name)) is not None and before in one.scope:
@@ -135,8 +138,9 @@ def _renamed(line: Line, before: str, after: str) -> Line:
 
 
 def of_other(name: str, before: str, after: str) -> str:
-    """The id of a named memory, or the `memory_id` of a store, with another uid; any other name as
-    it is."""
+    """Replace the uid in the id of a named memory or the `memory_id` of a store. Return other names
+    unchanged.
+    """
     own = f"mem_{before}_"
     if name.startswith(own) and HEX.fullmatch(name, len(own)):
         return f"mem_{after}_{name[len(own) :]}"
@@ -145,29 +149,31 @@ def of_other(name: str, before: str, after: str) -> str:
 
 
 def read_line(text: str) -> Line:
-    """What a line says, its JSON as a store writes it. Raises Refused."""
+    """Parse a line into the JSON form that a store writes. Raises Refused."""
     try:
         line = _to_line(text)
         if line.record is not None:
-            line = replace(line, record=_as_stored(line.record))
+            line = replace(line, record=_normalize_json(line.record))
         if line.version is not None:
-            line = replace(line, version=_as_stored(line.version))
+            line = replace(line, version=_normalize_json(line.version))
         if line.memory is not None:
             _to_tags(line.memory.tags or "[]")
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise Refused(
-            f"this is no line of an export: {error}; it begins with {text[:80]!r}"
+            f"invalid line of an export: {error}; it begins with {text[:80]!r}"
         ) from error
-    if [line.record, line.version, line.memory].count(None) != 2 or not _is_whole(line):
+    if [line.record, line.version, line.memory].count(None) != 2 or not _is_complete(line):
         raise Refused(
-            f"a line of an export has a whole `record`, `version` or `memory`, and one of them; this begins with "
-            f"{text[:80]!r}"
+            "a line of an export has exactly one complete `record`, `version` or `memory`; this "
+            f"one begins with {text[:80]!r}"
         )
     return line
 
 
-def _as_stored(one: Exported) -> Exported:
-    """With other JSON of the same meaning a text would not be found, as where it is erased."""
+def _normalize_json(one: Exported) -> Exported:
+    """Write `tags` and `data` as a store writes JSON. An erasure would not find a text in other
+    JSON.
+    """
     try:
         data = as_text(checked(_to_data(one.data or "{}")))
     except ValidationError as error:
@@ -177,7 +183,7 @@ def _as_stored(one: Exported) -> Exported:
     return replace(one, tags=orjson.dumps(_to_tags(one.tags)).decode(), data=data)
 
 
-def _is_whole(line: Line) -> bool:
+def _is_complete(line: Line) -> bool:
     if line.version is None:
         return (
             line.ended is None
@@ -196,25 +202,25 @@ _to_data = msgspec.json.Decoder(dict[str, Any]).decode
 to_json = msgspec.json.Encoder().encode
 
 
-# The file of an export: a line that says what it is, what is remembered by store, and a line with
-# counts and a digest.
-#
-# The digest is the SHA-256 of all lines between the first and the last, so a file that was cut or
-# changed is told.
+# The file: a header line, the lines of each store, and a last line with counts and a digest. The
+# digest is the SHA-256 of all lines between the first and the last. It reveals a truncated or
+# changed file.
 
 FORMAT = 1
-PIECE = (
-    1 << 20
-)  # bytes that are read together where a file is checked, which may have anything in it
+# Bytes read at once when a file of unknown content is verified.
+CHUNK = 1 << 20
 Result = TypeVar("Result")
 
 
 class Header(Struct, frozen=True):
     """The first line."""
 
-    memrelay_export: int  # the format
-    made_at: int  # Unix ms
-    memrelay: str  # the version that made it
+    # Version of the format.
+    memrelay_export: int
+    # Unix ms
+    made_at: int
+    # Version of Memrelay that made it.
+    memrelay: str
     pipeline_uid: str
     pipeline_name: str
 
@@ -228,58 +234,63 @@ class End(Struct, frozen=True):
     sha256: str
 
 
-class _Written(Struct, frozen=True):
-    store: str = ""  # the memory_id of what follows, with `${pipeline_uid}`
+class _StoreOrEnd(Struct, frozen=True):
+    # The memory_id of the lines that follow, with `${pipeline_uid}`.
+    store: str = ""
     end: End | None = None
 
 
 def write_export(
     file: IO[bytes], header: Header, stores: Iterable[tuple[str, Iterable[Line]]]
 ) -> End:
-    """Writes all lines; `stores` are (name, lines). Raises OSError."""
+    """Write all lines and return the last one. `stores` are (name, lines). Raises OSError."""
     digest, counts = sha256(), Counter[str]()
     file.write(to_json(header) + b"\n")
     for name, lines in stores:
-        _put(file, digest, to_json({"store": name}))
+        _write_line(file, digest, to_json({"store": name}))
         for line in lines:
             counts["records"] += line.record is not None
             counts["versions"] += line.version is not None
             counts["memories"] += line.memory is not None
-            _put(file, digest, to_json(line))
+            _write_line(file, digest, to_json(line))
     end = End(counts["records"], counts["versions"], counts["memories"], digest.hexdigest())
     file.write(to_json({"end": end}) + b"\n")
     return end
 
 
-def _put(file: IO[bytes], digest: Any, line: bytes) -> None:
+def _write_line(file: IO[bytes], digest: Any, line: bytes) -> None:
     file.write(line + b"\n")
     digest.update(line + b"\n")
 
 
 def verify_export(path: Path) -> End:
-    """That the file is whole, and of a format that is known. Raises BadExport and OSError."""
-    digest, last = (
-        sha256(),
-        b"",
-    )  # the last line, or what there is of it: one that is longer than a piece has no counts
+    """Check that a file is complete and of a known format, and return its last line.
+
+    Raises BadExport and OSError.
+    """
+    digest = sha256()
+    # The last line read, or its last chunk: a line longer than a chunk has no counts.
+    last = b""
     with path.open("rb") as file:
         if not file.seekable():
             raise BadExport(
-                f"{path} is a pipe, and an export is read twice, first to check it: write it into a file, and name "
-                "that"
+                f"{path} is a pipe, but an import reads the export twice; save it to a file and "
+                "import that"
             )
-        _check_header(path, file.readline(PIECE))
-        while piece := file.readline(PIECE):
+        _check_header(path, file.readline(CHUNK))
+        while chunk := file.readline(CHUNK):
             digest.update(last)
-            last = piece
+            last = chunk
     try:
-        end = _to_written(last).end if last.endswith(b"\n") else None
+        end = _to_store_or_end(last).end if last.endswith(b"\n") else None
     except msgspec.MsgspecError:
         end = None
     if end is None:
-        raise BadExport(f"{path} has no last line with counts: it was cut; export it again")
+        raise BadExport(
+            f"{path} is truncated: the last line with counts is missing; export it again"
+        )
     if end.sha256 != digest.hexdigest():
-        raise BadExport(f"{path} is not what was exported: its digest is another; export it again")
+        raise BadExport(f"{path} changed after the export: its digest differs; export it again")
     return end
 
 
@@ -288,20 +299,19 @@ def _check_header(path: Path, line: bytes) -> None:
         header = _to_header(line)
     except msgspec.MsgspecError as error:
         raise BadExport(
-            f"{path} is no export: {error}; `memrelay export --records` makes one"
+            f"{path} is not an export: {error}; create one with `memrelay export --records`"
         ) from error
     if header.memrelay_export != FORMAT:
         raise BadExport(
-            f"{path} has the format {header.memrelay_export}, of another Memrelay ({header.memrelay}); import it "
-            "with that one"
+            f"{path} has the format {header.memrelay_export} of another Memrelay "
+            f"({header.memrelay}); import it with that version"
         )
 
 
 def read_export(path: Path, longest: int = LONGEST) -> Iterator[tuple[str, str]]:
-    """(name of a store, line) of a file that was verified, one after the other. Raises BadExport
-    and OSError.
+    """Yield (name of a store, line) of a verified file. Raises BadExport and OSError.
 
-    A line of more bytes than `longest` is not read.
+    `longest` limits a line, bytes.
     """
     with path.open("rb") as file:
         file.readline()
@@ -309,23 +319,21 @@ def read_export(path: Path, longest: int = LONGEST) -> Iterator[tuple[str, str]]
         while line := file.readline(longest + 1):
             if len(line) > longest:
                 raise BadExport(
-                    f"{path} has a line of more than {longest} bytes, which no import takes; it begins with "
-                    f"{line[:80]!r}. Export it again"
+                    f"{path} has a line of more than {longest} bytes, which cannot be imported; it "
+                    f"begins with {line[:80]!r}. Export it again"
                 )
             if line.startswith(b'{"store":'):
-                store = _read(path, line, _to_written).store
+                store = _decode(path, line, _to_store_or_end).store
             elif not line.startswith(b'{"end":'):
-                yield store, _read(path, line, bytes.decode).rstrip("\n")
+                yield store, _decode(path, line, bytes.decode).rstrip("\n")
 
 
-def _read(path: Path, line: bytes, as_what: Callable[[bytes], Result]) -> Result:
+def _decode(path: Path, line: bytes, decoder: Callable[[bytes], Result]) -> Result:
     try:
-        return as_what(line)
+        return decoder(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadExport(
-            f"{path} has a line that is none of an export: {error}; export it again"
-        ) from error
+        raise BadExport(f"{path} has an invalid line: {error}; export it again") from error
 
 
 _to_header = msgspec.json.Decoder(Header).decode
-_to_written = msgspec.json.Decoder(_Written).decode
+_to_store_or_end = msgspec.json.Decoder(_StoreOrEnd).decode

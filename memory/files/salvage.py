@@ -1,5 +1,6 @@
-"""A damaged store is replaced by a new one with what can still be read of it."""
+"""Salvage: replace a damaged store by a new one that has everything that can still be read."""
 
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -9,14 +10,12 @@ import orjson
 
 from memrelay.memory.disk import drafted
 from memrelay.memory.files.backup import replace
-from memrelay.memory.sqlite.connection import know_parts, open_store_file, translated
+from memrelay.memory.sqlite.connection import open_store_file, register_parts_of, translated
 from memrelay.memory.sqlite.copy import accept_texts, inspect
 from memrelay.memory.timestamps import LAST_MS
 
-# Copies what can still be read of a damaged store into a new one.
-
-# By which rows are found.
-KEYS = {
+# Key column of each table. Tables with "" have no integer key.
+KEY_COLUMNS = {
     "memories": "row",
     "entries": "",
     "records": "row",
@@ -28,8 +27,9 @@ KEYS = {
     "erasures": "n",
     "erasing": "n",
 }
-REMEMBERED = ("records", "versions", "memories")
-EMPTY = {"tags": b"[]", "data": b"{}"}  # columns with JSON
+JSON_TABLES = ("records", "versions", "memories")
+# Columns with JSON, and the value for unreadable JSON.
+EMPTY_JSON = {"tags": b"[]", "data": b"{}"}
 TIMES = {"created_at", "updated_at", "expires_at", "changed_at"}
 UNREADABLE = (
     apsw.CorruptError,
@@ -38,126 +38,137 @@ UNREADABLE = (
     apsw.TooBigError,
     apsw.NoMemError,
 )
-TOGETHER = 1000
-MOST_FAILURES = 100_000  # places that cannot be read, after which the rest is given up
+BATCH = 1000
+# Unreadable places after which the rest is given up.
+MAX_FAILURES = 100_000
 LAST_ROW = 1 << 40
-# What entries say is looked at anew, since records may be lost or mended, and the lines of entries
-# are not copied.
-ENTRIES = (
-    "DELETE FROM main.entries WHERE guid NOT IN (SELECT guid FROM main.records WHERE kind = 'entry');"
-    "UPDATE main.entries SET digested = 0, memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid)"
+_BrokenRow = tuple[int, list[bytes | None], list[bytes | None]]
+# The lines of entries are derived again from the records, which may be lost or repaired.
+RESET_ENTRIES = (
+    "DELETE FROM main.entries WHERE guid NOT IN "
+    "(SELECT guid FROM main.records WHERE kind = 'entry');"
+    "UPDATE main.entries SET digested = 0, "
+    "memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid)"
 )
 
 
 def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
-    """Makes a store at `new` of what `damaged` still has; rows by table. Raises StoreBroken where
-    nothing can be read."""
+    """Create a store at `new` with everything readable in `damaged`. Return the number of rows by
+    table.
+
+    Raises StoreBroken if nothing can be read.
+    """
     open_store_file(new).close()
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
     with translated(str(damaged)), closing(apsw.Connection(str(new), flags=flags)) as connection:
         connection.execute("ATTACH ? AS damaged", (f"{damaged.absolute().as_uri()}?mode=ro",))
-        columns = {
-            table: names for table in KEYS if (names := _columns(connection, table))
-        }  # an older store has fewer
-        # No transaction around it all: once something in one cannot be read, nothing is. It is
-        # synced when it is in place.
+        # No transaction around the whole copy: one read error would undo all of it. The file is
+        # synced when it takes its place.
         connection.pragma("synchronous", "OFF")
-        for table in columns:
-            key = KEYS[table]
-            if key:
-                _Copy(connection, table, key, columns[table]).between(1, LAST_ROW)
-            else:
-                _copy_as_far_as_it_goes(connection, table, columns[table])
-            if key:
-                _mend(connection, table, key)
-        connection.execute(ENTRIES)
-        know_parts(connection)
-        connection.execute(
-            "UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL"
-        )
-        connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
-        connection.execute("INSERT INTO parts_fts(parts_fts) VALUES ('rebuild')")
+        for table, key in KEY_COLUMNS.items():
+            if columns := _columns(connection, table):
+                _copy_table(connection, table, key, columns)
+        _rebuild_derived(connection)
         return {
-            table: connection.execute(f"SELECT count(*) FROM main.{table}").get for table in KEYS
+            table: connection.execute(f"SELECT count(*) FROM main.{table}").get
+            for table in KEY_COLUMNS
         }
 
 
 def _columns(connection: apsw.Connection, table: str) -> str:
-    """Those that the damaged store has; an older one has fewer. What follows from others is made
-    anew."""
+    """Return the columns that the damaged store has, "" if it lacks the table.
+
+    A store of an older version has fewer tables and columns. `parts` is derived again.
+    """
     names = connection.execute(
         "SELECT name FROM pragma_table_info(?, 'damaged') WHERE name <> 'parts'", (table,)
     )
     return ", ".join(name for (name,) in names)
 
 
-def _mend(connection: apsw.Connection, table: str, key: str) -> None:
-    """Texts that are none any more: of a record they are mended, so that it can be read; any other
-    row goes.
+def _copy_table(connection: apsw.Connection, table: str, key: str, columns: str) -> None:
+    if not key:
+        _copy_until_unreadable(connection, table, columns)
+        return
+    _RangeCopy(connection, table, key, columns).copy(1, LAST_ROW)
+    types = dict(connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)))
+    _clamp_times(connection, table, TIMES & types.keys())
+    _repair_texts(connection, table, [name for name in types if types[name] == "TEXT"])
 
-    Tags and `data` that are no JSON, and times that are none, would keep every list from being
-    told: they are mended too.
-    """
-    kinds = {
-        str(name): kind
-        for name, kind in connection.execute(
-            "SELECT name, type FROM pragma_table_info(?)", (table,)
-        )
-    }
-    for name in TIMES & kinds.keys():
+
+def _rebuild_derived(connection: apsw.Connection) -> None:
+    """Derive entries, parts of words and the full-text indexes from the copied records."""
+    connection.execute(RESET_ENTRIES)
+    register_parts_of(connection)
+    connection.execute(
+        "UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL"
+    )
+    connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
+    connection.execute("INSERT INTO parts_fts(parts_fts) VALUES ('rebuild')")
+
+
+def _clamp_times(connection: apsw.Connection, table: str, names: Iterable[str]) -> None:
+    """Move times into the valid range. The API could not return a list with an invalid one."""
+    for name in names:
         connection.execute(
             f"UPDATE main.{table} SET {name} = max(0, min({name}, {LAST_MS})) "
             f"WHERE {name} NOT BETWEEN 0 AND {LAST_MS}"
         )
-    columns = [name for name, kind in kinds.items() if kind == "TEXT"]
-    rows = connection.execute(
-        f"SELECT {key}, {', '.join(f'CAST({name} AS BLOB)' for name in columns)} FROM main.{table}"
-    )
-    empty = EMPTY if table in REMEMBERED else {}
-    update = (
-        f"UPDATE main.{table} SET {', '.join(f'{name} = ?' for name in columns)} WHERE {key} = ?"
-    )
-    spoilt = [
-        (row, texts, mended)
-        for row, *texts in rows
-        if (
-            mended := [
-                _mended(text, empty.get(name)) for name, text in zip(columns, texts, strict=True)
-            ]
-        )
-        != texts
-    ]
-    for row, texts, mended in spoilt:
-        if table == "records" or _is_text(texts):
-            connection.execute(
-                update, (*(None if text is None else text.decode() for text in mended), row)
-            )
+
+
+def _repair_texts(connection: apsw.Connection, table: str, columns: list[str]) -> None:
+    """Repair invalid UTF-8 and JSON, so that records stay readable.
+
+    Rows of other tables with invalid UTF-8 are deleted.
+    """
+    key = KEY_COLUMNS[table]
+    values = ", ".join(f"{name} = ?" for name in columns)
+    for row, texts, repaired in _broken_rows(connection, table, columns):
+        if table == "records" or _is_utf8(texts):
+            decoded = [None if text is None else text.decode() for text in repaired]
+            connection.execute(f"UPDATE main.{table} SET {values} WHERE {key} = ?", (*decoded, row))
         else:
             connection.execute(f"DELETE FROM main.{table} WHERE {key} = ?", (row,))
 
 
-def _mended(text: bytes | None, empty: bytes | None) -> bytes | None:
-    """As text, and where it is to be JSON as JSON of that sort."""
+def _broken_rows(connection: apsw.Connection, table: str, columns: list[str]) -> list[_BrokenRow]:
+    """Return the rows with a text that needs repair."""
+    texts_sql = ", ".join(f"CAST({name} AS BLOB)" for name in columns)
+    defaults = [EMPTY_JSON.get(name) if table in JSON_TABLES else None for name in columns]
+    broken = []
+    for row, *texts in connection.execute(
+        f"SELECT {KEY_COLUMNS[table]}, {texts_sql} FROM main.{table}"
+    ):
+        repaired = list(map(_repair, texts, defaults))
+        if repaired != texts:
+            broken.append((row, texts, repaired))
+    return broken
+
+
+def _repair(text: bytes | None, default: bytes | None) -> bytes | None:
+    """Return valid UTF-8. With a `default`, return JSON of the same type as the default, or it."""
     if text is None:
         return None
-    mended = text.decode(errors="replace").encode()
-    return mended if empty is None or _is_json(mended, type(orjson.loads(empty))) else empty
+    repaired = text.decode(errors="replace").encode()
+    is_valid = default is None or _is_json(repaired, type(orjson.loads(default)))
+    return repaired if is_valid else default
 
 
-def _is_json(text: bytes, sort: type) -> bool:
+def _is_json(text: bytes, type_: type) -> bool:
     try:
-        return isinstance(orjson.loads(text), sort)
+        return isinstance(orjson.loads(text), type_)
     except orjson.JSONDecodeError:
         return False
 
 
-def _is_text(texts: list[bytes | None]) -> bool:
+def _is_utf8(texts: list[bytes | None]) -> bool:
     return all(text is None or text.decode(errors="ignore").encode() == text for text in texts)
 
 
-def _copy_as_far_as_it_goes(connection: apsw.Connection, table: str, columns: str) -> None:
-    """Row by row from the beginning."""
-    insert = f"INSERT OR IGNORE INTO main.{table}({columns}) VALUES ({', '.join('?' * len(columns.split(', ')))})"
+def _copy_until_unreadable(connection: apsw.Connection, table: str, columns: str) -> None:
+    """Copy row by row up to the first unreadable one."""
+    marks = ", ".join("?" * len(columns.split(", ")))
+    insert = f"INSERT OR IGNORE INTO main.{table}({columns}) VALUES ({marks})"
     try:
         for row in connection.execute(f"SELECT {columns} FROM damaged.{table}"):
             connection.execute(insert, row)
@@ -165,55 +176,59 @@ def _copy_as_far_as_it_goes(connection: apsw.Connection, table: str, columns: st
         return
 
 
-class _Copy:
-    """Copies ranges of rows; one that cannot be read is halved until what is bad stands alone."""
+class _RangeCopy:
+    """Copies ranges of rows. It halves an unreadable range until only the bad rows remain."""
 
     def __init__(self, connection: apsw.Connection, table: str, key: str, columns: str) -> None:
         self._connection, self._failures = connection, 0
+        names = f"{key}, {columns.removeprefix(f'{key}, ')}"
         self._insert = (
-            f"INSERT OR IGNORE INTO main.{table}({key}, {columns.removeprefix(f'{key}, ')}) SELECT {key}, "
-            f"{columns.removeprefix(f'{key}, ')} FROM damaged.{table} WHERE {key} BETWEEN ? AND ? ORDER BY {key} "
-            f"LIMIT {TOGETHER}"
+            f"INSERT OR IGNORE INTO main.{table}({names}) SELECT {names} FROM damaged.{table} "
+            f"WHERE {key} BETWEEN ? AND ? ORDER BY {key} LIMIT {BATCH}"
         )
         self._last = f"SELECT max({key}) FROM main.{table}"
 
-    def between(self, first: int, last: int) -> None:
-        """Everything from row `first` to `last` that can be read."""
-        while first <= last and self._failures < MOST_FAILURES:
+    def copy(self, first: int, last: int) -> None:
+        """Copy all readable rows from `first` to `last`."""
+        while first <= last and self._failures < MAX_FAILURES:
             try:
                 self._connection.execute(self._insert, (first, last))
             except UNREADABLE:
                 self._failures += 1
                 if first < last:
                     middle = (first + last) // 2
-                    self.between(first, middle)
-                    self.between(middle + 1, last)
+                    self.copy(first, middle)
+                    self.copy(middle + 1, last)
                 return
-            if self._connection.changes() < TOGETHER:
+            if self._connection.changes() < BATCH:
                 return
             first = self._connection.execute(self._last).get + 1
 
 
 class Salvaged(NamedTuple):
-    """What became of a store."""
+    """The result of a salvage."""
 
     path: Path
-    rows: dict[str, int]  # by table
-    guids: list[str]  # of records whose text is not what was written
-    kept: Path | None  # where the damaged file is now
+    # Number of rows by table.
+    rows: dict[str, int]
+    # Records whose text differs from what was written.
+    guids: list[str]
+    # Path of the damaged file now, None if there was none.
+    kept: Path | None
 
 
 def salvage_store(path: Path, *, empty: bool) -> Salvaged:
-    """Replaces the store at `path`, which nobody may have open. Raises StoreBroken where nothing of
-    it can be read."""
+    """Replace the store at `path`, which no program may have open.
+
+    Raises StoreBroken if nothing can be read.
+    """
     with drafted(path, "salvaged") as draft:
         if empty or not path.exists():
             open_store_file(draft).close()
-            rows, guids = dict.fromkeys(KEYS, 0), []
+            rows, guids = dict.fromkeys(KEY_COLUMNS, 0), []
         else:
             rows = salvage_into(draft, path)
             guids = inspect(draft).guids
-            accept_texts(
-                draft
-            )  # whoever salvages is told of them; a scrub and a backup would name them for ever
+            # The caller reports them now. A scrub or backup would report them forever.
+            accept_texts(draft)
         return Salvaged(path, rows, guids, replace(path, draft))

@@ -1,2 +1,3 @@
-"""The filter language (docs/filters.md): JSON in, checked, and a tree out; what SQL becomes of it
-stands in memory/sqlite."""
+"""The filter language (docs/filters.md): its fields, its parser and its input type.
+memory/sqlite/filters.py compiles it to SQL.
+"""

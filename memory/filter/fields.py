@@ -1,11 +1,11 @@
-"""What can be filtered by: the fields of a record with the sort of their values, and which
-operators each sort takes."""
+"""The vocabulary of the filter language: fields, types, operators and limits."""
 
 from typing import Literal
 
-Sort = Literal["text", "number", "time", "flag", "tags", "data"]
+FieldType = Literal["text", "number", "time", "flag", "tags", "data"]
 
-FIELDS: dict[str, Sort] = {  # the columns of the same names
+# By the name of the column.
+FIELDS: dict[str, FieldType] = {
     "guid": "text",
     "scope": "text",
     "kind": "text",
@@ -26,7 +26,19 @@ GROUPS = ("and", "or", "not")
 OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "contains", "exists")
 ORDERED = ("gt", "gte", "lt", "lte")
 LISTS = ("in", "nin")
-TAKES: dict[Sort, tuple[str, ...]] = {
+NULLABLE = ("key", "owner", "expires_at", "thread", "seq", "data")
+
+# A field, an operator, a group and each filter in a group counts as one piece. SQL has limits,
+# and each piece costs time.
+MOST_PIECES = 128
+# Groups inside groups.
+MOST_DEPTH = 8
+# Values in all lists together.
+MOST_LISTED = 1000
+# Characters. Finding one text in another takes time proportional to the product of their lengths.
+MAX_CONTAINED = 256
+
+OPERATORS_BY_TYPE: dict[FieldType, tuple[str, ...]] = {
     "text": OPERATORS,
     "data": OPERATORS,
     "number": tuple(name for name in OPERATORS if name != "contains"),

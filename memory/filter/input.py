@@ -1,23 +1,27 @@
-"""A filter as operations and blocks take it: an object that is checked where it comes in, and
-compiled where it is used."""
+"""The pydantic type `Filter` for operations and blocks: checked on input, with its JSON schema.
+
+The value stays JSON. The store compiles it when a query uses it.
+"""
 
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from memrelay.memory.filter.fields import FIELDS, TAKES, Sort
-from memrelay.memory.filter.parser import (
-    MOST_CONTAINED,
+from memrelay.memory.filter.fields import (
+    FIELDS,
+    MAX_CONTAINED,
     MOST_DEPTH,
     MOST_LISTED,
     MOST_PIECES,
     NULLABLE,
-    read_filter,
+    OPERATORS_BY_TYPE,
+    FieldType,
 )
+from memrelay.memory.filter.parser import read_filter
 
 Json = dict[str, Any]
-_INNER: Json = {"type": "object", "description": "A filter again."}
-_TYPES: dict[Sort, list[str]] = {
+_NESTED: Json = {"type": "object", "description": "A nested filter."}
+_TYPES: dict[FieldType, list[str]] = {
     "text": ["string"],
     "number": ["number"],
     "time": ["string", "number"],
@@ -32,12 +36,12 @@ def _checked(given: Json) -> Json:
     return given
 
 
-def _operators(sort: Sort, *, nullable: bool) -> Json:
-    """What stands below a field of this sort, which may be missing where it is `nullable`."""
-    one = {"type": list(dict.fromkeys([*_TYPES[sort], *(["null"] if nullable else [])]))}
-    ordered = {"type": [name for name in _TYPES[sort] if name in ("string", "number")]}
+def _operators(type_: FieldType, *, nullable: bool) -> Json:
+    """Return the schema of the object below fields of this type. `nullable` fields accept null."""
+    one = {"type": list(dict.fromkeys([*_TYPES[type_], *(["null"] if nullable else [])]))}
+    ordered = {"type": [name for name in _TYPES[type_] if name in ("string", "number")]}
     several = {"type": "array", "items": one, "maxItems": MOST_LISTED}
-    contained = {"type": _TYPES[sort], "maxLength": MOST_CONTAINED}
+    contained = {"type": _TYPES[type_], "maxLength": MAX_CONTAINED}
     known = {
         "eq": one,
         "ne": one,
@@ -54,21 +58,23 @@ def _operators(sort: Sort, *, nullable: bool) -> Json:
         "type": "object",
         "minProperties": 1,
         "additionalProperties": False,
-        "properties": {name: known[name] for name in TAKES[sort]},
+        "properties": {name: known[name] for name in OPERATORS_BY_TYPE[type_]},
     }
 
 
 def _schema() -> Json:
-    """One level of the language, the fields of a sort together; what is further in is an object."""
-    names: dict[tuple[Sort, bool], list[str]] = {}
-    for name, sort in FIELDS.items():
-        names.setdefault((sort, name in NULLABLE), []).append(
-            name if sort != "data" else rf"{name}(\..+)?"
+    """Return the schema of one level of the language. Fields of one type share a pattern. Nested
+    filters are plain objects.
+    """
+    names: dict[tuple[FieldType, bool], list[str]] = {}
+    for name, type_ in FIELDS.items():
+        names.setdefault((type_, name in NULLABLE), []).append(
+            name if type_ != "data" else rf"{name}(\..+)?"
         )
     groups = {
-        "and": {"type": "array", "items": _INNER},
-        "or": {"type": "array", "items": _INNER},
-        "not": _INNER,
+        "and": {"type": "array", "items": _NESTED},
+        "or": {"type": "array", "items": _NESTED},
+        "not": _NESTED,
     }
     return {
         "type": "object",
@@ -76,8 +82,8 @@ def _schema() -> Json:
         "maxProperties": MOST_PIECES,
         "properties": groups,
         "patternProperties": {
-            f"^({'|'.join(alike)})$": _operators(sort, nullable=nullable)
-            for (sort, nullable), alike in names.items()
+            f"^({'|'.join(alike)})$": _operators(type_, nullable=nullable)
+            for (type_, nullable), alike in names.items()
         },
         "examples": [
             {"kind": {"in": ["note", "fact"]}, "data.price": {"gte": 3, "lt": 10}},

@@ -1,4 +1,4 @@
-"""Reads a filter: JSON in, a tree out, or everything that is wrong, by place."""
+"""Parse a filter: from JSON to a tree of conditions, or to a list of every error by place."""
 
 import re
 from dataclasses import dataclass
@@ -6,24 +6,37 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.filter.fields import FIELDS, GROUPS, LISTS, OPERATORS, ORDERED, TAKES, Sort
+from memrelay.memory.filter.fields import (
+    FIELDS,
+    GROUPS,
+    LISTS,
+    MAX_CONTAINED,
+    MOST_DEPTH,
+    MOST_LISTED,
+    MOST_PIECES,
+    NULLABLE,
+    OPERATORS,
+    OPERATORS_BY_TYPE,
+    ORDERED,
+    FieldType,
+)
 from memrelay.memory.records.data import NUL, number_fault, text_fault
 from memrelay.memory.timestamps import as_us
 from memrelay.memory.validation import Faults, Place, closest
 
-# A field as it is written: a name, or `data` with keys behind dots. One with a dot or a quote
-# stands in quotes, as in JSON.
+# Paths: a field is a name, or `data` followed by keys after dots. Keys with a dot or a quote are
+# quoted as in JSON.
 
-MOST_STEPS = 16
-MOST_CHARACTERS = 1024
+MAX_STEPS = 16
+MAX_PATH_CHARACTERS = 1024
 _STEP = r'"(?:[^"\\]|\\.)*"|[^."]+'
 _PATH = re.compile(rf"data(?:\.(?:{_STEP}))+", re.DOTALL)
 _STEPS = re.compile(rf"\.({_STEP})", re.DOTALL)
 
 
-def steps_of(field: str) -> tuple[str, ...] | None:
-    """The keys behind `data.`; None where it is written otherwise."""
-    if len(field) > MOST_CHARACTERS or not _PATH.fullmatch(field):
+def parse_path(field: str) -> tuple[str, ...] | None:
+    """Return the keys after `data.`, None if the path is malformed."""
+    if len(field) > MAX_PATH_CHARACTERS or not _PATH.fullmatch(field):
         return None
     try:
         found = tuple(
@@ -32,56 +45,58 @@ def steps_of(field: str) -> tuple[str, ...] | None:
         "".join(found).encode()
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    return found if len(found) <= MOST_STEPS and NUL not in "".join(found) else None
+    return found if len(found) <= MAX_STEPS and NUL not in "".join(found) else None
 
 
-# A filter that was read: a tree of conditions. Each of them is true of a record or false, and
-# never anything between.
+# The tree of conditions. Each condition is true or false for a record, never unknown.
 
 Scalar = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
-    """All of them hold; with none, this holds."""
+class AllOf:
+    """Holds if all parts hold, also without parts."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Some:
-    """One of them holds, or more; with none, this does not."""
+class AnyOf:
+    """Holds if at least one part holds, and never without parts."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """It does not hold."""
+    """Holds if the part does not."""
 
     part: "Node"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One operator on one field. Times are Unix ms in `value`, with a fraction where they are
-    between two."""
+    """One operator on one field.
+
+    Times in `value` are Unix ms, with a fraction for finer times.
+    """
 
     field: str
-    path: tuple[str, ...]  # the keys below `data`
-    operator: str  # but ne and nin, which are read as Not
-    value: Scalar | tuple[Scalar, ...]  # a tuple for `in`
+    # Keys below `data`.
+    path: tuple[str, ...]
+    # Never ne or nin: these are parsed as Not.
+    operator: str
+    # A tuple for `in`.
+    value: Scalar | tuple[Scalar, ...]
 
 
-Node = Every | Some | Not | Condition
+Node = AllOf | AnyOf | Not | Condition
 
 
-# What a condition's value may be, by the sort of its field; times become numbers.
+# Values, by the type of their field. Times become numbers.
 
-MOST_CONTAINED = (
-    256  # characters: looking for a long text in a long one takes time with the product of both
-)
-WANTED: dict[Sort, str] = {
+
+EXPECTED: dict[FieldType, str] = {
     "text": "a text",
     "number": "a number",
     "time": "a time in RFC 3339, or Unix ms as a number",
@@ -91,146 +106,144 @@ WANTED: dict[Sort, str] = {
 }
 
 
-class Unfit(Exception):
-    """The value is none for this operator on this field; the text says what is."""
+class BadValue(Exception):
+    """The value does not fit the operator and field. The message states valid values."""
 
 
-def fitting(value: Any, sort: Sort, operator: str, *, nullable: bool) -> Any:
-    """The value, as it is compared. Raises Unfit."""
+def convert_value(value: Any, type_: FieldType, operator: str, *, nullable: bool) -> Any:
+    """Return the value as it is compared. Raises BadValue."""
     if operator == "exists":
         if not isinstance(value, bool):
-            raise Unfit("takes true or false")
+            raise BadValue("takes true or false")
         return value
     if operator in ORDERED:
-        return _ordered(value, sort, operator)
+        return _convert_ordered(value, type_, operator)
     if value is None and operator != "contains" and nullable:
         return None
-    found = _of_sort(value, sort)
-    if operator == "contains" and isinstance(found, str) and len(found) > MOST_CONTAINED:
-        raise Unfit(f"takes a text of at most {MOST_CONTAINED} characters")
+    found = _convert(value, type_)
+    if operator == "contains" and isinstance(found, str) and len(found) > MAX_CONTAINED:
+        raise BadValue(f"takes a text of at most {MAX_CONTAINED} characters")
     return found
 
 
-def _ordered(value: Any, sort: Sort, operator: str) -> Any:
-    if sort == "data" and (value is None or isinstance(value, bool)):
-        raise Unfit(f"{operator} compares with a text or a number: nothing else has an order")
-    return _of_sort(value, sort)
+def _convert_ordered(value: Any, type_: FieldType, operator: str) -> Any:
+    if type_ == "data" and (value is None or isinstance(value, bool)):
+        raise BadValue(f"{operator} compares with a text or a number: nothing else has an order")
+    return _convert(value, type_)
 
 
-def _of_sort(value: Any, sort: Sort) -> Any:
-    """The value where it is of this sort. Raises Unfit."""
+def _convert(value: Any, type_: FieldType) -> Any:
+    """Return the value if it fits the type of the field. Raises BadValue."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if sort == "flag" and isinstance(value, bool):
+    if type_ == "flag" and isinstance(value, bool):
         return int(value)
-    if sort == "data" and (value is None or isinstance(value, bool)):
+    if type_ == "data" and (value is None or isinstance(value, bool)):
         return value
-    if isinstance(value, str) and sort in ("text", "tags", "data"):
+    if isinstance(value, str) and type_ in ("text", "tags", "data"):
         return _checked(value, text_fault(value))
-    if is_number and sort in ("number", "time", "data"):
+    if is_number and type_ in ("number", "time", "data"):
         return _checked(value, number_fault(value))
-    if isinstance(value, str) and sort == "time" and (unix_us := as_us(value)) is not None:
+    if isinstance(value, str) and type_ == "time" and (unix_us := as_us(value)) is not None:
         return unix_us / 1000 if unix_us % 1000 else unix_us // 1000
-    raise Unfit(f"must be {WANTED[sort]}")
+    raise BadValue(f"must be {EXPECTED[type_]}")
 
 
 def _checked(value: Any, rule: str) -> Any:
     if rule:
-        raise Unfit(rule)
+        raise BadValue(rule)
     return value
 
 
-# a field, an operator, a group and each filter in one is a piece: SQL has bounds, and each costs
-# time
-MOST_PIECES = 128
-MOST_DEPTH = 8  # of groups in each other
-MOST_LISTED = 1000  # values in all lists together
-NULLABLE = ("key", "owner", "expires_at", "thread", "seq", "data")
-NOTHING = Every(())
-PATHS = f'the keys of data are written data.key.key, {MOST_STEPS} at most; one with a dot or a quote in it like data."a.b"'
+MATCH_ALL = AllOf(())
+PATH_RULE = (
+    f"write keys of data as data.key.key, at most {MAX_STEPS}; "
+    'quote a key that has a dot or a quote, like data."a.b"'
+)
 
 
 def read_filter(given: Any) -> Node:
-    """The tree. Raises ValidationError."""
-    reading = _Reading()
-    node = reading.filter(given, (), 0)
-    reading.faults.raise_any("filter")
+    """Return the tree of a filter. Raises ValidationError with every error by place."""
+    parser = _Parser()
+    node = parser.parse(given, (), 0)
+    parser.faults.raise_any("filter")
     return node
 
 
-class _Reading:
-    """A filter while it is read."""
+class _Parser:
+    """Parses one filter. `faults` collects its errors."""
 
     def __init__(self) -> None:
         self.faults = Faults()
         self._pieces = self._listed = 0
 
-    def filter(self, given: Any, place: Place, depth: int) -> Node:
-        """An object: all of what it says holds."""
+    def parse(self, given: Any, place: Place, depth: int) -> Node:
+        """Parse an object: all of its members must hold."""
         if not isinstance(given, dict):
-            return self._wrong(place, 'a filter is an object, like {"kind": {"eq": "note"}}')
+            return self._add_fault(place, 'a filter is an object, like {"kind": {"eq": "note"}}')
         if depth > MOST_DEPTH:
-            return self._wrong(
-                place, f"and, or and not stand at most {MOST_DEPTH} deep in each other"
-            )
+            return self._add_fault(place, f"and, or and not nest at most {MOST_DEPTH} deep")
         parts = []
-        for name, held in given.items():
-            if not self._has_room((*place, name)):
+        for name, value in given.items():
+            if not self._count_piece((*place, name)):
                 break
-            read = self._group if name in GROUPS else self._field
-            parts.append(read(name, held, (*place, name), depth))
-        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+            parse = self._parse_group if name in GROUPS else self._parse_field
+            parts.append(parse(name, value, (*place, name), depth))
+        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
-    def _group(self, name: str, held: Any, place: Place, depth: int) -> Node:
+    def _parse_group(self, name: str, value: Any, place: Place, depth: int) -> Node:
         if name == "not":
-            return Not(self.filter(held, place, depth + 1))
-        if not isinstance(held, list | tuple):
-            return self._wrong(place, f"{name} takes a list of filters")
+            return Not(self.parse(value, place, depth + 1))
+        if not isinstance(value, list | tuple):
+            return self._add_fault(place, f"{name} takes a list of filters")
         parts = []
-        for at, one in enumerate(held):
-            if not self._has_room((*place, at)):
+        for at, one in enumerate(value):
+            if not self._count_piece((*place, at)):
                 break
-            parts.append(self.filter(one, (*place, at), depth + 1))
-        return Every(tuple(parts)) if name == "and" else Some(tuple(parts))
+            parts.append(self.parse(one, (*place, at), depth + 1))
+        return AllOf(tuple(parts)) if name == "and" else AnyOf(tuple(parts))
 
-    def _field(self, name: str, held: Any, place: Place, depth: int) -> Node:
+    def _parse_field(self, name: str, value: Any, place: Place, depth: int) -> Node:
         path: tuple[str, ...] = ()
         if name not in FIELDS:
             if not isinstance(name, str) or not name.startswith("data."):
-                return self._wrong(place, _unknown("field", name, (*FIELDS, *GROUPS)))
-            steps = steps_of(name)
+                return self._add_fault(place, _unknown_word("field", name, (*FIELDS, *GROUPS)))
+            steps = parse_path(name)
             if steps is None:
-                return self._wrong(place, PATHS)
+                return self._add_fault(place, PATH_RULE)
             name, path = "data", steps
-        if not isinstance(held, dict) or not held:
-            return self._wrong(place, 'takes an object of operators, like {"eq": "note"}')
+        if not isinstance(value, dict) or not value:
+            return self._add_fault(place, 'takes an object of operators, like {"eq": "note"}')
         parts = [
-            self._operator(name, path, operator, value, (*place, operator))
-            for operator, value in held.items()
-            if self._has_room((*place, operator))
+            self._parse_operator(name, path, operator, operand, (*place, operator))
+            for operator, operand in value.items()
+            if self._count_piece((*place, operator))
         ]
-        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
-    def _operator(
+    def _parse_operator(
         self, field: str, path: tuple[str, ...], operator: str, value: Any, place: Place
     ) -> Node:
-        sort = FIELDS[field]
+        type_ = FIELDS[field]
         if operator not in OPERATORS:
-            return self._wrong(place, _unknown("operator", operator, TAKES[sort]))
-        if operator not in TAKES[sort]:
-            return self._wrong(
-                place, f"{field} does not take {operator}; it takes {', '.join(TAKES[sort])}"
+            return self._add_fault(
+                place, _unknown_word("operator", operator, OPERATORS_BY_TYPE[type_])
+            )
+        if operator not in OPERATORS_BY_TYPE[type_]:
+            return self._add_fault(
+                place,
+                f"{field} does not take {operator}; it takes {', '.join(OPERATORS_BY_TYPE[type_])}",
             )
         if operator in LISTS:
-            found = self._list(field, sort, operator, value, place)
+            found = self._parse_list(field, type_, operator, value, place)
         else:
-            found = self._value(field, sort, operator, value, place)
+            found = self._parse_value(field, type_, operator, value, place)
         if operator == "exists":
-            return _unless(not found, Condition(field, path, operator, True))
-        plain = {"ne": "eq", "nin": "in"}.get(operator, operator)
-        return _unless(plain != operator, Condition(field, path, plain, found))
+            return _negate_if(not found, Condition(field, path, operator, True))
+        positive = {"ne": "eq", "nin": "in"}.get(operator, operator)
+        return _negate_if(positive != operator, Condition(field, path, positive, found))
 
-    def _list(
-        self, field: str, sort: Sort, operator: str, given: Any, place: Place
+    def _parse_list(
+        self, field: str, type_: FieldType, operator: str, given: Any, place: Place
     ) -> tuple[Any, ...]:
         if not isinstance(given, list | tuple):
             self.faults.add(place, f"{operator} takes a list of values", None)
@@ -238,43 +251,46 @@ class _Reading:
         self._listed += len(given)
         if self._listed > MOST_LISTED:
             self.faults.add(
-                place, f"lists have at most {MOST_LISTED} values, all of a filter together", None
+                place, f"the lists of a filter have at most {MOST_LISTED} values together", None
             )
             return ()
         return tuple(
-            self._value(field, sort, operator, one, (*place, at)) for at, one in enumerate(given)
+            self._parse_value(field, type_, operator, one, (*place, at))
+            for at, one in enumerate(given)
         )
 
-    def _value(self, field: str, sort: Sort, operator: str, given: Any, place: Place) -> Any:
+    def _parse_value(
+        self, field: str, type_: FieldType, operator: str, given: Any, place: Place
+    ) -> Any:
         try:
-            return fitting(given, sort, operator, nullable=field in NULLABLE)
-        except Unfit as error:
+            return convert_value(given, type_, operator, nullable=field in NULLABLE)
+        except BadValue as error:
             self.faults.add(place, str(error), None)
             return None
 
-    def _has_room(self, place: Place) -> bool:
+    def _count_piece(self, place: Place) -> bool:
         self._pieces += 1
         if self._pieces == MOST_PIECES + 1:
             self.faults.add(
                 place,
-                f"a filter has at most {MOST_PIECES} pieces: fields, operators, groups and filters in them",
+                f"a filter has at most {MOST_PIECES} pieces: fields, operators, groups and their "
+                "filters",
                 None,
             )
         return self._pieces <= MOST_PIECES
 
-    def _wrong(self, place: Place, rule: str) -> Node:
+    def _add_fault(self, place: Place, rule: str) -> Node:
         self.faults.add(place, rule, None)
-        return NOTHING
+        return MATCH_ALL
 
 
-def _unless(negative: bool, condition: Condition) -> Node:
+def _negate_if(negative: bool, condition: Condition) -> Node:
     return Not(condition) if negative else condition
 
 
-def _unknown(what: str, word: Any, known: tuple[str, ...]) -> str:
-    """A refusal by name, with what may be meant."""
+def _unknown_word(noun: str, word: Any, known: tuple[str, ...]) -> str:
+    """Return the rule for an unknown word, with a suggestion if one is similar."""
     name = str(word)[:100]
     near = closest(str(word), known)
-    return f"there is no {what} {name!r}; " + (
-        f"did you mean {near!r}?" if near else f"known are {', '.join(known)}"
-    )
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
+    return f"unknown {noun} {name!r} ({hint})"

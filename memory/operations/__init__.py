@@ -1,1 +1,1 @@
-"""One file an operation: `(tx, input) -> output`, reached by every face."""
+"""The operations of memory: one module each, found by name and used by every interface."""

@@ -1,5 +1,4 @@
-"""entries.create: writes an entry to a named memory, unless it is there already
-(docs/memories.md)."""
+"""entries.create: adds an entry to a named memory, with deduplication (docs/memories.md)."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -23,40 +22,40 @@ from memrelay.memory.records.memory_view import (
 )
 from memrelay.memory.sqlite.store import Transaction
 
-Threshold = Annotated[float, Field(ge=0, le=2)]  # above 1: never
+Threshold = Annotated[float, Field(ge=0, le=2)]  # no score is above 1
 
 
 @dataclass(frozen=True, slots=True)
 class CreateEntry:
-    """What is to be remembered, and how alike another entry must be to hold it already."""
+    """An entry to write, and the rules of its deduplication."""
 
     memory_id: Ident
-    """The memory that it belongs to."""
+    """The memory to write to."""
     content: Fact
     """The fact or observation."""
     source: Source = "manual"
-    """Where it comes from."""
+    """The origin of the entry."""
     tags: TagList = ()
-    """Words to find it by."""
+    """Tags for filters."""
     metadata: Data | None = None
-    """What else is known of it: a JSON object of 64 KiB at most. An entry that grows gets what is
-    new in it, too."""
+    """More data: a JSON object of at most 64 KiB. An updated entry receives its new keys."""
     duplicate_threshold: Threshold = DUPLICATE
-    """How alike another entry must be for this one to be skipped; more than 1 is never."""
+    """The similarity from which on the entry is skipped as a duplicate. Above 1: never."""
     update_threshold: Threshold = RELATED
-    """How alike another entry must be for this one to be added to it; more than 1 is never."""
+    """The similarity from which on the text is added to an existing entry. Above 1: never."""
     mode: Mode | None = None
-    """`skip` adds to no entry, `merge` adds also what is a duplicate, `supersede` replaces in the
-    place of adding, `create`
-    looks at nothing; none is the document's rule."""
+    """How to treat similar entries. By default the thresholds decide.
+
+    `skip` never updates an entry. `merge` also updates an entry that is a duplicate.
+    `supersede` replaces the text of an overlapping entry. `create` compares nothing.
+    """
 
 
 @operation("entries.create", access="write", mutates=True, at_home=True, embeds="content")
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
-    """Writes an entry: it is created, added to one that overlaps, or skipped where one says the
-    same.
+    """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
 
-    Raises NotThere for a memory that is none.
+    Raises NotThere: when the memory does not exist.
     """
     fetch_memory(tx, new.memory_id)
     entry = NewEntry(
@@ -75,12 +74,12 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
 
 
 def told_of(tx: Transaction, written: Written) -> WrittenEntry:
-    """What a write made, as it is told."""
+    """Return the written entry with the action and the score of the comparison."""
     record, further = fetch(tx, written.guid)
     fields = entry_fields(record, further, tx.memory_id, tx.entries.confirmed(written.guid))
     return WrittenEntry(
         **fields,
         action=written.action,
-        score=round(written.likeness.score, 4),
-        why=written.likeness.why,
+        score=round(written.similarity.score, 4),
+        why=written.similarity.why,
     )

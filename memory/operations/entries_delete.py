@@ -13,22 +13,23 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class DeleteEntry:
-    """Which entry."""
+    """The entry to delete."""
 
     id: Ident
-    """The entry's id."""
+    """The id of the entry."""
     memory_id: MaybeIdent = ""
-    """The memory in which it must be."""
+    """The memory that must contain the entry."""
     if_version: Versions = ()
-    """Only where the entry has one of these versions."""
+    """Delete only if the entry has one of these versions."""
 
 
 @operation("entries.delete", access="delete", mutates=True, at_home=True)
-def delete_entry(tx: Transaction, unwanted: DeleteEntry, context: Context) -> None:
-    """Deletes one entry.
+def delete_entry(tx: Transaction, target: DeleteEntry, context: Context) -> None:
+    """Delete one entry.
 
-    Raises NotThere and VersionDiffers.
+    Raises NotThere: when the entry does not exist in the memory.
+    Raises VersionDiffers: when the entry has another version.
     """
-    entry = fetch_entry(tx, unwanted.id, unwanted.memory_id)
-    check_version(entry, tx.records.further(entry.guid), unwanted.if_version)
+    entry = fetch_entry(tx, target.id, target.memory_id)
+    check_version(entry, tx.records.further(entry.guid), target.if_version)
     delete(tx, DeleteInput(entry.guid))

@@ -1,4 +1,4 @@
-"""entries.get: one entry of a named memory by its id."""
+"""entries.get: reads one entry of a named memory by its id."""
 
 from dataclasses import dataclass
 
@@ -14,25 +14,25 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class GetEntry:
-    """Which entry."""
+    """The entry to read."""
 
     id: Ident
-    """The entry's id."""
+    """The id of the entry."""
     memory_id: MaybeIdent = ""
-    """The memory in which it must be."""
+    """The memory that must contain the entry."""
 
 
 @operation("entries.get", access="read", mutates=False, at_home=True)
 def get_entry(tx: Transaction, wanted: GetEntry, context: Context) -> EntryView:
-    """Tells one entry.
+    """Return one entry.
 
-    Raises NotThere, also for an entry of another memory than the one that is named.
+    Raises NotThere: when the entry does not exist, or belongs to another memory.
     """
     return entry_view(tx, fetch_entry(tx, wanted.id, wanted.memory_id))
 
 
 def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
-    """The entry's record, as it is stored. Raises NotThere."""
+    """Return the stored record of an entry. Raises NotThere."""
     if memory:
         fetch_memory(tx, memory)
     guid = guid_of("me", tx.memory_id, ident)
@@ -45,13 +45,14 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
     if record is None or not is_entry or memory not in ("", record.scope):
         where = f" in {memory[:128]}" if memory else ""
         raise NotThere(
-            f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; entries.list lists them"
+            f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; "
+            "entries.list lists them"
         )
     return record
 
 
 def entry_view(tx: Transaction, record: Record) -> EntryView:
-    """As it is told."""
+    """Return the entry as operations report it."""
     return EntryView(
         **entry_fields(
             record, tx.records.further(record.guid), tx.memory_id, tx.entries.confirmed(record.guid)

@@ -1,4 +1,4 @@
-"""entries.list: pages of a named memory's entries in the order in which they came."""
+"""entries.list: lists the entries of a named memory in pages, in order of creation."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.entries_get import entry_view
 from memrelay.memory.operations.memories_get import fetch_memory
-from memrelay.memory.operations.records_list import Limit, page_within, place_of_cursor
+from memrelay.memory.operations.records_list import Limit, parse_cursor, take_records
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.memory_view import KIND, EntryView, Globs, Ident, Source
 from memrelay.memory.sqlite.filters import Conditions, compiled
@@ -18,29 +18,28 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class ListEntries:
-    """Which entries, and which page of them."""
+    """The entries to list, and the page."""
 
     memory_id: Ident
-    """The memory whose entries they are."""
+    """The memory to list."""
     tags: Globs = ()
-    """Only entries with a tag that one of these fits; `*` is any text, `?` one character."""
+    """Only entries with a tag that matches one of these; `*` is any text, `?` one character."""
     source: Source | None = None
-    """Only entries of this source."""
+    """Only entries from this origin."""
     filter: Filter | None = None
-    """Only entries whose records pass this filter, as docs/filters.md has it; `data` is an entry's
-    metadata."""
+    """Only entries that pass this filter (docs/filters.md); `data` is the metadata of an entry."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
-    """How many at most; a page of long entries may have fewer."""
+    """The maximum number of entries. A page of long entries may have fewer."""
     cursor: Annotated[str, Field(max_length=19)] = ""
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
     offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
-    """How many to pass over; a cursor keeps its place while others write, and this does not."""
+    """The number of entries to skip. Unlike a cursor, it shifts when others write."""
 
     @property
     def conditions(self) -> Conditions:
-        """Those that are set."""
+        """The conditions that are set."""
         source = {"source": self.source} if self.source is not None else {}
         return Conditions(
             {"scope": self.memory_id, "kind": KIND} | source,
@@ -55,27 +54,28 @@ class EntryPage:
 
     items: tuple[EntryView, ...]
     next_cursor: str | None
-    """For the next page; null on the last one."""
+    """The cursor of the next page; null on the last page."""
     total: int
-    """How many there are on all pages."""
+    """The number of entries on all pages."""
 
 
 @operation("entries.list", access="read", mutates=False, at_home=True)
 def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> EntryPage:
-    """Lists the entries of a named memory, all or by tags, source and filter, a page at a time.
+    """List the entries of a named memory, optionally by tags, source and filter, in pages.
 
-    Raises NotThere for a memory that is none, and Refused for a cursor that is none.
+    Raises NotThere: when the memory does not exist.
+    Raises Refused: when the cursor is invalid.
     """
     fetch_memory(tx, wanted.memory_id)
     conditions = wanted.conditions
     found = tx.records.page(
         conditions,
         wanted.order,
-        place_of_cursor(wanted.cursor),
+        parse_cursor(wanted.cursor),
         wanted.limit + 1,
         offset=wanted.offset,
     )
-    records, cursor = page_within(found, wanted.limit, context)
+    records, cursor = take_records(found, wanted.limit, context)
     return EntryPage(
         tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(conditions)
     )

@@ -1,4 +1,4 @@
-"""entries.update: changes what an entry says, without looking for others like it."""
+"""entries.update: changes an entry without deduplication."""
 
 from dataclasses import dataclass
 
@@ -16,27 +16,28 @@ from memrelay.memory.timestamps import change_ms
 
 @dataclass(frozen=True, slots=True)
 class UpdateEntry:
-    """What is to be changed; what is not named stays as it is."""
+    """The changes of an entry. Omitted fields keep their values."""
 
     id: Ident
-    """The entry's id."""
+    """The id of the entry."""
     memory_id: MaybeIdent = ""
-    """The memory in which it must be."""
+    """The memory that must contain the entry."""
     content: Fact | None = None
-    """Another text."""
+    """The new text."""
     tags: TagList | None = None
-    """Other tags, in the place of those that it has."""
+    """The new tags; they replace all present tags."""
     metadata: Data | None = None
-    """Another object, in the place of the one that it has."""
+    """The new metadata object; it replaces the present one."""
     if_version: Versions = ()
-    """Only where the entry has one of these versions."""
+    """Change only if the entry has one of these versions."""
 
 
 @operation("entries.update", access="write", mutates=True, at_home=True)
 def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
-    """Changes what is named of an entry; it is compared with no other.
+    """Change the given fields of an entry, without deduplication.
 
-    Raises NotThere and VersionDiffers.
+    Raises NotThere: when the entry does not exist in the memory.
+    Raises VersionDiffers: when the entry has another version.
     """
     before = fetch_entry(tx, change.id, change.memory_id)
     further = tx.records.further(before.guid)

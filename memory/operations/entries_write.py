@@ -1,8 +1,7 @@
-"""The one way in for entries of named memories (seed 004, "Write Algorithm"), under operations and
-blocks.
+"""Writes entries of named memories with deduplication, for operations and blocks (seed 004).
 
-Decision and change are in one transaction of the store's one owner, so the same text written at
-once by many is one entry.
+The comparison and the change share one transaction of the store's only owner. So concurrent
+writes of the same text produce one entry.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +19,7 @@ from memrelay.memory.dedup.similarity import (
     Similarity,
     compare,
     curve_of,
-    related,
+    related_score,
 )
 from memrelay.memory.embedding.questions import Question
 from memrelay.memory.operations.records_write import WriteInput, write
@@ -29,29 +28,27 @@ from memrelay.memory.records.entry_text import MOST_CHARACTERS, digest_of, lines
 from memrelay.memory.records.entry_vector import keep_vector
 from memrelay.memory.records.memory_view import KIND, Action
 from memrelay.memory.records.record import PLAIN, Record
-from memrelay.memory.sqlite.expiry import has_expired
-from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.filters import Conditions, has_expired
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.text.words import plain_tokens
 from memrelay.memory.timestamps import change_ms
 
 Mode = Literal["skip", "merge", "create", "supersede"]
-# that are compared, of those with words in common, and of those with near vectors; each takes a
-# third of a ms
+# Entries compared by shared words, and again by near vectors. A comparison takes a third of a ms.
 CANDIDATES = 8
-MOST_WITH_WORDS = (
-    1000  # entries with the rare words of a text that are looked at for these; each takes 2 us
-)
-MOST_BESIDE_VECTORS = 300  # so many where near vectors say as much
-CLOSE = 0.80  # by the cosine; what is less and says the same shares words
-NOTHING_LIKE_IT = Similarity(0.0, "nothing like it")
+# Entries with rare words of the text from which these are chosen; each takes 2 us.
+MAX_WITH_WORDS = 1000
+# The same number if vectors provide candidates too.
+MAX_WITH_BOTH = 300
+CLOSE_SCORE = 0.80  # the score of the cosine from which on texts are compared without shared words
+NOT_SIMILAR = Similarity(0.0, "nothing like it")
 
 
 class NewEntry(NamedTuple):
-    """An entry to be. `now_ms` is Unix ms."""
+    """An entry to write. `now_ms` is Unix ms; `memory` is the id of its memory."""
 
     guid: str
-    memory: str  # its id
+    memory: str
     content: str
     now_ms: int
     source: str = "manual"
@@ -63,37 +60,37 @@ class NewEntry(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What became of it."""
+    """The result of a write: the entry that now holds the text."""
 
-    guid: str  # of the entry that holds it now
+    guid: str
     action: Action
-    likeness: Similarity
+    similarity: Similarity
 
 
 def write_entry(tx: Transaction, new: NewEntry, question: Question | None) -> Written:
-    """Creates an entry, lets another grow, or finds it there. `question` is its vector, where it is
-    known."""
+    """Create an entry, update a similar one, or confirm a duplicate.
+
+    `question` is the vector of the content, if it is known.
+    """
     if new.mode == "create":
-        return _create(tx, new, question, NOTHING_LIKE_IT)
+        return _create(tx, new, question, NOT_SIMILAR)
     tx.records.flush()
     found = tx.entries.same(new.memory, digest_of(new.content))
-    same = next(
-        (guid for guid in found if tx.records.by_guid(guid) is not None), None
-    )  # and has not expired
+    unexpired = (guid for guid in found if tx.records.by_guid(guid) is not None)
+    same = next(unexpired, None)
     if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
         return _confirm(tx, new, same, SAME_TEXT)
-    old, likeness = _likest(tx, new, question)
-    decided = _decision(new, likeness.score)
+    old, similarity = _most_similar(tx, new, question)
+    decided = _decide(new, similarity.score)
     if old is None or decided == "create":
-        return _create(tx, new, question, likeness)
+        return _create(tx, new, question, similarity)
     if decided == "skip":
-        return _confirm(tx, new, old.guid, likeness)
-    return _change(tx, new, old, likeness, decided) or _create(tx, new, question, likeness)
+        return _confirm(tx, new, old.guid, similarity)
+    return _update(tx, new, old, similarity, decided) or _create(tx, new, question, similarity)
 
 
-def _decision(new: NewEntry, score: float) -> Mode:
-    """By the thresholds; both count from themselves on, and the higher likeness is looked at
-    first."""
+def _decide(new: NewEntry, score: float) -> Mode:
+    """Decide by the thresholds, which are inclusive. The duplicate threshold comes first."""
     is_known, overlaps = score >= new.duplicate_threshold, score >= new.update_threshold
     match new.mode:
         case "merge":
@@ -107,7 +104,7 @@ def _decision(new: NewEntry, score: float) -> Mode:
 
 
 def _create(
-    tx: Transaction, new: NewEntry, question: Question | None, likeness: Similarity
+    tx: Transaction, new: NewEntry, question: Question | None, similarity: Similarity
 ) -> Written:
     further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
     write(
@@ -127,21 +124,21 @@ def _create(
     tx.entries.digest(new.memory)
     if question is not None:
         keep_vector(tx, tx.records.last_row, new.content, question)
-    return Written(new.guid, "created", likeness)
+    return Written(new.guid, "created", similarity)
 
 
-def _confirm(tx: Transaction, new: NewEntry, guid: str, likeness: Similarity) -> Written:
+def _confirm(tx: Transaction, new: NewEntry, guid: str, similarity: Similarity) -> Written:
     tx.entries.confirm(guid, new.now_ms)
-    return Written(guid, "skipped", likeness)
+    return Written(guid, "skipped", similarity)
 
 
-def _change(
-    tx: Transaction, new: NewEntry, old: Record, likeness: Similarity, how: Mode
+def _update(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, how: Mode
 ) -> Written | None:
-    """The entry that was there says it now; None where it would get too long."""
+    """Update the existing entry; returns None if it would exceed the size limits."""
     content = new.content if how == "supersede" else merged(old.content, new.content)
     if content == old.content:
-        return _confirm(tx, new, old.guid, likeness)
+        return _confirm(tx, new, old.guid, similarity)
     further = tx.records.further(old.guid)
     data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
     if len(content) > MOST_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
@@ -156,69 +153,60 @@ def _change(
         updated_at=change_ms(new.now_ms, old.updated_at),
     )
     tx.records.replace(old, after, further._replace(data=data) if new.metadata else further)
-    return Written(old.guid, "updated", likeness)
+    return Written(old.guid, "updated", similarity)
 
 
-def _likest(
+def _most_similar(
     tx: Transaction, new: NewEntry, question: Question | None
 ) -> tuple[Record | None, Similarity]:
-    """The entry of that memory that is most like the new one, the oldest of several."""
+    """Return the most similar entry of the memory, the oldest of equal ones, and its score."""
     within = Conditions({"scope": new.memory, "kind": KIND})
     fingerprint = str(question.embedder.fingerprint) if question is not None else ""
-    best, likeness = None, NOTHING_LIKE_IT
+    best, similarity = None, NOT_SIMILAR
     for _, record, cosine in sorted(_candidates(tx, new, within, question), key=lambda one: one[0]):
         found = _compare(new.content, record.content, cosine, fingerprint)
-        if best is None or found.score > likeness.score:
-            best, likeness = record, found
-    if (
-        best is None and min(new.duplicate_threshold, new.update_threshold) <= 0
-    ):  # then anything is like it
+        if best is None or found.score > similarity.score:
+            best, similarity = record, found
+    # with a threshold of 0, every entry is similar enough
+    if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:
         best = next(tx.records.select(within, "asc", 1, 0), None)
-    return best, likeness
+    return best, similarity
 
 
 def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
-    """With an entry as a whole, and with the facts that were merged into it: those with most words
-    in common, since thousands
-    would hold up all that the store is asked meanwhile. What is too long to be read is but equal to
-    one, which `alike` sees.
-    What is not close by its cosine, or has none, and shares few words is not looked at any
-    closer."""
+    """Compare a text with an entry, and with each of the lines that were merged into the entry.
+
+    Only the `MOST_LINES` lines with most shared words are compared, to bound the time. A text
+    above `LONGEST` characters is a duplicate only if it is equal to a line. If the cosine is not
+    close, and few words are shared, the texts are not parsed.
+    """
     lines = lines_of(old) if "\n" in old else ()
     if len(lines) < 2 or len(new) > LONGEST:
-        far = 0.0 if cosine is None else related(cosine, curve_of(fingerprint))
-        if far >= CLOSE or len(new) > LONGEST or overlap(new, old):
+        far = 0.0 if cosine is None else related_score(cosine, curve_of(fingerprint))
+        if far >= CLOSE_SCORE or len(new) > LONGEST or overlap(new, old):
             return compare(new, old, cosine, fingerprint)
-        return NOTHING_LIKE_IT if cosine is None else Similarity(far, "by the embedder")
+        return NOT_SIMILAR if cosine is None else Similarity(far, "by the embedder")
     words = set(plain_tokens(new))
     nearest = nlargest(
         MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line)))
     )
     near = [line for line in nearest if overlap(new, line)]
     if not near and cosine is None:
-        return NOTHING_LIKE_IT
+        return NOT_SIMILAR
     whole = compare(
         new, old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1]), cosine, fingerprint
     )
-    return (
-        max(
-            whole,
-            *[compare(new, line, None, fingerprint) for line in near],
-            key=lambda one: one.score,
-        )
-        if near
-        else whole
-    )
+    by_line = [compare(new, line, None, fingerprint) for line in near]
+    return max([whole, *by_line], key=lambda one: one.score)
 
 
 def _candidates(
     tx: Transaction, new: NewEntry, within: Conditions, question: Question | None
 ) -> list[tuple[int, Record, float | None]]:
-    """(row, record, cosine) of entries with rare words in common, and of the nearest by their
-    vectors."""
+    """Return (row, record, cosine) of entries with shared rare words or near vectors."""
     tx.records.complete()
     words = tx.entries.rare(
-        plain_tokens(new.content), MOST_WITH_WORDS if question is None else MOST_BESIDE_VECTORS
+        plain_tokens(new.content), MAX_WITH_WORDS if question is None else MAX_WITH_BOTH
     )
     match = " OR ".join(f'"{word}"' for word in words)
     found = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
@@ -227,14 +215,14 @@ def _candidates(
         if question is not None
         else {}
     )
-    found |= dict(_still_there(tx, [row for row in cosines if row not in found], within))
+    found |= dict(_unexpired_entries(tx, [row for row in cosines if row not in found], within))
     return [(row, record, cosines.get(row)) for row, record in found.items()]
 
 
-def _still_there(
+def _unexpired_entries(
     tx: Transaction, rows: Iterable[int], within: Conditions
 ) -> Iterator[tuple[int, Record]]:
-    """(row, record) of those that are entries of that memory yet."""
+    """Yield (row, record) for rows that are unexpired entries of the memory."""
     wanted = within.equal
     for row in rows:
         for record in tx.records.at_rows({row: 0.0}):

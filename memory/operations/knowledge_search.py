@@ -1,5 +1,4 @@
-"""knowledge.search: finds entries of named memories by what is meant, or by their words where
-nothing knows that."""
+"""knowledge.search: finds entries of named memories by meaning and words."""
 
 import math
 from dataclasses import dataclass
@@ -24,38 +23,35 @@ from memrelay.memory.text.languages import Language
 from memrelay.memory.timestamps import Moment, as_time
 
 MOST = 1000
-MOST_CHARACTERS = 1 << 16  # of a question
-MOST_MEMORIES = 1000  # that one question names
-# that it may come to, by tags or as all of them: SQLite takes 32,766 values in a condition
-MOST_SEARCHED = 20_000
+MOST_CHARACTERS = 1 << 16  # of a query
+MAX_MEMORIES = 1000  # named in one query
+# Memories searched by tags or as all of them. SQLite allows 32,766 values in a condition.
+MAX_SEARCHED = 20_000
 ARMS = {"text": "words", "vector": "meaning"}
-MemoryIds = Annotated[tuple[Ident, ...], Field(max_length=MOST_MEMORIES)]
+MemoryIds = Annotated[tuple[Ident, ...], Field(max_length=MAX_MEMORIES)]
 MemoryTags = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchKnowledge:
-    """What is looked for, and in which memories: those of `memory_ids` and of `memory_tags`; all
-    where neither is given."""
+    """A query, and the memories to search: those of `memory_ids` and `memory_tags`, or all."""
 
     query: Annotated[str, Field(max_length=MOST_CHARACTERS)] = ""
-    """What to find; without it, the oldest entries first."""
+    """The question or words to find. If omitted, the oldest entries are returned."""
     memory_ids: MemoryIds | None = None
-    """Only entries of these memories; an id that is none finds nothing."""
+    """Only entries of these memories. An unknown id is ignored."""
     memory_tags: MemoryTags | None = None
-    """And of memories with a tag that one of these fits; `*` is any text, `?` one character."""
+    """Also entries of memories with a tag that matches one of these; `*` and `?` are wildcards."""
     entry_tags: Globs = ()
-    """Only entries with a tag that one of these fits."""
+    """Only entries with a tag that matches one of these."""
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Only entries with at least this score; without it the best of all, which may have little to
-    do with the query."""
+    """Only entries with at least this score. By default the best of all, relevant or not."""
     limit: Annotated[int, Field(ge=0, le=MOST)] = 10
-    """How many at most; counts after all filters."""
+    """The maximum number of entries, after all filters."""
     language: Language | None = None
-    """Of stems and stop words; `none` for neither. Left out, the store's."""
+    """The language of stems and stop words; `none` for neither. By default the store's."""
     filter: Filter | None = None
-    """Only entries whose records pass this filter, as docs/filters.md has it; `data` is an entry's
-    metadata."""
+    """Only entries that pass this filter (docs/filters.md); `data` is the metadata of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +65,34 @@ class KnowledgeResult:
     source: str
     tags: tuple[str, ...]
     score: float | None
-    """From 0 to 1, the higher the better; null where nothing was asked."""
+    """From 0 to 1, higher is better; null without a query."""
     why: str
-    """What the score is made of."""
+    """The scores of words and meaning."""
     created_at: Moment
     updated_at: Moment
 
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What was found, best first."""
+    """The entries found, best first."""
 
     results: tuple[KnowledgeResult, ...]
     degraded: bool
-    """Whether words alone were looked at."""
+    """Whether the search used only words."""
     reason: str
-    """Why that was."""
+    """The reason for that."""
 
 
 @operation("knowledge.search", access="search", mutates=False, at_home=True)
 def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context) -> Knowledge:
-    """Finds entries of named memories by meaning and words, best first; by words alone where there
-    are no vectors.
+    """Find entries of named memories by meaning and words, best first.
 
-    What is best is found however little it is, as in SOAT: `min_score` says what is enough. Raises
-    Refused for too many words
-    or memories, ResultTooLarge, and VectorAwaited.
+    Without vectors, only words count. As in SOAT, the best entries are returned however low their
+    scores are; use `min_score` to exclude them.
+
+    Raises Refused: when the query has too many words or memories.
+    Raises ResultTooLarge: when the result exceeds the size of an answer.
+    Raises VectorAwaited: when the vector of the query is not computed yet.
     """
     return find_knowledge(tx, wanted, context, floor=False)
 
@@ -102,15 +100,17 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
 def find_knowledge(
     tx: Transaction, wanted: SearchKnowledge, context: Context, *, floor: bool
 ) -> Knowledge:
-    """The same; with the `floor` only what has to do with the query, by the bounds that hold for
-    every search of records."""
+    """Find entries; with `floor`, only those that pass the relevance limits of record searches.
+
+    Raises the same errors as `search_knowledge`.
+    """
     memories = {memory.id: memory for memory in _memories(tx, wanted)}
     if not memories or not wanted.limit:
         return Knowledge((), False, "")
-    if len(memories) > MOST_SEARCHED:
+    if len(memories) > MAX_SEARCHED:
         raise Refused(
-            f"these are {len(memories)} memories, and {MOST_SEARCHED} are searched at most: name them by id or by "
-            "tag"
+            f"the search covers {len(memories)} memories; name at most {MAX_SEARCHED}, "
+            "by id or by tag"
         )
     within = Conditions(
         {"kind": KIND},
@@ -118,44 +118,47 @@ def find_knowledge(
         globs=wanted.entry_tags,
         given=compiled(wanted.filter),
     )
-    query = plain(wanted.query)
     if not wanted.query.strip():
         entries = tx.records.page(within, "asc", None, wanted.limit)
-        return Knowledge(
-            _fitting([_told(tx, memories, record, None, "") for _, record, _ in entries], context),
-            False,
-            "",
-        )
+        results = [_result(tx, memories, record, None, "") for _, record, _ in entries]
+        return Knowledge(_checked_size(results, context), False, "")
+    return _search(tx, wanted, within, memories, context, floor=floor)
+
+
+def _search(
+    tx: Transaction,
+    wanted: SearchKnowledge,
+    within: Conditions,
+    memories: dict[str, Memory],
+    context: Context,
+    *,
+    floor: bool,
+) -> Knowledge:
     ranked = tx.ranker.search(
-        query,
+        plain(wanted.query),
         within,
         wanted.limit,
         wanted.language or context.language,
-        asked=wanted.query,
+        question=wanted.query,
         floor=floor,
     )
-    rows = {
-        row: score
-        for row, score in ranked.rows().items()
-        if score_of(score) >= (wanted.min_score or 0)
-    }
-    shares = ranked.shares()
+    shares = ranked.arm_scores_by_row()
     results = [
-        _told(tx, memories, record, score_of(record.score), _why(shares[row]))
-        for row, score in rows.items()
+        _result(tx, memories, record, soat_score(record.score), _explain_score(shares[row]))
+        for row, score in ranked.scores_by_row().items()
+        if soat_score(score) >= (wanted.min_score or 0)
         for record in tx.records.at_rows({row: score})
     ]
-    return Knowledge(_fitting(results, context), bool(ranked.without), ranked.without)
+    return Knowledge(_checked_size(results, context), bool(ranked.missing_arm), ranked.missing_arm)
 
 
-def score_of(fused: float) -> float:
-    """A ranker's score on the scale of the document, whose example asks for 0.6: half of all that
-    can be had is 0.71."""
+def soat_score(fused: float) -> float:
+    """Return a fused score on SOAT's scale, whose example asks for 0.6: 0.5 becomes 0.71."""
     return round(math.sqrt(fused), 4)
 
 
 def _memories(tx: Transaction, wanted: SearchKnowledge) -> list[Memory]:
-    """Those that are named and there. Named none, all; an empty list names none."""
+    """Return the memories that are named and exist. If none is named, all memories."""
     if wanted.memory_ids is None and wanted.memory_tags is None:
         return tx.memories.every()
     found = [tx.memories.find(ident) for ident in dict.fromkeys(wanted.memory_ids or ())]
@@ -163,7 +166,7 @@ def _memories(tx: Transaction, wanted: SearchKnowledge) -> list[Memory]:
     return [memory for memory in found if memory is not None] + tagged
 
 
-def _told(
+def _result(
     tx: Transaction, memories: dict[str, Memory], record: Record, score: float | None, why: str
 ) -> KnowledgeResult:
     return KnowledgeResult(
@@ -180,15 +183,15 @@ def _told(
     )
 
 
-def _why(shares: dict[str, float]) -> str:
+def _explain_score(shares: dict[str, float]) -> str:
     return ", ".join(f"{ARMS.get(arm, arm)} {score:.2f}" for arm, score in shares.items())
 
 
-def _fitting(results: list[KnowledgeResult], context: Context) -> tuple[KnowledgeResult, ...]:
-    """All of them. Raises ResultTooLarge."""
+def _checked_size(results: list[KnowledgeResult], context: Context) -> tuple[KnowledgeResult, ...]:
+    """Return all results. Raises ResultTooLarge if they exceed the size of an answer."""
     if len(results) > 1 and sum(len(orjson.dumps(one)) for one in results) > context.result_bytes:
         raise ResultTooLarge(
-            f"what is found has more than {context.result_bytes} bytes, too many for an answer; set a smaller "
-            "`limit`"
+            f"the result has more than {context.result_bytes} bytes, too many for an answer; "
+            "set a smaller `limit`"
         )
     return tuple(results)

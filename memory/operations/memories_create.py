@@ -1,4 +1,4 @@
-"""memories.create: a new named memory."""
+"""memories.create: creates a named memory."""
 
 from dataclasses import dataclass
 
@@ -19,24 +19,24 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class CreateMemory:
-    """What it is to be called."""
+    """A named memory to create."""
 
     name: MemoryName
-    """What it is called; several may be called the same."""
+    """The name; it need not be unique."""
     description: Description | None = None
-    """What it is for."""
+    """The purpose of the memory."""
     tags: TagList | None = None
-    """Words to find it by."""
+    """Tags for filters."""
 
 
 @operation("memories.create", access="write", mutates=True, at_home=True)
 def create_memory(tx: Transaction, new: CreateMemory, context: Context) -> MemoryView:
-    """Makes a named memory: a place for entries that are deduplicated."""
+    """Create a named memory, which stores deduplicated entries."""
     return memory_view(add_memory(tx, new, context.new_guid(), context.now_ms), tx.memory_id)
 
 
 def add_memory(tx: Transaction, new: CreateMemory, guid: str, now_ms: int) -> Memory:
-    """The memory, which is stored."""
+    """Store a new memory and return it."""
     memory = Memory(
         make_id("mem", tx.memory_id, guid),
         new.name,
@@ -50,5 +50,5 @@ def add_memory(tx: Transaction, new: CreateMemory, guid: str, now_ms: int) -> Me
 
 
 def tags_json(tags: tuple[str, ...] | None) -> str | None:
-    """As they are stored, each once."""
+    """Return the distinct tags in their stored form."""
     return None if tags is None else orjson.dumps(list(dict.fromkeys(tags))).decode()

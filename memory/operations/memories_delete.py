@@ -1,4 +1,4 @@
-"""memories.delete: deletes a named memory with all of its entries."""
+"""memories.delete: deletes a named memory with all its entries."""
 
 from dataclasses import dataclass
 
@@ -12,20 +12,21 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class DeleteMemory:
-    """Which memory."""
+    """The memory to delete."""
 
     id: Ident
-    """The memory's id."""
+    """The id of the memory."""
     if_version: Versions = ()
-    """Only where the memory has one of these versions."""
+    """Delete only if the memory has one of these versions."""
 
 
 @operation("memories.delete", access="delete", mutates=True, at_home=True)
-def delete_memory(tx: Transaction, unwanted: DeleteMemory, context: Context) -> None:
-    """Deletes a named memory with all of its entries.
+def delete_memory(tx: Transaction, target: DeleteMemory, context: Context) -> None:
+    """Delete a named memory with all its entries.
 
-    Raises NotThere and VersionDiffers.
+    Raises NotThere: when the memory does not exist.
+    Raises VersionDiffers: when the memory has another version.
     """
-    check_memory_version(fetch_memory(tx, unwanted.id), unwanted.if_version)
-    tx.records.delete_all({"scope": unwanted.id, "kind": KIND})
-    tx.memories.remove(unwanted.id)
+    check_memory_version(fetch_memory(tx, target.id), target.if_version)
+    tx.records.delete_all({"scope": target.id, "kind": KIND})
+    tx.memories.remove(target.id)

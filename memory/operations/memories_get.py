@@ -1,4 +1,4 @@
-"""memories.get: one named memory by its id."""
+"""memories.get: reads one named memory by its id."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,23 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class GetMemory:
-    """Which memory."""
+    """The memory to read."""
 
     id: Ident
-    """The memory's id."""
+    """The id of the memory."""
 
 
 @operation("memories.get", access="read", mutates=False, at_home=True)
 def get_memory(tx: Transaction, wanted: GetMemory, context: Context) -> MemoryView:
-    """Tells one named memory.
+    """Return one named memory.
 
-    Raises NotThere.
+    Raises NotThere: when it does not exist.
     """
     return memory_view(fetch_memory(tx, wanted.id), tx.memory_id)
 
 
 def fetch_memory(tx: Transaction, ident: str) -> Memory:
-    """The memory as it is stored. Raises NotThere."""
+    """Return the stored memory. Raises NotThere."""
     memory = tx.memories.find(ident)
     if memory is None:
         raise NotThere(

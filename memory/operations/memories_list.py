@@ -1,4 +1,4 @@
-"""memories.list: pages of named memories in the order in which they were made."""
+"""memories.list: lists named memories in pages, in order of creation."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -6,24 +6,24 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_list import Limit, place_of_cursor
-from memrelay.memory.operations.records_read import fitting_page
+from memrelay.memory.operations.records_list import Limit, parse_cursor
+from memrelay.memory.operations.records_read import take_page
 from memrelay.memory.records.memory_view import Globs, MemoryView, memory_view
 from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)
 class ListMemories:
-    """Which memories, and which page of them."""
+    """The memories to list, and the page."""
 
     tags: Globs = ()
-    """Only memories with a tag that one of these fits; `*` is any text, `?` one character."""
+    """Only memories with a tag that matches one of these; `*` is any text, `?` one character."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
-    """How many at most; a page of long descriptions and tags may have fewer."""
+    """The maximum number of memories. A page of long descriptions and tags may have fewer."""
     cursor: Annotated[str, Field(max_length=19)] = ""
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,22 @@ class MemoryPage:
 
     items: tuple[MemoryView, ...]
     next_cursor: str | None
-    """For the next page; null on the last one."""
+    """The cursor of the next page; null on the last page."""
     total: int
-    """How many there are on all pages."""
+    """The number of memories on all pages."""
 
 
 @operation("memories.list", access="read", mutates=False, at_home=True)
 def list_memories(tx: Transaction, wanted: ListMemories, context: Context) -> MemoryPage:
-    """Lists named memories, all or by tags, a page at a time.
+    """List named memories, optionally by tags, in pages.
 
-    Raises Refused for a cursor that is none.
+    Raises Refused: when the cursor is invalid.
     """
     found = list(
-        tx.memories.page(
-            wanted.tags, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1
-        )
+        tx.memories.page(wanted.tags, wanted.order, parse_cursor(wanted.cursor), wanted.limit + 1)
     )
-    told = (memory_view(memory, tx.memory_id) for _, memory in found)
-    items, more = fitting_page(told, wanted.limit, context.result_bytes)
+    views = (memory_view(memory, tx.memory_id) for _, memory in found)
+    items, more = take_page(views, wanted.limit, context.result_bytes)
     return MemoryPage(
         tuple(items),
         str(found[len(items) - 1][0]) if more else None,

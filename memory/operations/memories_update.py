@@ -1,4 +1,4 @@
-"""memories.update: changes what a named memory is called."""
+"""memories.update: changes the name, description and tags of a named memory."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -24,27 +24,28 @@ from memrelay.memory.timestamps import change_ms
 
 @dataclass(frozen=True, slots=True)
 class UpdateMemory:
-    """What is to be changed; what is not named stays as it is."""
+    """The changes of a memory. Omitted fields keep their values."""
 
     id: Ident
-    """The memory's id."""
+    """The id of the memory."""
     name: MemoryName | None = None
-    """Another name."""
+    """The new name."""
     description: Description | None = None
-    """Another description."""
+    """The new description."""
     tags: TagList | None = None
-    """Other tags, in the place of those that it has."""
+    """The new tags; they replace all present tags."""
     clear: tuple[Literal["description", "tags"], ...] = ()
-    """What it is to have no more."""
+    """The fields to set to null."""
     if_version: Versions = ()
-    """Only where the memory has one of these versions."""
+    """Change only if the memory has one of these versions."""
 
 
 @operation("memories.update", access="write", mutates=True, at_home=True)
 def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> MemoryView:
-    """Changes what is named of a memory.
+    """Change the given fields of a memory.
 
-    Raises NotThere and VersionDiffers.
+    Raises NotThere: when the memory does not exist.
+    Raises VersionDiffers: when the memory has another version.
     """
     before = fetch_memory(tx, change.id)
     check_memory_version(before, change.if_version)
@@ -64,9 +65,9 @@ def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> Me
 
 
 def check_memory_version(memory: Memory, allowed: tuple[str, ...]) -> None:
-    """Raises VersionDiffers where a version is asked for that the memory does not have."""
+    """Raise VersionDiffers if the memory has none of the allowed versions; () allows all."""
     if allowed and (version := version_of_memory(memory)) not in allowed:
         raise VersionDiffers(
-            f"memory {memory.id} has the version {version}, not the one that this was meant to change; look "
-            "at it and decide anew"
+            f"memory {memory.id} has version {version}, not the expected one; "
+            "read it again and retry with its version"
         )

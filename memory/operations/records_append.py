@@ -1,5 +1,4 @@
-"""records.append: adds text to a record, found by its guid or by the keys that are set; makes one
-where there is none."""
+"""records.append: appends text to a record that a guid or keys select, or creates a record."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,90 +16,94 @@ from memrelay.memory.sqlite.filters import Filters
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import StoredRecord
 
-SHORT = (
-    8  # of the bytes that are allowed one in so many is characters that fit, data beside them too
-)
+# Below a character per this many allowed bytes, the record fits: even with escapes and its data.
+BYTES_PER_CHARACTER = 8
 
 
 @dataclass(frozen=True, slots=True)
 class AppendInput:
-    """`guid` is looked up first; then `filters` (of scope, kind, source), unless they are empty;
-    `new` is the last resort."""
+    """A text to append, and the record to append it to.
+
+    The record is looked up by `guid`, then by `filters` (scope, kind, source) unless empty. If
+    there is none, `new` is written.
+    """
 
     new: WriteInput  # its content is the text to append
     guid: str
     filters: Filters
     separator: str = "\n"
-    most_bytes: int = 1 << 63  # of the record afterwards: nobody could read a longer one
+    most_bytes: int = 1 << 63  # the maximum size of the record, so that it remains readable
 
 
 def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
-    """(guid, whether a record was there to append to). Of several that match, the oldest grows.
-    Raises ResultTooLarge."""
+    """Append to the oldest matching record; returns (guid, whether a record existed).
+
+    Raises ResultTooLarge: when the record would exceed `most_bytes`.
+    """
     found = tx.records.by_guid(addition.guid) if addition.guid else None
     if found is None and addition.filters:
         found = tx.records.oldest(addition.filters)
     if found is None:
         return write(tx, addition.new), False
     content = found.content + addition.separator + addition.new.content
-    if len(content) > addition.most_bytes // SHORT:
+    if len(content) > addition.most_bytes // BYTES_PER_CHARACTER:
         _check_size(found, content, addition.most_bytes)
     tx.records.replace_content(found, content, addition.new.now_ms)
     return found.guid, True
 
 
 def _check_size(place: StoredRecord, content: str, most_bytes: int) -> None:
-    """Raises ResultTooLarge where no answer could tell the record any more."""
+    """Raise ResultTooLarge if the record would no longer fit into an answer."""
     size = len(content.encode()) + len(place.whole.data or "") + RECORD_BYTES
     if size > most_bytes:
         raise ResultTooLarge(
-            f"record {place.guid} would have {size} bytes, and an answer has at most {most_bytes}: append to "
-            "another record, or give this one a shorter content first"
+            f"record {place.guid} would have {size} bytes, and an answer has at most {most_bytes}: "
+            "append to another record, or shorten the content of this one first"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class AppendToRecord:
-    """What is to be added, and to which record: that of `guid`, else the oldest with `scope`,
-    `kind` and `source`."""
+    """A text to append, and the record: that of `guid`, else the oldest with the other keys."""
 
     content: Content
-    """The text to add."""
+    """The text to append."""
     guid: Annotated[str, Field(max_length=128)] = ""
-    """The record that grows, which must be there."""
+    """The record to append to, which must exist."""
     scope: Name = ""
-    """Without a guid: the oldest record of this scope grows."""
+    """Without a guid: the oldest record of this scope is used."""
     kind: Name = ""
-    """Without a guid: the oldest record of this kind grows."""
+    """Without a guid: the oldest record of this kind is used."""
     source: Name = ""
-    """Beside scope or kind: the record must be of this source."""
+    """With a scope or kind: only records of this source are used."""
     tags: Tags = ()
-    """Tags of a record that is made because there is none."""
+    """The tags of a new record."""
     separator: Annotated[str, Field(max_length=256)] = "\n"
-    """What stands between the old text and the new."""
+    """The text between the old content and the new."""
     reason: Reason = ""
-    """Why; kept in the history of a record that grows."""
+    """The reason, kept in the history of an existing record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Which record holds the text now."""
+    """The record that holds the text."""
 
     guid: str
     created: bool
-    """Whether it was made for it."""
+    """Whether the record is new."""
 
 
 @operation("records.append", access="append", mutates=True)
 def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context) -> Appended:
-    """Adds text to a record, or makes one where neither guid, scope nor kind finds any.
+    """Append text to a record. A new record is created if guid, scope and kind select none.
 
-    Raises NotThere for a guid that no record has, and ResultTooLarge where the record would not fit
-    into an answer.
+    Raises NotThere: when no record has the guid.
+    Raises ResultTooLarge: when the record would no longer fit into an answer.
     """
     if addition.guid and tx.records.by_guid(addition.guid) is None:
         raise NotThere(
-            f"no record has the guid {addition.guid!r} in {tx.memory_id}; without a guid a record is made"
+            f"no record has the guid {addition.guid!r} in {tx.memory_id}; "
+            "omit the guid to create a record"
         )
     new = WriteInput(
         context.new_guid(),

@@ -1,4 +1,4 @@
-"""records.create: stores a text as a new record."""
+"""records.create: creates a record."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -31,42 +31,42 @@ Seq = Annotated[int, Field(ge=SMALLEST, le=LARGEST)]
 
 @dataclass(frozen=True, slots=True)
 class CreateRecord:
-    """What is to be remembered."""
+    """A record to create."""
 
     content: Content
     """The text."""
     kind: GivenName = DEFAULT_KIND
-    """What sort of record it is."""
+    """The kind of record."""
     scope: Name = ""
-    """What it belongs to; by default the store's memory_id."""
+    """The context that it belongs to; by default the memory_id of the store."""
     source: Name = ""
-    """Where it comes from; by default who calls."""
+    """The origin; by default the caller."""
     tags: Tags = ()
-    """Words to find it by."""
+    """Tags for filters."""
     key: NameOrNull = ""
-    """Your own name for it; nothing keeps others from having the same."""
+    """A name of your own. It need not be unique."""
     owner: NameOrNull = ""
-    """Whose it is."""
+    """The owner of the record."""
     data: Data | None = None
-    """What else is known of it: a JSON object of 64 KiB at most, which filters reach into."""
+    """More data: a JSON object of at most 64 KiB. Filters can use it."""
     in_context: bool = False
-    """Whether it is meant to be always at hand."""
+    """Whether the record should always be part of the context."""
     thread: NameOrNull = ""
-    """The conversation that it is a turn of."""
+    """The conversation that the record is a turn of."""
     seq: Seq | None = None
-    """Its place in the thread; by default after all that are there."""
+    """The position in the thread; by default the end."""
     expires_at: EndOrNull = ""
-    """From then on it is gone; by default it stays."""
+    """The time at which the record expires; by default never."""
 
 
 @operation("records.create", access="write", mutates=True)
 def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
-    """Stores a text as a new record. The same text again is another record.
+    """Create a record. Writing the same text again creates another record.
 
-    Raises Refused for an end that is no time to come, and for a place in no thread.
+    Raises Refused: when the expiry time is invalid or past, or `seq` is given without a thread.
     """
     if new.seq is not None and not new.thread:
-        raise Refused("`seq` is a place in a thread; name the `thread` too, or leave it out")
+        raise Refused("`seq` is a position in a thread; set `thread` too, or omit `seq`")
     further = Further(
         new.key or None, new.owner or None, as_text(new.data or {}), int(new.in_context)
     )
@@ -85,18 +85,20 @@ def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
     )
     write(tx, record)
     if new.thread:
-        return view(*fetch(tx, record.guid))  # with its place
-    return view(
-        Record(
-            record.guid,
-            record.scope,
-            record.kind,
-            record.content,
-            record.source,
-            orjson.dumps(record.tags).decode(),
-            record.now_ms,
-            record.now_ms,
-            record.expires_at,
-        ),
-        further,
+        return view(*fetch(tx, record.guid))  # the store assigned the position
+    return view(_stored(record), further)
+
+
+def _stored(new: WriteInput) -> Record:
+    """Return the record as the store has it, without reading it back."""
+    return Record(
+        new.guid,
+        new.scope,
+        new.kind,
+        new.content,
+        new.source,
+        orjson.dumps(new.tags).decode(),
+        new.now_ms,
+        new.now_ms,
+        new.expires_at,
     )

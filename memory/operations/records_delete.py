@@ -1,4 +1,4 @@
-"""records.delete: deletes one record by its guid; for the block, all of a kind too."""
+"""records.delete: deletes a record by its guid. The block can also delete all of a kind."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,17 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class DeleteInput:
-    """Which records: the one with `guid`, or where that is empty all of `kind`."""
+    """The record with `guid`, or all records of `kind` if `guid` is empty."""
 
     guid: str = ""
     kind: str = ""
 
 
-def delete(tx: Transaction, unwanted: DeleteInput) -> int:
-    """Deletes and returns how many records that were."""
-    if not unwanted.guid:
-        return tx.records.delete_all({"kind": unwanted.kind}) if unwanted.kind else 0
-    found = tx.records.by_guid(unwanted.guid)
+def delete(tx: Transaction, target: DeleteInput) -> int:
+    """Delete the records and return their number."""
+    if not target.guid:
+        return tx.records.delete_all({"kind": target.kind}) if target.kind else 0
+    found = tx.records.by_guid(target.guid)
     if found is None:
         return 0
     tx.records.delete(found)
@@ -30,21 +30,22 @@ def delete(tx: Transaction, unwanted: DeleteInput) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRecord:
-    """Which record."""
+    """The record to delete."""
 
     guid: Guid
-    """The record's id."""
+    """The guid of the record."""
     reason: Reason = ""
-    """Why; kept in the history."""
+    """The reason, kept in the history."""
     if_version: Versions = ()
-    """Only where the record has one of these versions."""
+    """Delete only if the record has one of these versions."""
 
 
 @operation("records.delete", access="delete", mutates=True)
-def delete_record(tx: Transaction, unwanted: DeleteRecord, context: Context) -> None:
-    """Deletes one record; records.restore undoes it.
+def delete_record(tx: Transaction, target: DeleteRecord, context: Context) -> None:
+    """Delete one record. records.restore can undo it.
 
-    Raises NotThere and VersionDiffers.
+    Raises NotThere: when the record does not exist.
+    Raises VersionDiffers: when the record has another version.
     """
-    check_version(*fetch(tx, unwanted.guid), unwanted.if_version)
-    delete(tx, DeleteInput(unwanted.guid))
+    check_version(*fetch(tx, target.guid), target.if_version)
+    delete(tx, DeleteInput(target.guid))

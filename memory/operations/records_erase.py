@@ -1,5 +1,4 @@
-"""records.erase: takes records away for good, with their histories, and whatever else quotes
-them."""
+"""records.erase: erases records permanently, with their history and all quotes of them."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,49 +13,49 @@ from memrelay.memory.sqlite.filters import Conditions, compiled
 from memrelay.memory.sqlite.store import Transaction
 
 NAME = "records.erase"
-MOST = 1000  # guids of a call
+MOST = 1000  # guids per call
 
 
 @dataclass(frozen=True, slots=True)
 class EraseRecords:
-    """Which records: all that meet any of these. One at least must be given."""
+    """The records to erase: all that meet any of these conditions. At least one is required."""
 
     guids: Annotated[tuple[Guid, ...], Field(max_length=MOST)] = ()
-    """Those with these ids."""
+    """Records with these guids."""
     filter: Filter | None = None
-    """Those that pass this filter as they are, or as they were when they were deleted; `{}` is
-    all."""
+    """Records that pass this filter now, or passed it when they were deleted; `{}` matches all."""
     text: Annotated[str, Field(max_length=65_536)] = ""
-    """Those that have this text, exactly so, in any state that is kept; and each message that has
-    it."""
+    """Records that contain exactly this text in any kept state, and messages that contain it."""
     reason: Reason = ""
-    """Why; kept, so say nothing in it that is to be erased."""
+    """The reason, which is kept. It must not contain what is to be erased."""
 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What went from the store; records.erasures tells of the rest."""
+    """What was erased from the store. records.erasures reports the rest."""
 
     records: int
-    """How many records."""
+    """The number of records."""
     versions: int
-    """How many of their earlier states."""
+    """The number of their earlier states."""
 
 
 @operation(NAME, access="admin", mutates=True)
-def erase(tx: Transaction, unwanted: EraseRecords, context: Context) -> Erased:
-    """Erases records for good, deleted and expired ones too: nothing brings them back.
+def erase(tx: Transaction, target: EraseRecords, context: Context) -> Erased:
+    """Erase records permanently, including deleted and expired ones.
 
-    Messages, replies and dead letters that quote them follow, and the files are rewritten;
-    records.erasures says when that is
-    done. Raises Refused where nothing is given.
+    Messages, replies and dead letters that quote them are erased afterwards, and the files are
+    rewritten. records.erasures reports when that is done.
+
+    Raises Refused: when no condition is given.
     """
-    if not (unwanted.guids or unwanted.text) and unwanted.filter is None:
+    if not (target.guids or target.text) and target.filter is None:
         raise Refused(
-            "say what is to be erased: records by their guids or a filter ({} is for all), or what has a text"
+            "no condition selects records to erase; give `guids`, a `filter` ({} matches all) "
+            "or a `text`"
         )
-    conditions = None if unwanted.filter is None else Conditions(given=compiled(unwanted.filter))
-    found = tx.erasures.matching(unwanted.guids, conditions, unwanted.text)
+    conditions = None if target.filter is None else Conditions(given=compiled(target.filter))
+    found = tx.erasures.matching(target.guids, conditions, target.text)
     return Erased(
-        *tx.erasures.erase(found, unwanted.text, (context.now_ms, context.actor, unwanted.reason))
+        *tx.erasures.erase(found, target.text, (context.now_ms, context.actor, target.reason))
     )

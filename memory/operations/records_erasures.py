@@ -1,4 +1,4 @@
-"""records.erasures: what was erased, and whether it is gone everywhere."""
+"""records.erasures: lists past erasures and whether they are complete."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,48 +14,47 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class ListErasures:
-    """How many of them."""
+    """The number of erasures to list."""
 
     limit: Annotated[int, Field(ge=1, le=MOST)] = 50
-    """At most."""
+    """The maximum number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureView:
-    """What was erased by one call."""
+    """The erasures of one call."""
 
     number: int
     asked_at: Moment
     ended_at: Moment | None
-    """When it was gone everywhere; null while it is not."""
+    """When the data was gone everywhere; null while the erasure continues."""
     actor: str
-    """Who asked."""
+    """The caller."""
     reason: str
-    """Why, if that was said."""
+    """The reason that was given."""
     records: int
     versions: int
     """Earlier states."""
     replies: int
     """Replies kept for replays, and messages that waited in the store."""
     messages: int
-    """In logs and inputs."""
+    """Messages in logs and inputs."""
     letters: int
     """Dead letters."""
     left_over: str
-    """What could not be reached, and why; empty for nothing."""
+    """What could not be erased, and why; empty if everything was."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureList:
-    """The newest first."""
+    """The erasures, newest first."""
 
     items: tuple[ErasureView, ...]
 
 
 @operation("records.erasures", access="admin", mutates=False)
 def list_erasures(tx: Transaction, wanted: ListErasures, context: Context) -> ErasureList:
-    """Tells what was erased, the newest first: how much, by whom and why, and nothing of what it
-    was."""
+    """List erasures, newest first: how much, by whom and why, without the erased data."""
     return ErasureList(
         tuple(
             ErasureView(

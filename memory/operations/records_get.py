@@ -1,4 +1,4 @@
-"""records.get: one record by its guid."""
+"""records.get: reads one record by its guid."""
 
 from dataclasses import dataclass
 
@@ -12,38 +12,40 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class GetRecord:
-    """Which record."""
+    """The record to read."""
 
     guid: Guid
-    """The record's id."""
+    """The guid of the record."""
 
 
 @operation("records.get", access="read", mutates=False)
 def get(tx: Transaction, wanted: GetRecord, context: Context) -> RecordView:
-    """Tells one record.
+    """Return one record.
 
-    Raises NotThere, and ResultTooLarge where it does not fit into an answer.
+    Raises NotThere: when the record does not exist.
+    Raises ResultTooLarge: when the record does not fit into an answer.
     """
     record, further = fetch(tx, wanted.guid)
-    return view(fitting(record, further, context), further)
+    return view(check_fits(record, further, context), further)
 
 
 def fetch(tx: Transaction, guid: str) -> tuple[Record, Further]:
-    """The record with its further fields, as it is stored. Raises NotThere."""
+    """Return the stored record and its further fields. Raises NotThere."""
     record = next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None)
     if record is None:
         raise NotThere(
-            f"no record has the guid {guid[:128]!r} in {tx.memory_id}; records.list and records.search find records"
+            f"no record has the guid {guid[:128]!r} in {tx.memory_id}; "
+            "use records.list or records.search to find records"
         )
     return record, tx.records.further(guid)
 
 
-def fitting(record: Record, further: Further, context: Context) -> Record:
-    """The record itself. Raises ResultTooLarge."""
+def check_fits(record: Record, further: Further, context: Context) -> Record:
+    """Return the record unchanged. Raises ResultTooLarge if it does not fit into an answer."""
     size = len(record.content.encode()) + len(further.data or "")
     if size > context.result_bytes:
         raise ResultTooLarge(
-            f"record {record.guid} has {size} bytes, and an answer at most {context.result_bytes}; "
-            "`memrelay export PIPELINE --records` has it whole"
+            f"record {record.guid} has {size} bytes, and an answer has at most "
+            f"{context.result_bytes}; use `memrelay export PIPELINE --records` to read it"
         )
     return record

@@ -1,5 +1,4 @@
-"""records.history: every state of a record that is kept, the latest first, with who ended it, when
-and why."""
+"""records.history: lists the kept states of a record, with who changed them, when and why."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,8 +8,8 @@ from pydantic import Field
 
 from memrelay.memory.errors import NotThere, ResultTooLarge
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_list import place_of_cursor
-from memrelay.memory.operations.records_read import RECORD_BYTES, fitting_page
+from memrelay.memory.operations.records_list import parse_cursor
+from memrelay.memory.operations.records_read import RECORD_BYTES, take_page
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.view import Guid, RecordView, view
 from memrelay.memory.sqlite.store import Transaction
@@ -22,65 +21,65 @@ Number = Annotated[int, Field(ge=1, le=LARGEST)]
 
 @dataclass(frozen=True, slots=True)
 class RecordHistory:
-    """Whose history, and which page of it."""
+    """The record, and the page of its history."""
 
     guid: Guid
-    """The record's id, also of one that was deleted."""
+    """The guid of the record, which may be deleted."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 50
-    """How many states at most; a page of long ones may have fewer."""
+    """The maximum number of states. A page of long states may have fewer."""
     cursor: Annotated[str, Field(max_length=19)] = ""
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordState:
-    """A record as it was, or is."""
+    """A past or present state of a record."""
 
     number: int
-    """1 as it was made, one more with each change."""
+    """1 for the state at creation, increased by each change."""
     record: RecordView | None
-    """Null where it was deleted."""
+    """The record in this state; null if it was deleted."""
     change: Literal["update", "append", "delete", "restore"] | None
-    """What ended this state; null where it is as it is now, and then nothing below is said."""
+    """The change that ended this state; null for the present state, as are the fields below."""
     changed_at: Moment | None
-    """When that was."""
+    """The time of the change."""
     actor: str | None
-    """Who did it: an agent, a key's name, a program."""
+    """Who made the change: an agent, the name of a key, a program."""
     reason: str | None
-    """What was said to it, if anything."""
+    """The reason that was given, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A page of states, the latest first."""
+    """A page of states, latest first."""
 
     items: tuple[RecordState, ...]
     next_cursor: str | None
-    """For the next page; null on the last one."""
+    """The cursor of the next page; null on the last page."""
     total: int
-    """How many states there are on all pages."""
+    """The number of states on all pages."""
 
 
 @operation("records.history", access="read", mutates=False)
 def history(tx: Transaction, wanted: RecordHistory, context: Context) -> History:
-    """Tells what a record was before each of its changes, and what became of it.
+    """Return the states of a record, latest first, with the change that ended each state.
 
-    Raises NotThere where nothing is kept of it, Refused for a cursor that is none, and
-    ResultTooLarge for a state that does not
-    fit into an answer.
+    Raises NotThere: when no state is kept.
+    Raises Refused: when the cursor is invalid.
+    Raises ResultTooLarge: when a state does not fit into an answer.
     """
-    before, total = place_of_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
+    before, total = parse_cursor(wanted.cursor), tx.records.versions.count_of(wanted.guid) + 1
     states = (
-        state for state in _states(tx, wanted.guid) if before is None or state.number < before
+        state for state in _all_states(tx, wanted.guid) if before is None or state.number < before
     )
-    items, more = fitting_page(states, wanted.limit, context.result_bytes)
+    items, more = take_page(states, wanted.limit, context.result_bytes)
     for state in items:
         _check_size(state, context.result_bytes)
     return History(tuple(items), str(items[-1].number) if more else None, total)
 
 
 def _check_size(state: RecordState, most: int) -> None:
-    """Raises ResultTooLarge with what to go on with."""
+    """Raise ResultTooLarge with the cursor to continue after the state."""
     was = state.record
     size = (
         RECORD_BYTES + len(was.content) + len(was.source) + len(str(was.tags)) + len(str(was.data))
@@ -89,13 +88,13 @@ def _check_size(state: RecordState, most: int) -> None:
     )
     if was and size > most:
         raise ResultTooLarge(
-            f"state {state.number} of record {was.guid} has {size} bytes, and an answer at most {most}; the "
-            f"cursor {state.number} goes on after it"
+            f"state {state.number} of record {was.guid} has {size} bytes, and an answer has at "
+            f"most {most}; cursor {state.number} continues after it"
         )
 
 
-def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
-    """As it is now, and then as it was. Raises NotThere."""
+def _all_states(tx: Transaction, guid: str) -> Iterator[RecordState]:
+    """Yield the present state and the earlier ones, latest first. Raises NotThere."""
     place = tx.records.by_guid(guid)
     if place is not None:
         yield RecordState(
@@ -106,16 +105,17 @@ def _states(tx: Transaction, guid: str) -> Iterator[RecordState]:
             None,
             None,
         )
-        yield from map(_told, tx.records.versions.of(guid, place.content, place.whole.number))
+        earlier = tx.records.versions.of(guid, place.content, place.whole.number)
+        yield from map(_past_state, earlier)
         return
     deleted = tx.records.versions.deleted(guid)
     if deleted is None:
         raise NotThere(f"nothing is kept of a record {guid[:128]!r} in {tx.memory_id}")
     yield RecordState(deleted.state.number + 1, None, None, None, None, None)
-    yield from map(_told, tx.records.versions.of(guid))
+    yield from map(_past_state, tx.records.versions.of(guid))
 
 
-def _told(version: Version) -> RecordState:
+def _past_state(version: Version) -> RecordState:
     state, act = version.state, version.act
     was = view(state.record, state.further) if version.there else None
     return RecordState(

@@ -1,4 +1,4 @@
-"""records.list: pages of records in order of arrival, which stay as they are while others write."""
+"""records.list: lists records in pages, in order of creation, stable under concurrent writes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from pydantic import Field
 from memrelay.memory.errors import Refused, ResultTooLarge
 from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_get import fitting
-from memrelay.memory.operations.records_read import Room
+from memrelay.memory.operations.records_get import check_fits
+from memrelay.memory.operations.records_read import AnswerSize
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
 from memrelay.memory.sqlite.filters import Conditions, compiled
 from memrelay.memory.sqlite.store import Transaction
 
-MOST = 1000  # of a page
+MOST = 1000  # items of a page
 Limit = Annotated[int, Field(ge=1, le=MOST)]
 
 
 @dataclass(frozen=True, slots=True)
 class ListRecords:
-    """Which records, and which page of them."""
+    """The records to list, and the page."""
 
     kind: Name = ""
     """Only records of this kind."""
@@ -34,20 +34,19 @@ class ListRecords:
     tags: Tags = ()
     """Only records with all of these tags."""
     filter: Filter | None = None
-    """Only records that pass this filter, as docs/filters.md has it."""
+    """Only records that pass this filter (docs/filters.md)."""
     deleted: bool = False
-    """Instead of those that are there, those that were deleted and can be restored, in the order of
-    their deletion."""
+    """List deleted records that can be restored instead, in the order of their deletion."""
     order: Literal["asc", "desc"] = "asc"
     """Oldest first, or newest first."""
     limit: Limit = 50
-    """How many at most; a page of long records may have fewer."""
+    """The maximum number of records. A page of long records may have fewer."""
     cursor: Annotated[str, Field(max_length=19)] = ""
-    """The `next_cursor` of the page before."""
+    """The `next_cursor` of the previous page."""
 
     @property
     def conditions(self) -> Conditions:
-        """Those that are set."""
+        """The conditions that are set."""
         named = {"kind": self.kind, "scope": self.scope, "source": self.source}
         return Conditions(
             {name: value for name, value in named.items() if value},
@@ -62,53 +61,54 @@ class RecordPage:
 
     items: tuple[RecordView, ...]
     next_cursor: str | None
-    """For the next page; null on the last one."""
+    """The cursor of the next page; null on the last page."""
     total: int
-    """How many records there are on all pages."""
+    """The number of records on all pages."""
 
 
 @operation("records.list", access="read", mutates=False)
 def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> RecordPage:
-    """Lists records by exact kind, scope and source, and by tags, a page at a time. What is written
-    meanwhile moves no page.
+    """List records by kind, scope, source, tags and filter, in pages. Writes shift no page.
 
-    Raises Refused for a cursor that is none, and ResultTooLarge for a record that does not fit into
-    an answer.
+    Raises Refused: when the cursor is invalid.
+    Raises ResultTooLarge: when a record does not fit into an answer.
     """
     table = tx.records.versions if wanted.deleted else tx.records
     conditions = wanted.conditions
-    found = table.page(conditions, wanted.order, place_of_cursor(wanted.cursor), wanted.limit + 1)
-    records, cursor = page_within(found, wanted.limit, context)
+    found = table.page(conditions, wanted.order, parse_cursor(wanted.cursor), wanted.limit + 1)
+    records, cursor = take_records(found, wanted.limit, context)
     return RecordPage(tuple(view(*one) for one in records), cursor, table.count(conditions))
 
 
-def page_within(
+def take_records(
     found: Iterable[tuple[int, Record, Further]], limit: int, context: Context
 ) -> tuple[list[tuple[Record, Further]], str | None]:
-    """(the records of a page, the cursor of the next one) of what was found, one more than the
-    limit. Raises ResultTooLarge."""
+    """Return (the records of a page, the next cursor); `found` has one more than the limit.
+
+    Raises ResultTooLarge: when a record does not fit into an answer.
+    """
     records: list[tuple[Record, Further]] = []
-    last, room = None, Room(context.result_bytes)
+    last, room = None, AnswerSize(context.result_bytes)
     for row, record, further in found:
-        if len(records) == limit or (room.is_short_of(record, further) and records):
+        if len(records) == limit or (room.would_exceed(record, further) and records):
             return records, str(last)
-        records.append((_fitting(row, record, further, context), further))
+        records.append((_check_fits(row, record, further, context), further))
         last = row
     return records, None
 
 
-def _fitting(row: int, record: Record, further: Further, context: Context) -> Record:
-    """The record itself, or ResultTooLarge with what to go on with."""
+def _check_fits(row: int, record: Record, further: Further, context: Context) -> Record:
+    """Return the record unchanged. Raises ResultTooLarge with the cursor to continue after it."""
     try:
-        return fitting(record, further, context)
+        return check_fits(record, further, context)
     except ResultTooLarge as error:
-        raise ResultTooLarge(f"{error}; the cursor {row} goes on after it") from error
+        raise ResultTooLarge(f"{error}; cursor {row} continues after it") from error
 
 
-def place_of_cursor(cursor: str) -> int | None:
-    """Where a page goes on, a row or the like; None for the first page. Raises Refused."""
+def parse_cursor(cursor: str) -> int | None:
+    """Return the position in a cursor; None for the first page. Raises Refused."""
     if not cursor:
         return None
     if not (cursor.isascii() and cursor.isdecimal()) or int(cursor) > LARGEST:
-        raise Refused("`cursor` is none of ours; leave it out to begin at the first page")
+        raise Refused("`cursor` is invalid; omit it to start at the first page")
     return int(cursor)

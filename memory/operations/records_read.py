@@ -1,5 +1,7 @@
-"""Lists records for the blocks, by exact kind, scope and source, oldest first. Never cut
-silently."""
+"""Reads records for the blocks, by kind, scope and source, and limits the size of results.
+
+A result that is too large is an error. It is never truncated silently.
+"""
 
 from collections.abc import Iterable
 from typing import Literal, TypeVar
@@ -12,30 +14,30 @@ from memrelay.memory.records.record import Further, Record
 from memrelay.memory.sqlite.filters import Conditions, Given
 from memrelay.memory.sqlite.store import Transaction
 
-MOST_ESCAPED = 6  # bytes of a character as JSON: \u0000
-RECORD_BYTES = 200  # what a record's keys, guid and times take as JSON, at least
+MOST_ESCAPED = 6  # bytes of a character in JSON: \u0000
+RECORD_BYTES = 200  # minimum size of a record's keys, guid and times in JSON
 Item = TypeVar("Item")
 
 
 def size_of(record: Record, data: str | None) -> int:
-    """How many bytes a record takes at least. A source may be long too: a turn's is what its
-    speaker is called."""
+    """Return the minimum size of a record in bytes. A turn's source can be long too."""
     return (
         len(record.content) + len(record.source) + len(record.tags) + len(data or "") + RECORD_BYTES
     )
 
 
-class Room:
-    """How much of an answer is taken as JSON: at its worst as long as that fits, since it is
-    quickly told, then as it is."""
+class AnswerSize:
+    """Tracks the JSON size of an answer of at most `most` bytes.
+
+    While a cheap upper bound fits, the exact size is not computed.
+    """
 
     def __init__(self, most: int) -> None:
-        """`most` are the bytes that there are."""
         self._most, self._taken, self._worst = most, 0, 0
         self._unsure: list[tuple[Record, Further]] = []
 
-    def is_short_of(self, record: Record, further: Further) -> bool:
-        """Whether there is too little with this one."""
+    def would_exceed(self, record: Record, further: Further) -> bool:
+        """Return whether the answer would be too large with this record."""
         self._unsure.append((record, further))
         names = (
             len(record.scope)
@@ -53,25 +55,27 @@ class Room:
 
 def _json_size(record: Record, further: Further) -> int:
     names = (record.scope, record.kind, record.source, further.key, further.owner, further.thread)
-    told = len(orjson.dumps((record.content, *names))) + len(record.tags.encode())
-    return told + len((further.data or "").encode()) + RECORD_BYTES
+    texts = len(orjson.dumps((record.content, *names))) + len(record.tags.encode())
+    return texts + len((further.data or "").encode()) + RECORD_BYTES
 
 
 class ReadInput(Struct, frozen=True):
-    """Which records; `limit` None is all of them. A result of more than `max_bytes` is refused. A
-    struct, as WriteInput is."""
+    """The records to read; `limit` None means all. A struct for speed, like WriteInput.
+
+    A result of more than `max_bytes` raises an error.
+    """
 
     max_bytes: int
-    filters: dict[str, str] = {}  # of kind, scope, source
+    filters: dict[str, str] = {}  # by kind, scope, source
     order: Literal["asc", "desc"] = "asc"
     limit: int | None = None
     offset: int = 0
-    given: Given | None = None  # a filter, compiled
+    given: Given | None = None  # a compiled filter
 
 
 def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
-    """The records in order of arrival. Raises ResultTooLarge."""
-    return within(
+    """Return the records in order of creation. Raises ResultTooLarge."""
+    return collect_within(
         wanted.max_bytes,
         tx.records.select(
             Conditions(wanted.filters, given=wanted.given),
@@ -82,8 +86,8 @@ def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
     )
 
 
-def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
-    """All of `records`, or ResultTooLarge as soon as their text alone exceeds `max_bytes`."""
+def collect_within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
+    """Return all records. Raises ResultTooLarge once their text exceeds `max_bytes`."""
     size, taken = 0, []
     for record in records:
         taken.append(record)
@@ -93,12 +97,14 @@ def within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
     return taken
 
 
-def fitting_page(told: Iterable[Item], limit: int, most: int) -> tuple[list[Item], bool]:
-    """(what a page has of them, whether there are more): at most `limit`, and `most` bytes as JSON,
-    but one in any case."""
+def take_page(found: Iterable[Item], limit: int, most: int) -> tuple[list[Item], bool]:
+    """Return (the items of a page, whether there are more).
+
+    A page has at most `limit` items and `most` bytes of JSON, but at least one item.
+    """
     items: list[Item] = []
     size = 0
-    for one in told:
+    for one in found:
         size += len(orjson.dumps(one))
         if len(items) == limit or (items and size > most):
             return items, True
@@ -106,14 +112,14 @@ def fitting_page(told: Iterable[Item], limit: int, most: int) -> tuple[list[Item
     return items, False
 
 
-def most_within(max_bytes: int) -> int:
-    """As many records as `within` would ever look at."""
+def max_records_within(max_bytes: int) -> int:
+    """Return the maximum number of records that `collect_within` would accept."""
     return max_bytes // RECORD_BYTES + 1
 
 
 def too_large(max_bytes: int) -> ResultTooLarge:
-    """The refusal, with its remedy."""
+    """Return the error for a result of more than `max_bytes`."""
     return ResultTooLarge(
         f"the result has more than {max_bytes} bytes, too many for a message: set `limit` in "
-        "wf_webhook_args, or where one record is that long an `output_template` with `truncate`"
+        "wf_webhook_args; for a single long record, use an `output_template` with `truncate`"
     )

@@ -1,10 +1,10 @@
-"""records.restore: undoes a deletion, or gives a record an earlier state of its own again."""
+"""records.restore: restores a deleted record, or an earlier state of a record."""
 
 from dataclasses import dataclass
 
 from memrelay.memory.errors import NotThere, Refused
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_get import fetch, fitting
+from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.operations.records_history import Number
 from memrelay.memory.operations.records_update import check_version
 from memrelay.memory.records.view import Guid, Reason, RecordView, Versions, view
@@ -15,59 +15,62 @@ from memrelay.memory.timestamps import change_ms
 
 @dataclass(frozen=True, slots=True)
 class RestoreRecord:
-    """Which record, and which of its states."""
+    """The record and the state to restore."""
 
     guid: Guid
-    """The record's id."""
+    """The guid of the record."""
     number: Number | None = None
-    """The state, as records.history numbers them; without one a deletion is undone."""
+    """The number of the state in records.history. Omit it to undo a deletion."""
     reason: Reason = ""
-    """Why; kept in the history."""
+    """The reason, kept in the history."""
     if_version: Versions = ()
-    """Only where the record has one of these versions, or had when it was deleted."""
+    """Restore only if the record has one of these versions, or had it when it was deleted."""
 
 
 @operation("records.restore", access="write", mutates=True)
 def restore(tx: Transaction, wanted: RestoreRecord, context: Context) -> RecordView:
-    """Undoes a deletion, or gives a record an earlier state again; what it is before that is kept,
-    as with any change.
+    """Restore a deleted record, or an earlier state. The present state is kept in the history.
 
-    When it expires stays as it was last. A record that was deleted comes after all others in lists,
-    and in its thread at its
-    old place. Raises NotThere where the state is not kept, Refused where nothing was deleted,
-    VersionDiffers, and
-    ResultTooLarge where it does not fit into an answer.
+    The expiry time stays as it last was. A restored record comes last in lists, and keeps its
+    position in its thread.
+
+    Raises NotThere: when the state is not kept.
+    Raises Refused: when no `number` is given and the record is not deleted.
+    Raises VersionDiffers: when the record has another version.
+    Raises ResultTooLarge: when the record does not fit into an answer.
     """
     place = tx.records.by_guid(wanted.guid)
     if place is None:
         last = _deleted(tx, wanted.guid)
-        state = _chosen(tx, wanted, last, there=False)
-        tx.records.bring_back(last, _checked(state, wanted, last, context))
+        state = _find_state(tx, wanted, last, there=False)
+        tx.records.bring_back(last, _prepare(state, wanted, last, context))
     elif wanted.number is None:
         raise Refused(
-            f"record {wanted.guid} is not deleted: name the `number` of the state that it is to have again; "
-            "records.history tells them"
+            f"record {wanted.guid} is not deleted: name the `number` of the state to restore; "
+            "records.history lists the states"
         )
     else:
-        state = _checked(_chosen(tx, wanted, place.whole, there=True), wanted, place.whole, context)
+        state = _prepare(
+            _find_state(tx, wanted, place.whole, there=True), wanted, place.whole, context
+        )
         if state.number != place.whole.number:
             tx.records.revert(place, state)
     return view(*fetch(tx, wanted.guid))
 
 
 def _deleted(tx: Transaction, guid: str) -> State:
-    """The last state of a record that was deleted. Raises NotThere."""
+    """Return the last state of a deleted record. Raises NotThere."""
     deleted = tx.records.versions.deleted(guid)
     if deleted is None:
         raise NotThere(
-            f"nothing is kept of a record {guid[:128]!r} in {tx.memory_id}: there was none, it has expired, or was "
-            "deleted too long ago"
+            f"nothing is kept of a record {guid[:128]!r} in {tx.memory_id}: it never existed, "
+            "has expired, or was deleted too long ago"
         )
     return deleted.state
 
 
-def _chosen(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bool) -> State:
-    """The state that is wanted of a record, whose last one is `now`. Raises NotThere."""
+def _find_state(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bool) -> State:
+    """Return the wanted state of a record, given its last one. Raises NotThere."""
     if wanted.number in (None, now.number):
         return now
     below = (now.content, now.number) if there else ()
@@ -77,15 +80,17 @@ def _chosen(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bool) 
     )
     if found is None:
         raise NotThere(
-            f"state {wanted.number} of record {wanted.guid} is not kept, or the record was deleted then; "
-            "records.history tells those that are"
+            f"state {wanted.number} of record {wanted.guid} is not kept, or is a deletion; "
+            "records.history lists the kept states"
         )
     return found
 
 
-def _checked(state: State, wanted: RestoreRecord, now: State, context: Context) -> State:
-    """The state as it is to be again. Raises VersionDiffers and ResultTooLarge, before anything is
-    changed."""
+def _prepare(state: State, wanted: RestoreRecord, now: State, context: Context) -> State:
+    """Return the state to restore, with a new change time.
+
+    Raises VersionDiffers and ResultTooLarge before anything is changed.
+    """
     check_version(now.record, now.further, wanted.if_version)
-    fitting(state.record, state.further, context)
+    check_fits(state.record, state.further, context)
     return state._replace(updated_at=change_ms(context.now_ms, now.updated_at))

@@ -1,5 +1,7 @@
-"""records.search: finds records by their words, best first; filters come before any limit
-(docs/search.md)."""
+"""records.search: finds records by words or meaning, best first (docs/search.md).
+
+Filters apply before the limit.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +13,13 @@ from pydantic import Field
 from memrelay.memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_read import Room, most_within, size_of, too_large, within
+from memrelay.memory.operations.records_read import (
+    AnswerSize,
+    collect_within,
+    max_records_within,
+    size_of,
+    too_large,
+)
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
 from memrelay.memory.search.explanation import Explanation, as_run
@@ -35,107 +43,108 @@ if TYPE_CHECKING:
     from memrelay.memory.search.results import Ranked
 
 Mode = Literal["fts", "hybrid", "semantic"]
-MANY = 50_000  # rows of a store from which on words may be so common that they are not left to FTS5
-BEST = 10  # how many records a ranked search answers with, unless it is told
+# From this many rows on, FTS5 may be slow for common words, and the ranker computes their scores.
+MIN_ROWS_FOR_RANKER = 50_000
+DEFAULT_LIMIT = 10  # records returned by a ranked search without a limit
 
 
 class SearchInput(Struct, frozen=True):
-    """What to find. All words must be there; every tag of `tags` too. A result of more than
-    `max_bytes` is refused.
+    """A query and its filters. Records must meet the filters of both. A struct for speed.
 
-    Filters in the query and these hold together. Where `mode` is "hybrid" any of the words will do,
-    in any form of theirs,
-    and records are ranked by them, by their neighbours and by their thread, and by what they mean
-    where the store has vectors;
-    where it is "semantic", by what they mean alone. See docs/search.md. A struct, as WriteInput is.
+    In mode "fts", records must contain all words, and are ordered by FTS5. In mode "hybrid",
+    records with any word in any form are ranked by words, neighbors and thread, and by meaning if
+    the store has vectors. Mode "semantic" ranks by meaning alone. See docs/search.md.
+
+    A result of more than `max_bytes` raises an error.
     """
 
     query: str
     max_bytes: int
-    filters: dict[str, str] = {}  # of kind, scope
-    tags: tuple[str, ...] = ()
+    filters: dict[str, str] = {}  # by kind, scope
+    tags: tuple[str, ...] = ()  # all of them
     limit: int | None = None
     mode: Mode = "fts"
-    language: str = (
-        DEFAULT_LANGUAGE  # of stems and stop words, where the mode is not "fts"; "none" for neither
-    )
-    boosts: Boosts = NO_BOOSTS  # where the mode is not "fts"
-    given: Given | None = None  # a filter, compiled
+    language: str = DEFAULT_LANGUAGE  # of stems and stop words in ranked modes; "none" for neither
+    boosts: Boosts = NO_BOOSTS  # in ranked modes
+    given: Given | None = None  # a compiled filter
 
 
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
-    """The matching records by FTS5 relevance, each with its score where it is wanted. Raises
-    ResultTooLarge, and VectorAwaited.
+    """Return the matching records with their scores, best first.
 
-    A query of filters alone finds all that they let pass, newest first; one without anything,
-    nothing.
+    A query of only filters returns all records that pass them, newest first. An empty query
+    returns nothing.
+
+    Raises ResultTooLarge: when the result exceeds `max_bytes`.
+    Raises VectorAwaited: when the vector of the query is not computed yet.
     """
     query = parse(wanted.query)
-    conditions = conditions_of(query, wanted)
+    conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):
-        return within(
-            wanted.max_bytes, tx.records.at_rows(_ranked(tx, wanted, query, conditions).rows())
+        return collect_within(
+            wanted.max_bytes,
+            tx.records.at_rows(_ranked(tx, wanted, query, conditions).scores_by_row()),
         )
-    return _matching(tx, wanted, query, conditions)
+    return _match(tx, wanted, query, conditions)
 
 
 def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
-    """The same records with their scores, and how they were found. Costs some ms more, and numpy's
-    memory in every mode."""
+    """Return the same records and an explanation. Costs some ms more, and loads numpy."""
     query = parse(wanted.query)
-    conditions = conditions_of(query, wanted)
+    conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):
         ranked = _ranked(tx, wanted, query, conditions)
-        found = within(wanted.max_bytes, tx.records.at_rows(ranked.rows()))
-        compared = _asked(wanted, query) if any(arm.arm == "vector" for arm in ranked.arms) else ""
+        found = collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
+        has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
+        compared = _question(wanted, query) if has_vectors else ""
         run = as_run(
             wanted.query, query, mode=wanted.mode, language=wanted.language, compared=compared
         )
         return found, tx.ranker.explain(ranked, run, query, conditions, found)
-    found = _matching(tx, wanted, query, conditions)
+    found = _match(tx, wanted, query, conditions)
     run = as_run(wanted.query, query, mode=wanted.mode, match=match_all(query))
     return found, tx.ranker.explain_match(run, query, conditions, found)
 
 
 def _is_ranked(query: Query, wanted: SearchInput) -> bool:
-    """Filters alone rank nothing. Raises Refused for boosts of what FTS5 orders."""
+    """Return whether the search ranks records. Raises Refused for boosts in mode fts."""
     if wanted.boosts and wanted.mode == "fts":
         raise Refused(WRONG_MODE)
     return wanted.mode != "fts" and query.wants_words
 
 
-def _matching(
+def _match(
     tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions
 ) -> list[Record]:
-    """By FTS5's relevance."""
+    """Return matches in the order of FTS5, or the latest records for a query of filters."""
     match, unwanted = match_all(query), match_any(query)
     if match:
-        limit = most_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
+        limit = max_records_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
         best = (
-            tx.ranker.by_relevance(query, conditions, limit)
-            if tx.records.last_row >= MANY
+            tx.ranker.search_by_relevance(query, conditions, limit)
+            if tx.records.last_row >= MIN_ROWS_FOR_RANKER
             else None
         )
-        return within(
+        return collect_within(
             wanted.max_bytes, tx.records.search(match, unwanted, conditions, limit, best=best)
         )
     return (
-        within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit))
+        collect_within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit))
         if query.filters
         else []
     )
 
 
 def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> "Ranked":
-    """What was found, with all that it was decided by."""
-    limit = BEST if wanted.limit is None else wanted.limit
+    """Run a ranked search. Raises Refused if the mode needs vectors and there are none."""
+    limit = DEFAULT_LIMIT if wanted.limit is None else wanted.limit
     try:
         return tx.ranker.search(
             query,
             conditions,
             limit,
             wanted.language,
-            asked=_asked(wanted, query),
+            question=_question(wanted, query),
             semantic=wanted.mode == "semantic",
             boosts=wanted.boosts,
         )
@@ -143,14 +152,14 @@ def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Cond
         raise Refused(str(fault)) from fault
 
 
-def _asked(wanted: SearchInput, query: Query) -> str:
-    """What vectors are compared with: the question as it stands, without its syntax."""
+def _question(wanted: SearchInput, query: Query) -> str:
+    """Return the text to compare with vectors: the query without its syntax."""
     plain = not (query.filters or query.excluded or query.phrases or query.prefixes)
     return wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
 
 
-def conditions_of(query: Query, wanted: SearchInput) -> Conditions:
-    """The filters of a query and those given beside it."""
+def combine_conditions(query: Query, wanted: SearchInput) -> Conditions:
+    """Return the combined filters of the query and the input."""
     return Conditions(
         wanted.filters,
         query.kinds,
@@ -164,10 +173,10 @@ def conditions_of(query: Query, wanted: SearchInput) -> Conditions:
 
 @dataclass(frozen=True, slots=True)
 class SearchRecords:
-    """What is looked for."""
+    """A search."""
 
     query: Annotated[str, Field(min_length=1)]
-    """What to find, as docs/search.md has it; where `mode` is fts, all words must be there."""
+    """The query (docs/search.md). In mode fts, records must contain all words."""
     kind: Name = ""
     """Only records of this kind."""
     scope: Name = ""
@@ -175,24 +184,24 @@ class SearchRecords:
     tags: Tags = ()
     """Only records with all of these tags."""
     filter: Filter | None = None
-    """Only records that pass this filter, as docs/filters.md has it."""
+    """Only records that pass this filter (docs/filters.md)."""
     limit: Annotated[int, Field(ge=1, le=1000)] = 20
-    """How many at most; counts after all filters."""
+    """The maximum number of records, after all filters."""
     mode: Mode = "fts"
-    """`hybrid` ranks by any of the words, their neighbours and their thread, and by meaning;
-    `semantic` by meaning alone."""
+    """`fts`: all words. `hybrid`: any words, with context and meaning. `semantic`: meaning."""
     language: Language | None = None
-    """Of stems and stop words, where `mode` is not fts; `none` for neither. By default the
-    store's."""
+    """The language of stems and stop words in ranked modes; `none` for neither.
+
+    By default the language of the store.
+    """
     recency: Weight = 0.0
-    """From 0 to 1: how much of its score a record loses by age at most, where `mode` is not fts."""
+    """The largest share of its score that a record loses by age, 0 to 1, in ranked modes."""
     recency_days: Days = HALF_LIFE_DAYS
-    """After how many days half of that is lost."""
+    """The age in days at which half of that share is lost."""
     importance: Weight = 0.0
-    """From 0 to 1: how much a record loses whose `data.importance` is 0 and not 1, where `mode` is
-    not fts."""
+    """The share of its score that a record loses if `data.importance` is 0, in ranked modes."""
     explain: bool = False
-    """Whether to tell how each hit came to its score, or why there is none."""
+    """Whether to explain the score of each hit, or why nothing was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,30 +210,31 @@ class Hit:
 
     record: RecordView
     score: float
-    """The higher, the better it fits."""
+    """Higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What was found, best first."""
+    """The records found, best first."""
 
     items: tuple[Hit, ...]
     explanation: Explanation | None = None
-    """Where `explain` asks for it."""
+    """The explanation, if `explain` is set."""
 
 
 @operation("records.search", access="search", mutates=False)
 def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> Hits:
-    """Finds records by their words or their meaning, best first.
+    """Find records by their words or their meaning, best first.
 
-    Raises Refused for too many words, or where nothing can be found by meaning; ResultTooLarge; and
-    VectorAwaited.
+    Raises Refused: when the query exceeds a limit, or the mode needs vectors and there are none.
+    Raises ResultTooLarge: when the result exceeds the size of an answer.
+    Raises VectorAwaited: when the vector of the query is not computed yet.
     """
     filters = {
         name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value
     }
     boosts = Boosts(wanted.recency, wanted.recency_days, wanted.importance, context.now_ms)
-    asked = SearchInput(
+    query = SearchInput(
         wanted.query,
         context.result_bytes,
         filters,
@@ -237,23 +247,25 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
     )
     try:
         found, explanation = (
-            search_explained(tx, asked) if wanted.explain else (search(tx, asked), None)
+            search_explained(tx, query) if wanted.explain else (search(tx, query), None)
         )
         return Hits(tuple(_hits(tx, found, context.result_bytes)), explanation)
     except ResultTooLarge as error:
         raise ResultTooLarge(
-            f"what is found has more than {context.result_bytes} bytes, too many for an answer; "
+            f"the result has more than {context.result_bytes} bytes, too many for an answer; "
             "set a smaller `limit`"
         ) from error
 
 
 def _hits(tx: Transaction, found: list[Record], most: int) -> Iterator[Hit]:
-    """Raises ResultTooLarge where they are too long as JSON; of one alone only what it says counts,
-    as in records.get."""
-    room = Room(most)
+    """Yield the hits. Raises ResultTooLarge if they are too large in JSON.
+
+    For a single hit, only its text and data count, as in records.get.
+    """
+    room = AnswerSize(most)
     for record in found:
         further = tx.records.further(record.guid)
-        if room.is_short_of(record, further) and (
+        if room.would_exceed(record, further) and (
             len(found) > 1 or size_of(record, further.data) > most
         ):
             raise too_large(most)

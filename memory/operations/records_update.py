@@ -1,4 +1,4 @@
-"""records.update: changes what a record says, or how it is filed."""
+"""records.update: changes the content and fields of a record."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import orjson
 
 from memrelay.memory.errors import VersionDiffers
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.records_get import fetch, fitting
+from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.records.data import Data, as_text
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.tags import parse
@@ -31,48 +31,49 @@ from memrelay.memory.timestamps import change_ms
 
 @dataclass(frozen=True, slots=True)
 class UpdateRecord:
-    """What is to be changed; what is not named stays as it is."""
+    """The changes of a record. Omitted fields keep their values."""
 
     guid: Guid
-    """The record's id."""
+    """The guid of the record."""
     content: Content | None = None
-    """Another text."""
+    """The new text."""
     kind: GivenName | None = None
-    """Another kind."""
+    """The new kind."""
     scope: GivenName | None = None
-    """Another scope."""
+    """The new scope."""
     source: GivenName | None = None
-    """Another source."""
+    """The new source."""
     tags: Tags | None = None
-    """Other tags, in the place of those that it has."""
+    """The new tags; they replace all present tags."""
     key: Name | None = None
-    """Another name of your own; "" for none."""
+    """The new name of your own; "" removes it."""
     owner: Name | None = None
-    """Another owner; "" for none."""
+    """The new owner; "" removes it."""
     data: Data | None = None
-    """Another object, in the place of the one that it has."""
+    """The new data object; it replaces the present one."""
     in_context: bool | None = None
-    """Whether it is meant to be always at hand."""
+    """Whether the record should always be part of the context."""
     expires_at: End | None = None
-    """Another time from which on it is gone; empty for never."""
+    """The new expiry time; "" means never."""
     reason: Reason = ""
-    """Why; kept in the history."""
+    """The reason, kept in the history."""
     if_version: Versions = ()
-    """Only where the record has one of these versions."""
+    """Change only if the record has one of these versions."""
 
 
 @operation("records.update", access="write", mutates=True)
 def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordView:
-    """Changes what is named of a record.
+    """Change the given fields of a record.
 
-    Raises NotThere, VersionDiffers, Refused for an end that is no time to come, and ResultTooLarge
-    where it does not fit into
-    an answer.
+    Raises NotThere: when the record does not exist.
+    Raises VersionDiffers: when the record has another version.
+    Raises Refused: when the expiry time is invalid or past.
+    Raises ResultTooLarge: when the record would not fit into an answer.
     """
     before, had = fetch(tx, change.guid)
     check_version(before, had, change.if_version)
-    after, further = _changed(before, change, context.now_ms), _further(had, change)
-    fitting(after, further, context)
+    after, further = _apply(before, change, context.now_ms), _apply_further(had, change)
+    check_fits(after, further, context)
     if (after, further) == (before, had):
         return view(before, had)
     after = after._replace(updated_at=change_ms(context.now_ms, before.updated_at))
@@ -81,15 +82,15 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
 
 
 def check_version(record: Record, further: Further, allowed: tuple[str, ...]) -> None:
-    """Raises VersionDiffers where a version is asked for that the record does not have."""
+    """Raise VersionDiffers if the record has none of the allowed versions; () allows all."""
     if allowed and (version := version_of(record, further)) not in allowed:
         raise VersionDiffers(
-            f"record {record.guid} has the version {version}, not the one that this was meant to change; look "
-            "at it and decide anew"
+            f"record {record.guid} has version {version}, not the expected one; "
+            "read it again and retry with its version"
         )
 
 
-def _changed(record: Record, change: UpdateRecord, now_ms: int) -> Record:
+def _apply(record: Record, change: UpdateRecord, now_ms: int) -> Record:
     given: dict[str, Any] = {
         "content": change.content,
         "kind": change.kind,
@@ -104,7 +105,7 @@ def _changed(record: Record, change: UpdateRecord, now_ms: int) -> Record:
     return record._replace(**values)
 
 
-def _further(had: Further, change: UpdateRecord) -> Further:
+def _apply_further(had: Further, change: UpdateRecord) -> Further:
     named = {"key": change.key, "owner": change.owner}
     values: dict[str, Any] = {
         name: value or None for name, value in named.items() if value is not None

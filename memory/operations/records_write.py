@@ -1,5 +1,4 @@
-"""The one way in for new records, under blocks and operations. They are never deduplicated here;
-they accumulate (seed 000)."""
+"""Writes new records, for blocks and operations. Records are never deduplicated (seed 000)."""
 
 import orjson
 from msgspec import Struct
@@ -10,7 +9,7 @@ from memrelay.memory.sqlite.versions import State
 
 
 class WriteInput(Struct, frozen=True, gc=False):
-    """A record to be. `now_ms` is Unix ms. A struct, for the reason that Message is one."""
+    """A record to write. `now_ms` is Unix ms. A struct for speed, like Message."""
 
     guid: str
     scope: str
@@ -20,13 +19,13 @@ class WriteInput(Struct, frozen=True, gc=False):
     tags: tuple[str, ...]
     now_ms: int
     thread: str = ""  # the conversation that it is a turn of, if any
-    seq: int | None = None  # its place there; by default after all that are there
+    seq: int | None = None  # the position in the thread; by default the end
     expires_at: int | None = None  # Unix ms
-    further: Further = PLAIN  # but for thread and seq
+    further: Further = PLAIN  # its thread and seq are ignored
 
 
 def write(tx: Transaction, new: WriteInput) -> str:
-    """Stores the record and returns its guid."""
+    """Store the record and return its guid."""
     tags = orjson.dumps(new.tags).decode() if new.tags else "[]"
     record = (new.guid, new.scope, new.kind, new.content, new.source, tags, new.now_ms, new.now_ms)
     if new.expires_at is not None or new.further is not PLAIN:

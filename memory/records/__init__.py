@@ -1,1 +1,1 @@
-"""."""
+"""Records: their fields, ids, tags, data and API views."""

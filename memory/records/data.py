@@ -1,5 +1,7 @@
-"""The `data` of a record: a JSON object, kept as text. What would not come back as it was given is
-refused."""
+"""Validate and read `data`, the JSON object of a record, which is stored as text.
+
+Values that would not survive the round trip through SQLite are rejected.
+"""
 
 import math
 from typing import Annotated, Any
@@ -11,15 +13,19 @@ from memrelay.memory.errors import RecordDamaged
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.validation import Faults, Place
 
-MOST_BYTES = 1 << 16  # as JSON
-MOST_DEPTH = 16  # of objects and lists in each other
-SMALLEST, LARGEST = -(2**63), 2**63 - 1  # of an integer, as SQLite keeps it
-NUL = "\0"  # ends a key for SQLite's JSON functions, which would take it for another
-TOO_LONG = "an integer has 64 bits; keep a longer one as text"
+# Maximum size as JSON, bytes.
+MOST_BYTES = 1 << 16
+# Maximum nesting of objects and lists.
+MAX_DEPTH = 16
+# Range of a SQLite integer.
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+# Terminates a key in SQLite's JSON functions, which would then read another key.
+NUL = "\0"
+TOO_LONG = "an integer has 64 bits; store a longer one as text"
 
 
 def checked(data: dict[str, Any]) -> dict[str, Any]:
-    """The same. Raises ValidationError with what is wrong, by place."""
+    """Return `data` if it is valid. Raises ValidationError with every error by place."""
     faults = Faults()
     _check(data, (), faults)
     if not faults:
@@ -29,23 +35,23 @@ def checked(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_text(data: dict[str, Any]) -> str | None:
-    """As it is stored; None for an empty object."""
+    """Return `data` as stored JSON text, None for an empty object."""
     return orjson.dumps(data).decode() if data else None
 
 
 def number_fault(value: float) -> str:
-    """Why it cannot be a number here; "" where it can."""
+    """Return why a number is invalid, "" if it is valid."""
     if isinstance(value, int):
         return "" if SMALLEST <= value <= LARGEST else TOO_LONG
-    return "" if math.isfinite(value) else "JSON knows no such number"
+    return "" if math.isfinite(value) else "a number must be finite: JSON has no infinity or NaN"
 
 
 def text_fault(value: str) -> str:
-    """Why it cannot be a text; "" where it can."""
+    """Return why a text is invalid, "" if it is valid."""
     try:
         value.encode()
     except UnicodeEncodeError:
-        return "a text must be Unicode, without half of a surrogate pair"
+        return "a text must be valid Unicode, without a lone surrogate"
     return ""
 
 
@@ -58,11 +64,9 @@ def _check(value: Any, place: Place, faults: Faults) -> None:
         case int() | float():
             rule = number_fault(value)
         case dict() | list():
-            rule = f"is nested more than {MOST_DEPTH} deep" if len(place) >= MOST_DEPTH else ""
+            rule = f"is nested more than {MAX_DEPTH} deep" if len(place) >= MAX_DEPTH else ""
         case _:
-            rule = (
-                "must be what JSON knows: an object, a list, a text, a number, true, false or null"
-            )
+            rule = "must be a JSON value: an object, a list, a text, a number, true, false or null"
     if rule:
         faults.add(place, rule, None)
     elif isinstance(value, dict | list):
@@ -74,7 +78,7 @@ def _check_inside(value: dict[str, Any] | list[Any], place: Place, faults: Fault
         if isinstance(value, dict) and (
             not isinstance(step, str) or text_fault(step) or NUL in step
         ):
-            faults.add(place, "its keys must be texts of Unicode, without the character NUL", None)
+            faults.add(place, "keys must be valid Unicode texts without the character NUL", None)
         else:
             _check(held, (*place, step), faults)
 
@@ -82,7 +86,7 @@ def _check_inside(value: dict[str, Any] | list[Any], place: Place, faults: Fault
 def _check_size(data: dict[str, Any], faults: Faults) -> None:
     if len(orjson.dumps(data)) > MOST_BYTES:
         faults.add(
-            (), f"has more than {MOST_BYTES} bytes as JSON; put what is long into the content", None
+            (), f"has more than {MOST_BYTES} bytes as JSON; put long texts into the content", None
         )
 
 
@@ -93,22 +97,21 @@ Data = Annotated[
 ]
 
 
-# JSON that a record keeps, its tags and its `data`, as it is read: what a disk has changed is told
-# of that record.
+# Stored JSON: corruption of the disk is reported for the record that it affects.
 
 
 def kept_json(text: str, guid: str) -> Any:
-    """What it says. Raises RecordDamaged."""
+    """Parse the stored tags or `data` of a record. Raises RecordDamaged."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise RecordDamaged(
-            f"record {guid} is damaged: {error} in its tags or `data`, {text[:40]!r}; records.update gives it "
-            "others, `memrelay scrub` looks for more of it"
+            f"record {guid} is damaged: {error} in its tags or `data`, {text[:40]!r}; replace them "
+            "with records.update, and run `memrelay scrub` to find more damage"
         ) from error
 
 
 def kept_data(record: Record, further: Further) -> dict[str, Any]:
-    """A record's `data`; {} where it has none. Raises RecordDamaged."""
+    """Return the `data` of a record, {} if it has none. Raises RecordDamaged."""
     found: dict[str, Any] = kept_json(further.data, record.guid) if further.data else {}
     return found

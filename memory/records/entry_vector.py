@@ -1,4 +1,6 @@
-"""The vector of an entry's text: made before the transaction that needs it, or done without."""
+"""Get the vector of an entry's text before the transaction that needs it. Entries
+work without one.
+"""
 
 from memrelay.memory.embedding.questions import Question
 from memrelay.memory.errors import EmbeddingFault
@@ -7,57 +9,60 @@ from memrelay.memory.sqlite.vectors import Made, VectorSet
 
 
 def known_vector(tx: Transaction, text: str) -> Question | None:
-    """The vector, if it was made before, by the embedder of this store's vectors. None where that
-    found nothing in the text."""
+    """Return the vector if the store's embedder created it before.
+
+    Returns None if it was not created or the embedder found no meaning in the text.
+    """
     fingerprint = _fingerprint(tx)
-    return _telling(
-        tx.meaning.questions.known(text, fingerprint)
-        if tx.meaning is not None and fingerprint
-        else None
-    )
+    if tx.meaning is None or not fingerprint:
+        return None
+    return _meaningful(tx.meaning.questions.known(text, fingerprint))
 
 
 def asked_vector(tx: Transaction, text: str) -> Question | None:
-    """The vector; None where there is no embedder, it is away, or it found nothing in the text.
+    """Return the vector of the text, creating it if needed.
 
-    Raises VectorAwaited: the same again shortly will find it.
+    Returns None if there is no embedder, it is unavailable, or it found no meaning in the text.
+    Raises VectorAwaited: a retry finds the vector.
     """
     fingerprint = _fingerprint(tx)
     if tx.meaning is None or not fingerprint:
         return None
     try:
-        return _telling(tx.meaning.questions.ask(text, fingerprint))
+        return _meaningful(tx.meaning.questions.ask(text, fingerprint))
     except EmbeddingFault:
         return None
 
 
 def keep_vector(tx: Transaction, row: int, text: str, question: Question) -> None:
-    """Keeps it for the record that was made of the text just now."""
+    """Store the vector of the record that was just created from the text."""
     tx.vectors.put_new(
-        _serving(tx, question), Made(row, text, question.vector.astype("<f2").tobytes())
+        _serving_set(tx, question), Made(row, text, question.vector.astype("<f2").tobytes())
     )
 
 
-def _telling(question: Question | None) -> Question | None:
+def _meaningful(question: Question | None) -> Question | None:
     return question if question is not None and question.vector.any() else None
 
 
-def _serving(tx: Transaction, question: Question) -> VectorSet:
-    """The store's vectors; its first ones begin here."""
-    one = tx.vectors.serving()
-    if one is None:
+def _serving_set(tx: Transaction, question: Question) -> VectorSet:
+    """Return the store's active vector set, created if it is the first."""
+    vectors = tx.vectors.serving()
+    if vectors is None:
         fingerprint = question.embedder.fingerprint
         tx.vectors.begin(str(fingerprint), fingerprint.dimension)
-        one = tx.vectors.serving()
-    assert one is not None
-    return one
+        vectors = tx.vectors.serving()
+    assert vectors is not None
+    return vectors
 
 
 def _fingerprint(tx: Transaction) -> str:
-    """Of the store's vectors; where it has none yet, of the embedder that would make them, if it is
-    loaded."""
-    one = tx.vectors.serving()
-    if one is not None:
-        return one.fingerprint
+    """Return the embedder's fingerprint of the store's vectors.
+
+    For a store without vectors, it is that of the loaded embedder, "" if none is loaded.
+    """
+    vectors = tx.vectors.serving()
+    if vectors is not None:
+        return vectors.fingerprint
     loaded = tx.meaning.questions.embedder.loaded if tx.meaning is not None else None
     return str(loaded.fingerprint) if loaded is not None else ""

@@ -1,5 +1,6 @@
-"""Named memories and their entries as the operations tell them, and what is taken of them (seed
-004, "Key Concepts")."""
+"""API views of named memories and their entries, and the types of their input (seed 004, "Key
+Concepts").
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -16,18 +17,19 @@ from memrelay.memory.records.view import LONGEST_NAME, MOST_TAGS, version_of
 from memrelay.memory.sqlite.memories import Confirmed, Memory
 from memrelay.memory.timestamps import Moment, as_time
 
-KIND = "entry"  # of the records that entries are
+# The kind of the records that are entries.
+KIND = "entry"
 Ident = Annotated[str, Field(min_length=1, max_length=128)]
-MaybeIdent = Annotated[str, Field(max_length=128)]  # "" where none is named
+# Optional: "" for none.
+MaybeIdent = Annotated[str, Field(max_length=128)]
 MemoryName = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
 Description = Annotated[str, Field(max_length=4096)]
 Tag = MemoryName
 TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Globs = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
 Fact = Annotated[str, StringConstraints(min_length=1, max_length=MOST_CHARACTERS, pattern=r"\S")]
-Source = Literal[
-    "manual", "agent", "extraction", "orchestration"
-]  # the last by later versions of SOAT than seed 004
+# Later versions of SOAT than seed 004 define "orchestration".
+Source = Literal["manual", "agent", "extraction", "orchestration"]
 Action = Literal["created", "updated", "skipped"]
 
 
@@ -37,14 +39,14 @@ class MemoryView:
 
     id: str
     project_id: str
-    """The uid of its pipeline."""
+    """The uid of the pipeline."""
     name: str
     description: str | None
     tags: tuple[str, ...] | None
     created_at: Moment
     updated_at: Moment
     version: str
-    """Another one after each change; an edit may ask for it."""
+    """Changes with every edit; an edit can require it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,31 +60,30 @@ class EntryView:
     """manual, agent, extraction or orchestration."""
     tags: tuple[str, ...]
     metadata: dict[str, Any]
-    """What is known of it beside its text; the `data` of its record."""
+    """Structured data; the `data` of the record."""
     confirmations: int
-    """How often the same was written again."""
+    """How often the same content was written again."""
     last_confirmed_at: Moment | None
     created_at: Moment
     updated_at: Moment
     version: str
-    """Another one after each change; an edit may ask for it."""
+    """Changes with every edit; an edit can require it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenEntry(EntryView):
-    """An entry, and what a write made of it."""
+    """An entry and the outcome of a write."""
 
     action: Action
-    """Whether it was created, another one has grown (updated), or it was there already
-    (skipped)."""
+    """created: a new entry; updated: merged into an existing one; skipped: it existed already."""
     score: float
-    """How alike the entry that was most like it was, from 0 to 1."""
+    """Similarity to the most similar entry, from 0 to 1."""
     why: str
-    """What that score is made of."""
+    """How the score was computed."""
 
 
 def memory_view(memory: Memory, memory_id: str) -> MemoryView:
-    """As it is told; `memory_id` is its store's."""
+    """Return the API view of a named memory. `memory_id` is its store's."""
     return MemoryView(
         memory.id,
         uid_of_store(memory_id),
@@ -96,14 +97,14 @@ def memory_view(memory: Memory, memory_id: str) -> MemoryView:
 
 
 def version_of_memory(memory: Memory) -> str:
-    """Made of all that it says."""
+    """Return the version of a named memory, derived from all of its fields."""
     return f"{memory.updated_at:x}-{crc32(orjson.dumps(list(memory))):x}"
 
 
 def entry_fields(
     record: Record, further: Further, memory_id: str, confirmed: Confirmed
 ) -> dict[str, Any]:
-    """What `EntryView` has; `memory_id` is the store's."""
+    """Return the fields of `EntryView`. `memory_id` is the store's."""
     return {
         "id": make_id("me", memory_id, record.guid),
         "memory_id": record.scope,

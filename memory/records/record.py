@@ -1,4 +1,6 @@
-"""The record: everything that is remembered is one (seed 000, "Record Schema")."""
+"""The record, the unit of everything that is remembered (seed 000, "Record Schema"), and its
+checksum.
+"""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
@@ -7,10 +9,10 @@ from zlib import crc32
 
 
 class Record(NamedTuple):
-    """A record as it is answered; times are Unix ms, `tags` a JSON array as text, `score` 0 unless
-    it was searched for.
+    """A record as reads return it.
 
-    From `expires_at` on it is gone; None for never.
+    Times are Unix ms. `tags` is a JSON array as text. `score` is 0 unless a search found the
+    record. The record expires at `expires_at`, None for never.
     """
 
     guid: str
@@ -25,19 +27,23 @@ class Record(NamedTuple):
     score: float = 0.0
 
 
-# A record of as many values as it has fields. What NamedTuple makes, `_make`, is Python and takes
+# Creates a record from an iterable of its fields. NamedTuple's own `_make` runs in Python and takes
 # three times as long.
 record_of: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
 class Further(NamedTuple):
-    """What few records have, and only operations tell: it is read by itself, so that nobody else
-    pays for it."""
+    """Fields that few records have and only operations return.
+
+    They are read separately, so that other reads do not pay for them.
+    """
 
     key: str | None = None
     owner: str | None = None
-    data: str | None = None  # a JSON object as text; None for an empty one
-    in_context: int = 0  # or 1
+    # A JSON object as text, None for an empty one.
+    data: str | None = None
+    # 0 or 1.
+    in_context: int = 0
     thread: str | None = None
     seq: int | None = None
 
@@ -46,39 +52,47 @@ PLAIN = Further()
 DEFAULT_KIND = "observation"
 
 
-# The checksum of a record's row: what a disk changes silently, a scrub finds by it.
-#
-# The lower 32 bits are the content's, which changes; those above are all other texts'. 63 bits, which
-# SQLite takes as positive.
+# The checksum of a record's row, by which a scrub finds silent disk corruption. The lower 32 bits
+# cover the content, which changes. The upper 31 bits cover all other texts. SQLite takes the 63
+# bits as a positive integer.
 
-ABOVE = 0x7FFFFFFF
+UPPER_BITS = 0x7FFFFFFF
 
 
 @lru_cache(4096)
 def beginning(scope: str, kind: str, source: str, tags: str) -> int:
-    """Of what many records have in common; each of these texts ends with a zero."""
+    """Return the checksum of the texts that many records share, each followed by a NUL."""
     return crc32(f"{scope}\0{kind}\0{source}\0{tags}\0".encode())
 
 
 def checksum(common: int, guid: str, content: str) -> int:
-    """Of a row; `common` is its `beginning`. On the way of every write, so it is kept short."""
-    return (crc32(guid.encode(), common) & ABOVE) << 32 | crc32(content.encode())
+    """Return the checksum of a row. `common` is the value of `beginning`.
+
+    Every write calls it, so it is kept short.
+    """
+    return (crc32(guid.encode(), common) & UPPER_BITS) << 32 | crc32(content.encode())
 
 
 def names_of(guid: str, further: Further) -> str:
-    """What stands for a guid in `checksum` where a record has more than most do; the guid itself
-    where it has not."""
+    """Return the text that `checksum` covers in place of the guid.
+
+    It is the guid itself unless the record has a key, owner, data or `in_context`.
+    """
     if further[:4] == PLAIN[:4]:
-        return guid  # whatever thread it is in
-    return f"{guid}\0{further.key or ''}\0{further.owner or ''}\0{further.data or ''}\0{further.in_context}"
+        # The thread is not covered.
+        return guid
+    names = (guid, further.key or "", further.owner or "", further.data or "")
+    return "\0".join((*names, str(further.in_context)))
 
 
 def checksum_of_bytes(names: bytes, content: bytes) -> int:
-    """The same of texts as they lie on disk, which need not be text any more; `names` are all
-    others, the guid last."""
-    return (crc32(names) & ABOVE) << 32 | crc32(content)
+    """Return the checksum of raw texts from disk, which may be invalid UTF-8.
+
+    `names` holds all texts except the content, the guid last.
+    """
+    return (crc32(names) & UPPER_BITS) << 32 | crc32(content)
 
 
 def content_checksum(content: str) -> int:
-    """The part that changes with the content."""
+    """Return the part of the checksum that covers the content."""
     return crc32(content.encode())

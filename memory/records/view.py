@@ -1,5 +1,6 @@
-"""A record as the operations tell it: tags as a list, times in RFC 3339, and the version by which
-it is edited."""
+"""The API view of a record: tags as a list, times in RFC 3339, and the version for conditional
+edits.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,29 +15,27 @@ from memrelay.memory.timestamps import LAST_MS, Moment, as_ms, as_time
 MOST_TAGS = 64
 Content = Annotated[str, Field(min_length=1)]
 Guid = Annotated[str, Field(min_length=1, max_length=128)]
-LONGEST_NAME = 256  # characters
-Name = Annotated[
-    str, Field(max_length=LONGEST_NAME)
-]  # a kind, a scope, a source; "" where none is given
+# characters
+LONGEST_NAME = 256
+# A kind, scope or source, "" for none.
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 GivenName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Tags = Annotated[tuple[GivenName, ...], Field(max_length=MOST_TAGS)]
-End = Annotated[
-    str, Field(max_length=40)
-]  # a date, or a date and time, in UTC unless it says otherwise; "" for never
-Versions = Annotated[
-    tuple[str, ...], Field(max_length=MOST_TAGS)
-]  # () for whatever version there is
+# A date, or a date and time, in UTC unless it names a zone. "" for never.
+End = Annotated[str, Field(max_length=40)]
+# () accepts any version.
+Versions = Annotated[tuple[str, ...], Field(max_length=MOST_TAGS)]
 
 
 def _none_is_empty(given: object) -> object:
     return "" if given is None else given
 
 
-# As a record is told that has none, so that what was read can be written.
+# Accept null, as views return it, so that a record can be written as it was read.
 NameOrNull = Annotated[Name, BeforeValidator(_none_is_empty, json_schema_input_type=Name | None)]
 EndOrNull = Annotated[End, BeforeValidator(_none_is_empty, json_schema_input_type=End | None)]
 ReasonText = Annotated[str, Field(max_length=1024)]
-# Why something is changed; "" where nothing is said, which a history tells as null.
+# The reason of a change. "" for none, which the history returns as null.
 Reason = Annotated[
     ReasonText, BeforeValidator(_none_is_empty, json_schema_input_type=ReasonText | None)
 ]
@@ -55,25 +54,25 @@ class RecordView:
     created_at: Moment
     updated_at: Moment
     expires_at: Moment | None
-    """From then on it is gone; null for never."""
+    """When the record expires; null for never."""
     key: str | None
-    """A name that its writer gave it."""
+    """A name set by the writer."""
     owner: str | None
-    """Whose it is."""
+    """The owner of the record."""
     data: dict[str, Any]
-    """What is known of it beside its text."""
+    """Structured data."""
     in_context: bool
-    """Whether it is meant to be always at hand."""
+    """Whether the record belongs to every context."""
     thread: str | None
-    """The conversation that it is a turn of."""
+    """The conversation that the record is a turn of."""
     seq: int | None
-    """Its place there."""
+    """The position in the conversation."""
     version: str
-    """Another one after each change; an edit may ask for it."""
+    """Changes with every edit; an edit can require it."""
 
 
 def view(record: Record, further: Further) -> RecordView:
-    """A stored record, as it is told."""
+    """Return the API view of a stored record. Raises RecordDamaged."""
     tags, data = kept_json(record.tags, record.guid), kept_data(record, further)
     return RecordView(
         record.guid,
@@ -96,24 +95,29 @@ def view(record: Record, further: Further) -> RecordView:
 
 
 def end_ms(text: str, now_ms: int) -> int | None:
-    """When a record is to expire, Unix ms; None for never. Raises Refused for what is no time, and
-    for one that is over."""
+    """Parse `expires_at` into Unix ms, None for never.
+
+    Raises Refused: the text is not a time, or the time is past.
+    """
     if not text:
         return None
     moment = as_ms(text)
     if moment is None or moment > LAST_MS:
         raise Refused(
-            f"`expires_at` is a time like 2026-11-22T05:00:00Z, up to the year 9999; this is {text!r}"
+            f"`expires_at` is a time like 2026-11-22T05:00:00Z, up to the year 9999; got {text!r}"
         )
     if moment <= now_ms:
         raise Refused(
-            f"`expires_at` is over: it was {as_time(moment)}, and now it is {as_time(now_ms)}; name a time to come, "
-            "or delete the record"
+            f"`expires_at` is in the past: {as_time(moment)}, and now it is {as_time(now_ms)}; "
+            "set a future time, or delete the record"
         )
     return moment
 
 
 def version_of(record: Record, further: Further) -> str:
-    """Made of when it was changed and of all that it says, so that it needs no place of its own."""
+    """Return the version, derived from the time of the last change and all fields, so it needs no
+    column.
+    """
     common = beginning(record.scope, record.kind, record.source, record.tags)
-    return f"{record.updated_at:x}-{checksum(common, names_of(record.guid, further), record.content):x}"
+    crc = checksum(common, names_of(record.guid, further), record.content)
+    return f"{record.updated_at:x}-{crc:x}"

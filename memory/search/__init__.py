@@ -1,4 +1,4 @@
-"""Ranking of our own: what `mode: hybrid` finds.
+"""Ranked search, used by the modes `hybrid` and `semantic`, and its explanations.
 
-It needs numpy, but for stems.py: nothing imports the rest but a store that is asked for it.
+Most modules need numpy. A store imports them at its first ranked search.
 """

@@ -1,12 +1,8 @@
-"""A sketch of vectors: a few bits of each that say which may be near to a question, so that most
-need not be read.
+"""Binary codes of vectors: 384 bits per vector that estimate which ones are near a question.
 
-Each bit says on which side of a plane through the middle of all vectors one lies. The planes are
-drawn by chance, so that two
-vectors differ in about as large a share of the bits as their angle is of a half turn, whatever they
-are (Charikar, "Similarity
-estimation techniques from rounding algorithms", 2002). It is an estimate: those that are picked are
-compared in full.
+Each bit states on which side of a random plane through the mean a vector lies. The share of
+differing bits approximates the angle (Charikar, "Similarity estimation techniques from rounding
+algorithms", 2002). The picked vectors are compared in full.
 """
 
 import numpy as np
@@ -17,69 +13,71 @@ Slots = NDArray[np.int32]
 Places = NDArray[np.intp]
 Words = NDArray[np.uint64]
 
-WORD, WORDS = 64, 6  # bits of a word, and words of a vector
-BYTES = WORD * WORDS // 8  # of a vector's
-SAMPLE = 4096  # vectors that the middle is taken from
-TOGETHER = 4096  # vectors at a time
-# so many that differ in fewest bits are picked, or more (docs/embedding.md: what this may miss)
+WORD, WORDS = 64, 6  # bits of a word, words of a code
+BYTES = WORD * WORDS // 8  # of a code
+SAMPLE = 4096  # vectors from which the mean is computed
+BLOCK = 4096  # vectors encoded at a time
+# Vectors picked for comparison, or more if several are equally near (docs/embedding.md).
 PICKED = 1024
-OUTGROWN = 4  # times as many vectors as the middle was taken from, when it is taken anew
+# The mean is computed again once the number of vectors has grown by this factor.
+GROWTH = 4
 
 
 class BinaryCodes:
-    """Of the vectors of a matrix, by slot."""
+    """The codes of a matrix's vectors, by slot. The mean comes from an even sample of `vectors`."""
 
     def __init__(self, vectors: Floats) -> None:
-        """The middle is that of a sample of the vectors, evenly taken; none has a sketch yet."""
         self._made_for = len(vectors)
         self._middle: Floats = vectors[:: max(1, len(vectors) // SAMPLE)].mean(axis=0)
-        self._planes = _planes(vectors.shape[1])
-        self._bits = np.empty(
-            (WORDS, 0), np.uint64
-        )  # a word of all vectors in a row, for that is quick
+        self._planes = _random_planes(vectors.shape[1])
+        # one row per word, holding that word of all vectors: fast to scan
+        self._bits = np.empty((WORDS, 0), np.uint64)
         self.count = 0
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """The size in memory."""
         return self._bits.nbytes + self._planes.nbytes + self._middle.nbytes
 
-    def outgrown(self, count: int) -> bool:
-        """Whether there are many more vectors by now than it was made for."""
-        return count > OUTGROWN * self._made_for
+    def is_outgrown(self, count: int) -> bool:
+        """Return whether the codes should be rebuilt for this many vectors."""
+        return count > GROWTH * self._made_for
 
     def catch_up(self, vectors: Floats) -> None:
-        """Sketches those that have none; `vectors` are all, by slot."""
+        """Encode the vectors that have no code yet; `vectors` are all vectors, by slot."""
         if len(vectors) > self._bits.shape[1]:
             longer = np.empty((WORDS, max(len(vectors), self._bits.shape[1] * 3 // 2)), np.uint64)
             longer[:, : self.count] = self._bits[:, : self.count]
             self._bits = longer
-        for first in range(self.count, len(vectors), TOGETHER):
-            some = vectors[first : first + TOGETHER]
-            self._bits[:, first : first + len(some)] = self._sketched(some)
+        for first in range(self.count, len(vectors), BLOCK):
+            some = vectors[first : first + BLOCK]
+            self._bits[:, first : first + len(some)] = self._encode(some)
         self.count = len(vectors)
 
-    def near(self, slots: Slots, question: Floats, most: int) -> Places:
-        """Which of these slots, by their index, are likely to be the `most` nearest: `PICKED`, and
-        all that are as near."""
-        wanted, asked = max(PICKED, most), self._sketched(question[None])[:, 0]
+    def pick_nearest(self, slots: Slots, question: Floats, most: int) -> Places:
+        """Return the indexes of the slots that are likely among the `most` nearest.
+
+        These are `PICKED` or more: all that are as near as the last.
+        """
+        wanted, code = max(PICKED, most), self._encode(question[None])[:, 0]
         if len(slots) <= wanted:
             return np.arange(len(slots))
-        differing = np.bitwise_count(self._bits[0, : self.count] ^ asked[0]).astype(np.uint16)
-        for word, its in zip(self._bits[1:, : self.count], asked[1:], strict=True):
+        differing = np.bitwise_count(self._bits[0, : self.count] ^ code[0]).astype(np.uint16)
+        for word, its in zip(self._bits[1:, : self.count], code[1:], strict=True):
             differing += np.bitwise_count(word ^ its)
         differing = differing.take(slots)
-        return np.flatnonzero(differing <= _least_with(differing, wanted))
+        return np.flatnonzero(differing <= _radius(differing, wanted))
 
-    def _sketched(self, vectors: Floats) -> Words:
-        """A column each."""
+    def _encode(self, vectors: Floats) -> Words:
         sides = np.packbits((vectors - self._middle) @ self._planes > 0, axis=1)
         return np.ascontiguousarray(sides).view(np.uint64).T
 
 
-def _planes(dimension: int) -> Floats:
-    """A column each, by chance and always the same, at right angles as far as there is room: they
-    tell more apart then."""
+def _random_planes(dimension: int) -> Floats:
+    """Return one random plane per column: the same on every call, orthogonal where possible.
+
+    Orthogonal planes distinguish vectors better.
+    """
     chance, count = np.random.default_rng(0), WORD * WORDS
     turns = [
         np.linalg.qr(chance.normal(size=(dimension, dimension)))[0]
@@ -88,9 +86,11 @@ def _planes(dimension: int) -> Floats:
     return np.ascontiguousarray(np.concatenate(turns, axis=1)[:, :count], np.float32)
 
 
-def _least_with(differing: NDArray[np.uint16], wanted: int) -> int:
-    """The least number of bits in which so many differ at most. Halving it is a sixth of a
-    partition."""
+def _radius(differing: NDArray[np.uint16], wanted: int) -> int:
+    """Return the smallest number of differing bits that at least `wanted` codes stay within.
+
+    Bisection takes a sixth of the time of a partition.
+    """
     low, high = 0, WORD * WORDS
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Boosts of a ranked search, as factors on its scores."""
+"""Score factors of a ranked search: recency, importance, and the penalty for questions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,78 +13,79 @@ from memrelay.memory.search.results import Factor, Floats
 from memrelay.memory.sqlite.outline import boost_values, contents
 
 DAY_MS = 86_400_000
-MOST_HALVINGS = 60.0  # after which an age counts no more
-LEAST = 2.0**-MOST_HALVINGS  # of a factor: no score becomes 0
-UNRATED = 0.5  # the importance of what says none
+MAX_HALVINGS = 60.0  # older records lose no more
+MIN_FACTOR = 2.0**-MAX_HALVINGS  # no factor is lower, so no score becomes 0
+DEFAULT_IMPORTANCE = 0.5  # the importance of a record that has none
+
+QUESTION_FACTOR = "asks"
+# The penalty of a turn that is only a question. Values from 0.2 to 0.3 score the same.
+QUESTION_PENALTY = 0.25
+LONGEST = 4096  # bytes; the last question of a longer turn is a small share of it
+MARKS = "?\uff1f\u061f"  # Latin, full-width (Chinese, Japanese), Arabic
+# ends of the sentence before the question
+ENDS = ". ", "! ", "? ", "\n", "\u3002", "\uff01", *MARKS[1:]
 
 
-def boosting(connection: apsw.Connection, layout: Layout, boosts: Boosts) -> dict[str, Factor]:
-    """What scores are multiplied by, for each boost that is asked for."""
+def boost_factors(connection: apsw.Connection, layout: Layout, boosts: Boosts) -> dict[str, Factor]:
+    """Return the factors of the boosts that are set, by name."""
 
     def factor(name: str, places: Places) -> Floats:
-        return FACTOR[name](boost_values(connection, name, layout.row[places]), boosts).astype(
+        return BOOSTS[name](boost_values(connection, name, layout.row[places]), boosts).astype(
             np.float32
         )
 
-    return {name: partial(factor, name) for name in FACTOR if getattr(boosts, name)}
+    return {name: partial(factor, name) for name in BOOSTS if getattr(boosts, name)}
 
 
-def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
-    """From 1, for what is of now or of a time to come, down to 1 - weight."""
-    halvings = np.clip(
-        np.nan_to_num((boosts.now_ms - created_at) / (boosts.recency_days * DAY_MS)),
-        0,
-        MOST_HALVINGS,
-    )
-    factor: NDArray[np.float64] = 1 - boosts.recency * (1 - np.exp2(-halvings))
-    return factor.clip(LEAST)
+def question_factors(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
+    """Return factors from 1 - QUESTION_PENALTY (a turn that is only a question) up to 1.
 
-
-def _importance(importance: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
-    """From 1, for what is as important as can be, down to 1 - weight."""
-    factor: NDArray[np.float64] = 1 - boosts.importance * (
-        1 - np.nan_to_num(importance, nan=UNRATED)
-    )
-    return factor.clip(LEAST)
-
-
-FACTOR: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] = {
-    "recency": _recency,
-    "importance": _importance,
-}
-
-
-# Turns that end by question_penalty count less: what was asked for stands where it was answered, and a
-# question has its words too.
-#
-# Measured (docs/search-quality.md): of LoCoMo's turns a quarter end with a question, of those that answer one
-# an eighth.
-
-NAME = "asks"
-# how much less a turn counts that is a question and nothing else; 0.2 to 0.3 is one plateau
-CLOSING = 0.25
-LONGEST = 4096  # bytes of a turn that is looked at; of a longer one, its last question is little
-MARKS = "?\uff1f\u061f"  # Latin's, the wide one of Chinese and Japanese, Arabic's
-ENDS = ". ", "! ", "? ", "\n", "\u3002", "\uff01", *MARKS[1:]  # of the sentence before
-
-
-def question_penalty(connection: apsw.Connection, layout: Layout, places: Places) -> Floats:
-    """From 1, for what does not end by question_penalty and for what is no turn, down to 1 - CLOSING."""
+    A record that is no turn, or does not end with a question, has 1. Answers matter more than
+    the question, which contains the same words. A quarter of LoCoMo's turns end with a question,
+    but only an eighth of the answering turns do (docs/search-quality.md).
+    """
     factors = np.ones(len(places), np.float32)
     turns = np.flatnonzero(layout.source[places] >= 0)
     texts = contents(connection, layout.row[places[turns]], LONGEST)
-    factors[turns] -= np.float32(CLOSING) * np.array(
-        [closing_question(text) for text in texts], np.float32
+    factors[turns] -= np.float32(QUESTION_PENALTY) * np.array(
+        [closing_question_share(text) for text in texts], np.float32
     )
     return factors
 
 
-def closing_question(text: str) -> float:
-    """The share of a text that the question has with which it ends: 0 where it ends otherwise, 1
-    where it is no more."""
+def closing_question_share(text: str) -> float:
+    """Return the share of the text taken by its closing question.
+
+    Returns 0 if the text does not end with a question, and 1 if it is only a question.
+    """
     text = text.strip()
     if not text.endswith(tuple(MARKS)):
         return 0.0
     before = text.rstrip(MARKS)
     begins = max((at + len(end) for end in ENDS if (at := before.rfind(end)) >= 0), default=0)
     return (len(text) - begins) / len(text)
+
+
+def _recency(created_at: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
+    """Return factors from 1 (now or in the future) down to 1 - weight."""
+    halvings = np.clip(
+        np.nan_to_num((boosts.now_ms - created_at) / (boosts.recency_days * DAY_MS)),
+        0,
+        MAX_HALVINGS,
+    )
+    factor: NDArray[np.float64] = 1 - boosts.recency * (1 - np.exp2(-halvings))
+    return factor.clip(MIN_FACTOR)
+
+
+def _importance(importance: NDArray[np.float64], boosts: Boosts) -> NDArray[np.float64]:
+    """Return factors from 1 (most important) down to 1 - weight."""
+    factor: NDArray[np.float64] = 1 - boosts.importance * (
+        1 - np.nan_to_num(importance, nan=DEFAULT_IMPORTANCE)
+    )
+    return factor.clip(MIN_FACTOR)
+
+
+BOOSTS: dict[str, Callable[[NDArray[np.float64], Boosts], NDArray[np.float64]]] = {
+    "recency": _recency,
+    "importance": _importance,
+}

@@ -1,5 +1,7 @@
-"""What a search tells of itself where it is asked to: how each hit came to its score, or why there
-is none (docs/search.md)."""
+"""The explanation of a search: how each hit got its score, or why nothing was found.
+
+docs/search.md describes the fields.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +12,7 @@ from memrelay.memory.search.query import Query
 from memrelay.memory.sqlite.filters import Conditions, Given
 from memrelay.memory.text.folding import shown
 
-MOST_EXPLAINED = 100  # hits
+MAX_EXPLAINED = 100  # hits
 Where = Literal["record", "window", "segment"]
 State = Literal["wanted", "unknown", "too common", "speaker", "stop word", "not looked for"]
 Reason = Literal[
@@ -25,46 +27,49 @@ Reason = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class AsRun:
-    """The query as it was run."""
+class QueryAsRun:
+    """The query as the search understood it."""
 
     text: str
     mode: str
-    language: str  # of stems and stop words; "" where the mode knows none
+    language: str  # of stems and stop words; "" if the mode uses none
     words: tuple[str, ...]
     phrases: tuple[str, ...]
     prefixes: tuple[str, ...]
-    excluded: tuple[str, ...]  # expressions of FTS5
-    match: str  # the expression of FTS5 that a record must meet; "" where records are ranked
-    compared: str  # what vectors were compared with; "" where none were
+    excluded: tuple[str, ...]  # FTS5 expressions
+    match: str  # the FTS5 expression that a record must match; "" in ranked modes
+    compared: str  # the text that was compared with vectors; "" if none was
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedTerm:
-    """Something that was looked for."""
+    """A term of the query."""
 
     term: str
     state: State
-    records: int  # that hold it, about
-    spellings: tuple[str, ...]  # by which it was found
-    suggestion: str | None  # the nearest word of the store, of one that no record holds
+    records: int  # that hold it, approximately
+    spellings: tuple[str, ...]  # that match it
+    suggestion: str | None  # the nearest word of the store, for an unknown term
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedArm:
-    """What one arm says of a hit. The shares of a hit's arms, times its factors, are its score."""
+    """The score of a hit in one arm.
 
-    arm: str  # text, vector; where the mode is fts, content or parts
-    rank: int | None  # among all that may be found; None where the arm does not find it
+    The score of the hit is the sum of its arms' shares, multiplied by its factors.
+    """
+
+    arm: str  # "text" or "vector"; in mode fts, "content" or "parts"
+    rank: int | None  # among all records that may be found; None if the arm does not find it
     raw: float  # in the arm's own measure: BM25, a cosine
-    score: float  # calibrated, from 0 to 1; where the mode is fts, the raw one
+    score: float  # calibrated, from 0 to 1; in mode fts, the raw score
     weight: float
     share: float  # weight times score
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A term that a hit is found by, and how near to it that is."""
+class MatchedTerm:
+    """A term of a hit, and the smallest unit around the hit that contains it."""
 
     term: str
     where: Where
@@ -72,26 +77,22 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedHit:
-    """Why a record was found where it was."""
+    """How one record was found and scored."""
 
     guid: str
     rank: int
     score: float
     arms: tuple[ExplainedArm, ...]
-    factors: dict[str, float]  # time, asks, recency, importance: by what the shares were multiplied
-    terms: tuple[Held, ...]
-    speaker: bool  # whether the query names who said it, which is in the text arm's raw score
-    read: float | None = (
-        None  # its score once it was read again, of the best alone, which stand in that order
-    )
-    raised: float | None = (
-        None  # its score by itself, for which it comes before others as the first of its thread
-    )
+    factors: dict[str, float]  # time, asks, recency, importance: multiply the sum of shares
+    terms: tuple[MatchedTerm, ...]
+    speaker: bool  # whether the query names the speaker; included in the raw text score
+    read: float | None = None  # the score after reranking, which sets the order of the best
+    raised: float | None = None  # the own score of a record moved up as the first of its thread
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """Why nothing was found."""
+class EmptyReason:
+    """The reason why a search found nothing."""
 
     reason: Reason
     detail: str
@@ -99,29 +100,25 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Of one search."""
+    """The explanation of one search."""
 
-    query: AsRun
-    filters: dict[str, Any]  # those of the query and those beside it, together
-    records: int  # that the store has
+    query: QueryAsRun
+    filters: dict[str, Any]  # of the query and of the input, combined
+    records: int  # in the store
     terms: tuple[ExplainedTerm, ...]
-    coverage: (
-        float | None
-    )  # how much of the query the store knows, by weight; None where that does not count
-    least_coverage: float | None  # below which words find nothing
-    least_cosine: (
-        float | None
-    )  # the calibrated score from which on a record is found for its meaning alone
+    coverage: float | None  # the known share of the query, by weight; None if it does not count
+    least_coverage: float | None  # below it, words find nothing
+    least_cosine: float | None  # the calibrated score at which meaning alone finds a record
     notes: tuple[str, ...]  # what was left out, and why
-    nothing: Nothing | None
+    nothing: EmptyReason | None
     hits: tuple[ExplainedHit, ...]  # the first hundred
 
 
 def as_run(
     text: str, query: Query, *, mode: str, language: str = "", match: str = "", compared: str = ""
-) -> AsRun:
-    """The query, read."""
-    return AsRun(
+) -> QueryAsRun:
+    """Return the parsed query in the form of an explanation."""
+    return QueryAsRun(
         text,
         mode,
         language,
@@ -134,12 +131,12 @@ def as_run(
     )
 
 
-def filters_told(conditions: Conditions) -> dict[str, Any]:
-    """The conditions that are set, by name."""
-    told: dict[str, Any] = dict(conditions.equal)
+def filters_by_name(conditions: Conditions) -> dict[str, Any]:
+    """Return the conditions that are set, by name."""
+    named: dict[str, Any] = dict(conditions.equal)
     for name, value in asdict(conditions).items():
         if isinstance(value, Given):
-            told["filter"] = value.told
+            named["filter"] = value.told
         elif name != "equal" and value not in (None, (), {}, ""):
-            told[name] = list(value) if isinstance(value, tuple) else value
-    return told
+            named[name] = list(value) if isinstance(value, tuple) else value
+    return named

@@ -1,5 +1,4 @@
-"""Which records pass a search's filters: sets of rows, kept from search to search and brought up to
-date with the layout."""
+"""Cached sets of rows that pass the filters of searches, updated together with the layout."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,56 +13,59 @@ from numpy.typing import NDArray
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.sqlite.filters import Clause, Conditions, where
 from memrelay.memory.sqlite.outline import Since, rows_with
-from memrelay.memory.sqlite.rows import Rows, numbers
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
-PARTS = "%Y", "%m", "%d"  # of a day, as strftime has them
-KEPT_SETS = 16  # sets of a store; 8 bytes a record that passes
-APART = 4  # tags of a search that each have a set: of more, most records are out after the first
+PARTS = "%Y", "%m", "%d"  # of a day, in the syntax of strftime
+KEPT_SETS = 16  # sets of a store; 8 bytes for each row
+# With more tags than this, one query for all is faster: the first tag excludes most records.
+MAX_SEPARATE_TAGS = 4
+
+KEPT_LISTS = 64  # lists of a store; 8 bytes for each row
+MAX_CHANGED = 10_000  # rows; beyond that, all lists are read again
+ROWS = "SELECT group_concat(row) FROM (SELECT r.row FROM records AS r{which} ORDER BY r.row)"
+AMONG = "r.row IN (SELECT value FROM json_each(?))"
 
 
 class Filters:
-    """Sets of rows by condition; for one store."""
+    """The cached row sets of one store, by condition."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """None yet."""
         self._connection = connection
         self._rows: OrderedDict[Clause, Rows] = OrderedDict()
 
     def mask(self, conditions: Conditions, layout: Layout) -> NDArray[np.bool_] | None:
-        """Whether each place meets the conditions; None where there are none."""
+        """Return by place whether a record meets the conditions; None without conditions."""
         together = None
         for clause in _clauses(conditions):
             mask = np.zeros(len(layout), bool)
-            mask[layout.places(self._of(clause))] = True
+            mask[layout.places(self._rows_of(clause))] = True
             together = mask if together is None else together & mask
         return together
 
     def on_days(self, patterns: Iterable[str], layout: Layout) -> NDArray[np.bool_]:
-        """Whether each place's record was made on a day, in UTC, that one of these patterns has:
-        `2023-05-07`, `____-05-__`.
+        """Return by place whether a record was created on a day that matches a pattern, in UTC.
 
-        Those of one form are looked for together, since a look at every record takes a microsecond
-        for each.
+        Patterns look like `2023-05-07` or `____-05-__`. Patterns of one form share a query,
+        because a scan takes one microsecond per record.
         """
         mask, together = np.zeros(len(layout), bool), dict[str, list[str]]()
         for pattern in patterns:
             named = [
-                (part, said)
-                for part, said in zip(PARTS, pattern.split("-"), strict=True)
-                if "_" not in said
+                (part, value)
+                for part, value in zip(PARTS, pattern.split("-"), strict=True)
+                if "_" not in value
             ]
             together.setdefault("-".join(part for part, _ in named), []).append(
-                "-".join(said for _, said in named)
+                "-".join(value for _, value in named)
             )
-        for form, said in together.items():
-            mask[
-                layout.places(self._of((ON_DAYS.format(form=form), (orjson.dumps(said).decode(),))))
-            ] = True
+        for form, days in together.items():
+            clause = ON_DAYS.format(form=form), (orjson.dumps(days).decode(),)
+            mask[layout.places(self._rows_of(clause))] = True
         return mask
 
     def change(self, since: Since) -> None:
-        """Rows came after `since.row`, and its others were changed or deleted."""
+        """Update the sets: rows above `since.row` are new, `since.changed` rows were modified."""
         changed = np.asarray(since.changed, np.int64)
         for clause, rows in self._rows.items():
             kept = rows[(rows <= since.row) & ~np.isin(rows, changed)]
@@ -71,10 +73,10 @@ class Filters:
             self._rows[clause] = np.sort(np.concatenate([kept, added]))
 
     def nbytes(self) -> int:
-        """What they take in memory."""
+        """Return the size in memory."""
         return sum(rows.nbytes for rows in self._rows.values())
 
-    def _of(self, clause: Clause) -> Rows:
+    def _rows_of(self, clause: Clause) -> Rows:
         if clause not in self._rows:
             self._rows[clause] = rows_with(self._connection, *clause, Since())
             if len(self._rows) > KEPT_SETS:
@@ -83,40 +85,62 @@ class Filters:
         return self._rows[clause]
 
 
-def _clauses(conditions: Conditions) -> Iterator[Clause]:
-    """Each condition by itself, since searches seldom have the same ones together; but many tags,
-    which are a look each."""
-    parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
-    few = len(conditions.tags) <= APART
-    parts += (
-        [Conditions(tags=(tag,)) for tag in conditions.tags]
-        if few
-        else [Conditions(tags=conditions.tags)]
-    )
-    rest = replace(conditions, equal={}, tags=())
-    names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
-    parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]
-    for part in parts:
-        clauses, values = part.clauses()
-        if clauses:
-            yield " AND ".join(clauses), tuple(values)
+class RowLists:
+    """Cached ascending row lists of one store. Only new and changed rows are read."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._lists: OrderedDict[str, _RowList] = OrderedDict()
+        self._changed: list[int] = []
+
+    def change(self, rows: Iterable[int]) -> None:
+        """Note that these rows were edited or deleted."""
+        if self._lists:
+            self._changed += rows
+        if len(self._changed) > MAX_CHANGED:
+            self.drop()
+
+    def of(self, conditions: Conditions, last_row: int) -> Rows:
+        """Return the rows up to `last_row` that meet the conditions, ascending."""
+        clauses, values = conditions.clauses()
+        key = repr((clauses, values))
+        found = self._lists.setdefault(key, _RowList())
+        self._lists.move_to_end(key)
+        if changed := sorted({row for row in self._changed[found.seen :] if row <= found.known}):
+            there = self._read([*clauses, AMONG], [*values, orjson.dumps(changed).decode()])
+            found.change(np.array(changed, np.int64), there)
+        found.seen = len(self._changed)
+        if last_row > found.known:
+            found.add(self._read([*clauses, "r.row > ?"], [*values, found.known]))
+            found.known = last_row
+        if len(self._lists) > KEPT_LISTS:
+            self._lists.popitem(last=False)
+        return found.rows[: found.count]
+
+    def cut(self, last_row: int) -> None:
+        """Remove the rows above `last_row` after a rollback: other records may receive them."""
+        for one in self._lists.values():
+            one.cut(last_row)
+
+    def drop(self) -> None:
+        """Free the lists."""
+        self._lists.clear()
+        self._changed.clear()
+
+    def nbytes(self) -> int:
+        """Return the size in memory."""
+        return sum(one.rows.nbytes for one in self._lists.values())
+
+    def _read(self, clauses: Sequence[str], values: Sequence[Any]) -> Rows:
+        return numbers(self._connection.execute(ROWS.format(which=where(*clauses)), values).get)
 
 
-# The rows of records that meet some conditions, kept from question to question; what is new or
-# changed is read, no more.
-
-KEPT_LISTS = 64  # lists of a store; 8 bytes a row
-MOST_CHANGED = 10_000  # rows, beyond which all lists are read anew
-ROWS = "SELECT group_concat(row) FROM (SELECT r.row FROM records AS r{which} ORDER BY r.row)"
-AMONG = "r.row IN (SELECT value FROM json_each(?))"
-
-
-class _List:
-    """Rows, ascending, with room for more at the end."""
+class _RowList:
+    """Ascending rows, with spare capacity at the end."""
 
     def __init__(self) -> None:
         self.rows, self.count, self.known = np.empty(0, np.int64), 0, 0
-        self.seen = 0  # of the changed rows
+        self.seen = 0  # changed rows that were applied
 
     def add(self, new: Rows) -> None:
         count = self.count + len(new)
@@ -128,7 +152,7 @@ class _List:
         self.count = count
 
     def change(self, changed: Rows, there: Rows) -> None:
-        """Of the changed ones, those that are there; all ascending."""
+        """Apply changes: of the `changed` rows, only those `there` still belong; all ascending."""
         rows = self.rows[: self.count]
         places = np.searchsorted(rows, changed)
         inside = places < len(rows)
@@ -144,52 +168,22 @@ class _List:
         self.known = min(self.known, last_row)
 
 
-class RowLists:
-    """For one store, told of what is edited and deleted."""
+def _clauses(conditions: Conditions) -> Iterator[Clause]:
+    """Yield each condition by itself, because searches rarely repeat a combination.
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        """None yet."""
-        self._connection = connection
-        self._lists: OrderedDict[str, _List] = OrderedDict()
-        self._changed: list[int] = []
-
-    def change(self, rows: Iterable[int]) -> None:
-        """These may meet other conditions now, or are gone."""
-        if self._lists:
-            self._changed += rows
-        if len(self._changed) > MOST_CHANGED:
-            self.drop()
-
-    def of(self, conditions: Conditions, last_row: int) -> Rows:
-        """The rows up to `last_row`, ascending."""
-        clauses, values = conditions.clauses()
-        key = repr((clauses, values))
-        found = self._lists.setdefault(key, _List())
-        self._lists.move_to_end(key)
-        if changed := sorted({row for row in self._changed[found.seen :] if row <= found.known}):
-            there = self._read([*clauses, AMONG], [*values, orjson.dumps(changed).decode()])
-            found.change(np.array(changed, np.int64), there)
-        found.seen = len(self._changed)
-        if last_row > found.known:
-            found.add(self._read([*clauses, "r.row > ?"], [*values, found.known]))
-            found.known = last_row
-        if len(self._lists) > KEPT_LISTS:
-            self._lists.popitem(last=False)
-        return found.rows[: found.count]
-
-    def _read(self, clauses: Sequence[str], values: Sequence[Any]) -> Rows:
-        return numbers(self._connection.execute(ROWS.format(which=where(*clauses)), values).get)
-
-    def cut(self, last_row: int) -> None:
-        """After a rollback: the rows above may be given to other records."""
-        for one in self._lists.values():
-            one.cut(last_row)
-
-    def drop(self) -> None:
-        """Gives back what is kept."""
-        self._lists.clear()
-        self._changed.clear()
-
-    def nbytes(self) -> int:
-        """What they take in memory."""
-        return sum(one.rows.nbytes for one in self._lists.values())
+    Many tags stay together: each would be a scan of its own.
+    """
+    parts = [Conditions({name: value}) for name, value in conditions.equal.items()]
+    few = len(conditions.tags) <= MAX_SEPARATE_TAGS
+    parts += (
+        [Conditions(tags=(tag,)) for tag in conditions.tags]
+        if few
+        else [Conditions(tags=conditions.tags)]
+    )
+    rest = replace(conditions, equal={}, tags=())
+    names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
+    parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]
+    for part in parts:
+        clauses, values = part.clauses()
+        if clauses:
+            yield " AND ".join(clauses), tuple(values)

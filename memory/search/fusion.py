@@ -1,63 +1,64 @@
-"""Fusion: one score of what the arms say, absolute and from 0 to 1 as theirs are."""
+"""Fusion: combines the calibrated scores of the arms into one absolute score from 0 to 1."""
 
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.search.results import Floats, Found
-from memrelay.memory.search.text_arm import SPEAKER
-from memrelay.memory.search.vector_arm import VectorFound
+from memrelay.memory.search.results import ArmScores, Floats
+from memrelay.memory.search.text_arm import SPEAKER_BOOST
+from memrelay.memory.search.vector_arm import VectorScores
 
-TEXT, VECTOR = (
-    0.65,
-    0.35,
-)  # shares; 0.25 to 0.4 for the vectors is one plateau (docs/search-quality.md)
-# of a vector's least score, where a record is found for its meaning and words were looked for too
-BESIDE_WORDS = 1.05
-TIMELY = 1.2  # how much more a record counts of a day or a month that the question names
+# Shares of the arms. Vector shares from 0.25 to 0.4 score the same (docs/search-quality.md).
+TEXT_SHARE, VECTOR_SHARE = 0.65, 0.35
+# In a hybrid search, the minimum vector score is higher by this factor.
+HYBRID_MINIMUM_FACTOR = 1.05
+DATE_BOOST = 1.2  # the factor for records of a date or month that the question names
 
 
-def fused(text: Found, vector: VectorFound) -> Floats:
-    """Of what either arm finds by itself. A record that has no vector yet counts as its text
-    says."""
-    together = np.float32(TEXT) * text.score + np.float32(VECTOR) * vector.score
-    found = (text.score > 0) | (vector.score >= vector.least)
+def fuse(text: ArmScores, vector: VectorScores) -> Floats:
+    """Return the fused scores of records that at least one arm finds.
+
+    A record without a vector keeps its text score.
+    """
+    together = np.float32(TEXT_SHARE) * text.score + np.float32(VECTOR_SHARE) * vector.score
+    found = (text.score > 0) | (vector.score >= vector.min_score)
     scores: Floats = np.where(vector.known, together * found, text.score)
     return scores
 
 
-def beside_words(vector: VectorFound) -> VectorFound:
-    """The vectors' arm where words are looked for too: what these do not find must mean a little
-    more to be found."""
-    return replace(vector, least=BESIDE_WORDS * vector.least)
+def raise_minimum(vector: VectorScores) -> VectorScores:
+    """Raise the vector arm's minimum score, because words are searched too."""
+    return replace(vector, min_score=HYBRID_MINIMUM_FACTOR * vector.min_score)
 
 
-def by_themselves(text: Found, vector: VectorFound, spoken: NDArray[np.bool_] | None) -> Floats:
-    """What each record is worth without its neighbours: the meaning of it alone, and the shares the
-    other way round.
+def standalone_scores(
+    text: ArmScores, vector: VectorScores, speaker_turns: NDArray[np.bool_] | None
+) -> Floats:
+    """Return scores of records without their neighbors; the vector arm has the larger share.
 
-    `spoken` are the turns of the one speaker whom the query names: their meaning counts more too,
-    as their words do.
-    Measured (docs/search-quality.md): where words have found ten records, the threads that are left share
-    few with the question.
+    `speaker_turns` marks the turns of the one speaker that the query names: their vector score is
+    raised too. Ten records found by words leave threads that share few words with the question
+    (docs/search-quality.md).
     """
     alone = (
-        vector.alone
-        if spoken is None
-        else np.where(spoken, np.float32(SPEAKER) * vector.alone, vector.alone)
+        vector.standalone
+        if speaker_turns is None
+        else np.where(
+            speaker_turns, np.float32(SPEAKER_BOOST) * vector.standalone, vector.standalone
+        )
     )
-    together = np.float32(VECTOR) * text.score + np.float32(TEXT) * alone
+    together = np.float32(VECTOR_SHARE) * text.score + np.float32(TEXT_SHARE) * alone
     scores: Floats = np.where(vector.known, together, text.score)
     return scores
 
 
-def by_meaning(vector: VectorFound) -> Floats:
-    """Of the vectors alone."""
-    scores: Floats = vector.score * (vector.score >= vector.least)
+def semantic_scores(vector: VectorScores) -> Floats:
+    """Return the scores of the vector arm alone; 0 below its minimum."""
+    scores: Floats = vector.score * (vector.score >= vector.min_score)
     return scores
 
 
-def timely(scores: Floats, on_time: NDArray[np.bool_]) -> Floats:
-    """More of those that are of a time that the question names; still from 0 to 1."""
-    return np.minimum(np.where(on_time, np.float32(TIMELY) * scores, scores), np.float32(1))
+def boost_dated(scores: Floats, on_time: NDArray[np.bool_]) -> Floats:
+    """Raise the scores of records whose date the question names; at most 1."""
+    return np.minimum(np.where(on_time, np.float32(DATE_BOOST) * scores, scores), np.float32(1))

@@ -1,10 +1,8 @@
-"""How much around a record is looked at: the turn itself, its window of neighbours, and the segment
-of its thread.
+"""The granularities of text scoring: a turn, its window of neighbors, and its thread segment.
 
-A granularity's texts are never indexed: how often they hold a word, and how long they are, are sums
-over their turns, so they
-are right after late arrivals, edits and deletions. Records without a thread are found by their own
-words alone.
+Only turns are indexed. Word counts and lengths of larger units are sums over their turns, so
+they stay correct after late arrivals, edits and deletions. A record without a thread is scored
+by its own words only. BM25 follows Robertson and Zaragoza (2009).
 """
 
 import math
@@ -17,57 +15,97 @@ from numpy.typing import NDArray
 
 from memrelay.memory.search.layout import Layout, Places
 
-NEIGHBOURS = 2  # of a window, on each side
-DENSE = 16  # a word that more than one of so many turns hold is summed over all of them
-SEGMENT_TURNS = 15  # of a segment, at most; a thread has segments of nearly equal length
+NEIGHBORS = 2  # turns in a window, on each side
+# A word held by more than one in this many turns is summed over all turns at once.
+DENSE = 16
+SEGMENT_TURNS = 15  # at most; the segments of a thread have nearly equal lengths
+K1, B = 2.0, 0.7  # BM25
 Counts = NDArray[np.float32]
 
 
 class Granularity(Protocol):
-    """Units of text, numbered from 0; each belongs to one place or several."""
+    """Units of text, numbered from 0. A unit belongs to one or more places."""
 
-    lengths: NDArray[np.float32]  # of the units, in words
-    mean: float  # of the units' lengths
+    lengths: NDArray[np.float32]  # words of each unit
+    mean: float  # of the lengths
 
     def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
-        """(units that hold a word, how often), for the places that hold it; each unit once."""
+        """Return (units that hold a word, count in each), given the places that hold it."""
 
     def at_places(self, scores: Counts) -> Counts:
-        """Scores of units as those of their places."""
+        """Return the scores of units as scores of places."""
+
+
+class Granularities:
+    """The granularities of one layout: all three if it has threads, else only turns."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    @cached_property
+    def all(self) -> tuple[Granularity, ...]:
+        """The granularities, the smallest first. Computed at the first search of a layout."""
+        turn = Turn(self._layout)
+        if not self._layout.threaded:
+            return (turn,)
+        return turn, Window(self._layout), Segment(self._layout)
+
+
+class Scores:
+    """BM25 sums of a query's words over the units of a granularity."""
+
+    def __init__(self, granularity: Granularity) -> None:
+        self._granularity = granularity
+        self._sum = np.zeros(len(granularity.lengths), np.float32)
+
+    def add(self, worth: float, places: Places, counts: NDArray[np.float32]) -> None:
+        """Add a word with this idf, given the places that hold it and its count in each."""
+        units, counts = self._granularity.counts(places, counts)
+        norm = (K1 * (1 - B)) + (K1 * B / self._granularity.mean) * self._granularity.lengths[units]
+        self._sum[units] += (
+            np.float32(worth * (K1 + 1)) * counts / (counts + norm.astype(np.float32))
+        )
+
+    def at_places(self) -> NDArray[np.float32]:
+        """Return the sum for each place."""
+        return self._granularity.at_places(self._sum)
+
+
+def idf(records: int, holding: int) -> float:
+    """Return the inverse document frequency of a word that `holding` records hold; above 0."""
+    return math.log(1 + (records - holding + 0.5) / (holding + 0.5))
 
 
 class Turn:
-    """The record itself."""
+    """The record itself: a unit is a place."""
 
     def __init__(self, layout: Layout) -> None:
-        """A unit is a place."""
         self.lengths = layout.length.astype(np.float32)
         self.mean = _mean(self.lengths)
 
     def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
-        """As they are."""
+        """Return the arguments unchanged."""
         return places, counts
 
     def at_places(self, scores: Counts) -> Counts:
-        """As they are."""
+        """Return the scores unchanged."""
         return scores
 
 
 class Window:
-    """A turn and its neighbours in the thread."""
+    """A turn and its neighbors in the thread: one unit per place, empty without a thread."""
 
     def __init__(self, layout: Layout) -> None:
-        """A unit is a place; of a record without a thread it is empty."""
         self._turns = layout.source >= 0
-        self._together = [
+        self._adjacent = [
             layout.thread[:-distance] == layout.thread[distance:]
-            for distance in range(1, NEIGHBOURS + 1)
+            for distance in range(1, NEIGHBORS + 1)
         ]
         self.lengths = self._sums(np.where(self._turns, layout.length, 0).astype(np.float32))
         self.mean = _mean(self.lengths[self._turns])
 
     def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
-        """Each turn counts in its neighbours' windows too."""
+        """Return the counts of windows: a turn counts in its neighbors' windows too."""
         turns = self._turns[places]
         places, by_place = places[turns], np.zeros(len(self.lengths), np.float32)
         by_place[places] = counts[turns]
@@ -75,27 +113,26 @@ class Window:
             sums = self._sums(by_place)
         else:
             sums = by_place.copy()
-            for here, there in self._neighbours(places):
+            for here, there in self._neighbors(places):
                 sums[there] += by_place[here]
         units = np.flatnonzero(sums > 0)
         return units, sums[units]
 
     def at_places(self, scores: Counts) -> Counts:
-        """As they are."""
+        """Return the scores unchanged."""
         return scores
 
     def _sums(self, by_place: Counts) -> Counts:
-        """Of every window."""
+        """Return the sum of each window."""
         sums = by_place.copy()
-        for distance, together in enumerate(self._together, 1):
+        for distance, together in enumerate(self._adjacent, 1):
             sums[distance:] += by_place[:-distance] * together
             sums[:-distance] += by_place[distance:] * together
         return sums
 
-    def _neighbours(self, places: Places) -> Iterator[tuple[Places, Places]]:
-        """(turns, those that have them in their window), a distance at a time, so that none comes
-        twice."""
-        for distance, together in enumerate(self._together, 1):
+    def _neighbors(self, places: Places) -> Iterator[tuple[Places, Places]]:
+        """Yield (turns, their neighbors) for each distance, so that no pair repeats."""
+        for distance, together in enumerate(self._adjacent, 1):
             before = places[places >= distance]
             before = before[together[before - distance]]
             yield before, before - distance
@@ -105,11 +142,9 @@ class Window:
 
 
 class Segment:
-    """A piece of a thread."""
+    """A part of a thread. The last unit is empty: it stands for all records without a thread."""
 
     def __init__(self, layout: Layout) -> None:
-        """Units are numbered by thread; the last one, empty, is that of all records without a
-        thread."""
         turns = np.flatnonzero(layout.source >= 0)
         _, start, number, size = np.unique(
             layout.thread[turns], return_index=True, return_inverse=True, return_counts=True
@@ -125,7 +160,7 @@ class Segment:
         self.mean = _mean(self.lengths[:-1])
 
     def counts(self, places: Places, counts: Counts) -> tuple[Places, Counts]:
-        """Summed over the turns of each segment."""
+        """Return the counts summed over the turns of each segment."""
         turns = self._turns[places]
         sums = np.bincount(self._of_place[places[turns]], counts[turns], self._units).astype(
             np.float32
@@ -134,58 +169,9 @@ class Segment:
         return units, sums[units]
 
     def at_places(self, scores: Counts) -> Counts:
-        """Every turn has its segment's."""
+        """Return for each turn the score of its segment."""
         return scores[self._of_place]
-
-
-class Granularities:
-    """Those of one layout: all three where there are threads, else the turn alone."""
-
-    def __init__(self, layout: Layout) -> None:
-        """Made once a layout, at its first search."""
-        self._layout = layout
-
-    @cached_property
-    def all(self) -> tuple[Granularity, ...]:
-        """From the smallest to the largest."""
-        turn = Turn(self._layout)
-        return (
-            (turn, Window(self._layout), Segment(self._layout))
-            if self._layout.threaded
-            else (turn,)
-        )
 
 
 def _mean(lengths: NDArray[np.float32]) -> float:
     return max(float(lengths.mean()) if len(lengths) else 0.0, 1.0)
-
-
-# BM25 (Robertson and Zaragoza, 2009) over units of text whose word counts are given.
-
-K1, B = 2.0, 0.7
-
-
-def idf(records: int, holding: int) -> float:
-    """What a word is worth that `holding` of all records hold; always above 0."""
-    return math.log(1 + (records - holding + 0.5) / (holding + 0.5))
-
-
-class Scores:
-    """Adds up the words of a query over the units of a granularity."""
-
-    def __init__(self, granularity: Granularity) -> None:
-        """No word yet."""
-        self._granularity = granularity
-        self._sum = np.zeros(len(granularity.lengths), np.float32)
-
-    def add(self, worth: float, places: Places, counts: NDArray[np.float32]) -> None:
-        """A word of that idf, which the places hold so often."""
-        units, counts = self._granularity.counts(places, counts)
-        norm = (K1 * (1 - B)) + (K1 * B / self._granularity.mean) * self._granularity.lengths[units]
-        self._sum[units] += (
-            np.float32(worth * (K1 + 1)) * counts / (counts + norm.astype(np.float32))
-        )
-
-    def at_places(self) -> NDArray[np.float32]:
-        """Their sums, for each place."""
-        return self._granularity.at_places(self._sum)

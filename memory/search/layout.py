@@ -1,10 +1,8 @@
-"""The layout of a store in memory: every record's row, thread, place in it, length and speaker, as
-arrays side by side.
+"""The layout of a store in memory: the row, thread, length and speaker of every record.
 
-They are in the order of threads, and within one in that of `seq`, then of arrival. A record's index
-in them is its place; a
-record without a thread is one of its own. 32 bytes a record, and up to 12 more once a search was
-made.
+The columns are parallel arrays, sorted by thread, then `seq`, then row. A record's index in them
+is its place. A record without a thread forms its own thread. A record takes 32 bytes, and up to
+12 more once a search was made.
 """
 
 from collections.abc import Callable, Collection
@@ -18,107 +16,105 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.sqlite.outline import Outline
-from memrelay.memory.sqlite.rows import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.text.words import plain_tokens
 
 Places = NDArray[np.int64]
-MOST_ALIKE = 1000  # speakers whose names begin with one word; who comes after cannot be named
-MOST_SPAN = 8  # rows up to which a table by row is kept, for each that is there
+# Speakers whose names begin with the same word. Later ones cannot be named in a query.
+MAX_ALIKE = 1000
+# A table from row to place is kept up to this many rows for each record.
+MAX_SPAN = 8
 
 
 @dataclass(slots=True)
 class Names:
-    """Numbers of threads and of speakers; shared by the layouts of a store, and never taken
-    back."""
+    """Numbers of threads and speakers. All layouts of a store share them; none is ever reused."""
 
     threads: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
-    speakers: dict[str, list[tuple[int, frozenset[str]]]] = field(
-        default_factory=dict
-    )  # by the first word of their names
+    # first word of a name -> (number, all words of the name)
+    by_first_word: dict[str, list[tuple[int, frozenset[str]]]] = field(default_factory=dict)
     next_thread: int = 0
 
     def thread(self, name: str) -> int:
-        """The number of a thread."""
+        """Return the number of a thread, assigned on first use."""
         if name not in self.threads:
-            self.threads[name] = self.alone(1).start
+            self.threads[name] = self.reserve_threads(1).start
         return self.threads[name]
 
     def source(self, name: str) -> int:
-        """The number of a speaker."""
+        """Return the number of a speaker, assigned on first use."""
         if name not in self.sources:
             self.sources[name] = len(self.sources)
             words = plain_tokens(name)
-            alike = self.speakers.setdefault(words[0], []) if words else []
-            if len(alike) < MOST_ALIKE:
+            alike = self.by_first_word.setdefault(words[0], []) if words else []
+            if len(alike) < MAX_ALIKE:
                 alike.append((self.sources[name], frozenset(words)))
         return self.sources[name]
 
-    def named(self, words: set[str]) -> list[int]:
-        """The speakers whom the words name, wholly; also some who say nothing any more."""
+    def find_speakers(self, words: set[str]) -> list[int]:
+        """Return the speakers whose whole names occur in the words, even without any turn left."""
         return [
             number
             for word in words
-            for number, name in self.speakers.get(word, ())
+            for number, name in self.by_first_word.get(word, ())
             if name <= words
         ]
 
-    def words_of(self, named: Collection[int]) -> set[str]:
-        """The words in the names of these speakers."""
-        alike = self.speakers.values() if named else ()
+    def words_in_names(self, named: Collection[int]) -> set[str]:
+        """Return the words in the names of these speakers."""
+        alike = self.by_first_word.values() if named else ()
         return {word for some in alike for number, name in some if number in named for word in name}
 
-    def alone(self, count: int) -> range:
-        """Numbers for records without a thread."""
+    def reserve_threads(self, count: int) -> range:
+        """Reserve numbers for records without a thread."""
         self.next_thread += count
         return range(self.next_thread - count, self.next_thread)
 
 
 class Entries(NamedTuple):
-    """Records side by side, by place."""
+    """Columns of records, by place."""
 
     thread: NDArray[np.int32]
     seq: NDArray[np.int64]
     row: Rows
-    length: NDArray[np.int32]
-    tokens: NDArray[np.int32]  # its length to FTS5
+    length: NDArray[np.int32]  # in words
+    tokens: NDArray[np.int32]  # in FTS5 tokens
     source: NDArray[np.int32]  # the speaker's number; -1 for a record without a thread
 
-    def each(self, change: Callable[[Any], Any]) -> "Entries":
-        """The same change of every column."""
+    def map_columns(self, change: Callable[[Any], Any]) -> "Entries":
+        """Apply the same change to every column."""
         return Entries(*map(change, self))
 
 
 class Layout:
-    """One state of a store; a change makes another layout."""
+    """An immutable state of a store, from sorted entries. A change creates another layout."""
 
     def __init__(self, names: Names, entries: Entries) -> None:
-        """Of entries in their order."""
         self.names = names
         self.thread, self.seq, self.row, self.length, self.tokens, self.source = entries
         self._entries = entries
 
     @classmethod
     def empty(cls) -> Self:
-        """Of a store without records."""
+        """Return the layout of a store without records."""
         return cls(Names(), _entries([], [], [], [], [], []))
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def changed(self, gone: Rows, outline: Outline) -> Self:
-        """Without the rows of `gone`, and with what the outline holds, each in its place in its
-        thread."""
+    def updated(self, gone: Rows, outline: Outline) -> Self:
+        """Return a layout without the `gone` rows and with the records of the outline inserted."""
         old = self._entries
         if len(gone):
             places = self.places(gone)
-            old = old.each(lambda column: np.delete(column, places))
-        new = _sorted(_numbered(outline, self.names))
-        at = _between(old, new)
+            old = old.map_columns(lambda column: np.delete(column, places))
+        new = _sorted(_number_records(outline, self.names))
+        at = _insert_positions(old, new)
         return type(self)(self.names, Entries(*map(np.insert, old, repeat(at), new)))  # type: ignore[arg-type]
 
     def places(self, rows: Rows) -> Places:
-        """The places of rows, but of those that are not there."""
+        """Return the places of rows, leaving out rows that are absent."""
         by_row, first = self._by_row
         if by_row is not None:
             inside = rows[(rows >= first) & (rows < first + len(by_row))]
@@ -134,10 +130,12 @@ class Layout:
         """Whether any record has a thread."""
         return bool((self.source >= 0).any())
 
-    def named(self, words: set[str]) -> list[int]:
-        """The speakers whom the words name, wholly. Nobody, where there is but one: it is a
-        bridge's name, or the like."""
-        found = self.names.named(words)
+    def find_speakers(self, words: set[str]) -> list[int]:
+        """Return the speakers whose whole names occur in the words.
+
+        Returns none if the store has only one speaker: that is usually a bridge's name.
+        """
+        found = self.names.find_speakers(words)
         return (
             [number for number in found if number in self._speakers]
             if found and len(self._speakers) > 1
@@ -146,22 +144,21 @@ class Layout:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, about."""
+        """The approximate size in memory."""
         return 44 * len(self) + 100 * (len(self.names.threads) + len(self.names.sources))
 
     @cached_property
     def _speakers(self) -> NDArray[np.intp]:
-        """The numbers of those who have turns."""
+        """The numbers of the speakers that have turns."""
         return np.flatnonzero(np.bincount(self.source + 1)[1:])
 
     @cached_property
     def _by_row(self) -> tuple[NDArray[np.int32] | None, int]:
-        """(place of each row from the first on, the first); None where most of the rows are
-        gone."""
+        """(table from row to place, the first row); None if the rows are too sparse."""
         if not len(self):
             return np.zeros(0, np.int32), 0
         first, last = int(self.row.min()), int(self.row.max())
-        if last - first >= MOST_SPAN * len(self):
+        if last - first >= MAX_SPAN * len(self):
             return None, 0
         table = np.full(last - first + 1, -1, np.int32)
         table[self.row - first] = np.arange(len(self), dtype=np.int32)
@@ -178,8 +175,8 @@ def _entries(*columns: object) -> Entries:
     return Entries(*map(np.asarray, columns, kinds))
 
 
-def _numbered(outline: Outline, names: Names) -> Entries:
-    """The outline's records, first those without a thread."""
+def _number_records(outline: Outline, names: Names) -> Entries:
+    """Return the records of the outline with thread and speaker numbers, in its order."""
     count = len(outline.rows)
     thread, seq, source = (
         np.full(count, -1, np.int32),
@@ -191,30 +188,31 @@ def _numbered(outline: Outline, names: Names) -> Entries:
         thread[at], seq[at] = names.thread(turns.thread), turns.seqs
         source[at] = [names.source(name) for name in turns.sources]
     alone = thread < 0
-    thread[alone] = names.alone(int(alone.sum()))
+    thread[alone] = names.reserve_threads(int(alone.sum()))
     return _entries(thread, seq, outline.rows, outline.lengths, outline.tokens, source)
 
 
 def _sorted(entries: Entries) -> Entries:
     order = np.lexsort((entries.row, entries.seq, entries.thread))
-    return entries.each(lambda column: column[order])
+    return entries.map_columns(lambda column: column[order])
 
 
-def _between(old: Entries, new: Entries) -> Places:
-    """Where each of the new ones is inserted; both are sorted."""
+def _insert_positions(old: Entries, new: Entries) -> Places:
+    """Return the insert position of each new entry; both are sorted."""
     at = np.searchsorted(old.thread, new.thread, side="left")
     end = np.searchsorted(old.thread, new.thread, side="right")
-    known = np.flatnonzero(at < end)  # in threads that have turns already
+    known = np.flatnonzero(at < end)  # in threads that already have turns
     for number in np.unique(new.thread[known]):
         ours = np.arange(*np.searchsorted(new.thread, (number, number + 1)))
         within = slice(at[ours[0]], end[ours[0]])
-        at[ours] += _ranks(old.each(itemgetter(within)), new.each(itemgetter(ours)))
+        at[ours] += _turns_before(
+            old.map_columns(itemgetter(within)), new.map_columns(itemgetter(ours))
+        )
     return at
 
 
-def _ranks(old: Entries, new: Entries) -> Places:
-    """How many turns of a thread come before each of the new ones; of those with one `seq`, the
-    earlier row."""
+def _turns_before(old: Entries, new: Entries) -> Places:
+    """Return how many turns of a thread precede each new one, by `seq`, then by row."""
     first = np.searchsorted(old.seq, new.seq, side="left")
     end = np.searchsorted(old.seq, new.seq, side="right")
     ranks = first.copy()

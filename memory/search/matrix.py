@@ -1,5 +1,4 @@
-"""The vectors of a store in memory: a row a record, in the order in which they came, and where each
-record's is."""
+"""The vectors of a store in memory, one row per record in order of arrival."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -10,63 +9,64 @@ from numpy.typing import NDArray
 
 from memrelay.memory.search.binary_codes import BYTES, BinaryCodes
 from memrelay.memory.search.layout import Layout
-from memrelay.memory.sqlite.rows import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 
 NOWHERE = -1
-TOGETHER = 4096  # vectors at a time, where more would take too much memory at once
-FEW = 4  # of so many one or fewer: their rows are picked out before anything is multiplied
-SKETCHED = 8192  # vectors from which on a sketch saves more than it takes
-LEAST_DIMENSION = 64  # from which on it has room for one
+BLOCK = 4096  # vectors processed at a time, to limit memory
+# Rows are gathered before multiplication if at most one vector in this many is wanted.
+FEW = 4
+MIN_CODED = 8192  # vectors from which on binary codes save time
+MIN_DIMENSION = 64  # of vectors that binary codes can represent
 Floats = NDArray[np.float32]
 Slots = NDArray[np.int32]
 Number = TypeVar("Number", bound=np.generic)
 
 
-class _Near(NamedTuple):
-    """By place of a layout."""
+class _Alignment(NamedTuple):
+    """The alignment of the matrix with a layout, by place."""
 
     layout: Layout
     slots: Slots
-    known: NDArray[np.bool_]  # whether it has a vector
-    has_before: NDArray[np.bool_]  # whether its neighbour does
+    known: NDArray[np.bool_]  # whether the record has a vector
+    has_before: NDArray[np.bool_]  # whether the previous turn has one
     has_after: NDArray[np.bool_]
-    share: Floats  # of a turn with a vector: one by the length of its window; else 0
+    share: Floats  # 1 / length of the window's vector sum, for a turn with a vector; else 0
 
 
 class Matrix:
-    """Changes with the committed store; a slot is a row of it, and never given twice, so that a
-    neighbour's change is seen."""
+    """A growing matrix that follows the store. A slot is a row of the matrix.
+
+    Slots are never reused, so a changed neighbor is detected by its slot.
+    """
 
     def __init__(self, dimension: int) -> None:
-        """Empty."""
         self._vectors = np.empty((0, dimension), np.float32)
-        self._count, self._there = 0, 0  # slots that were given, and those that are a record's yet
-        self._slot_of = np.full(0, NOWHERE, np.int32)  # by record's row
-        # Of each slot: the slots before and after it in its thread when its window was added up,
-        # and the window's length.
+        self._count, self._live = 0, 0  # slots in use, and those that still belong to a record
+        self._slot_of = np.full(0, NOWHERE, np.int32)  # by row of the record
+        # By slot: the neighbors' slots and the length of the window when it was last summed.
         self._before, self._after, self._length = (
             np.empty(0, np.int32),
             np.empty(0, np.int32),
             np.empty(0, np.float32),
         )
-        self._near: _Near | None = None
-        self._sketch: BinaryCodes | None = None  # made where it is asked what is nearest
+        self._alignment: _Alignment | None = None
+        self._codes: BinaryCodes | None = None  # built at the first search for nearest vectors
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory."""
+        """The size in memory."""
         arrays = self._vectors, self._slot_of, self._before, self._after, self._length
         return sum(array.nbytes for array in arrays) + (
-            self._sketch.nbytes if self._sketch is not None else 0
+            self._codes.nbytes if self._codes is not None else 0
         )
 
     @property
-    def wasteful(self) -> bool:
-        """Whether more than half of it is of records that changed or went."""
-        return self._count > TOGETHER and 2 * self._there < self._count
+    def is_wasteful(self) -> bool:
+        """Whether more than half of it belongs to changed or deleted records."""
+        return self._count > BLOCK and 2 * self._live < self._count
 
     def add(self, found: Iterable[tuple[int, bytes]]) -> None:
-        """(row, vector) of records; "<f2" of unit length, or b"" for none."""
+        """Add (row, vector) pairs: "<f2" of unit length, or b"" for no vector."""
         for some in in_blocks(found):
             rows = np.array([row for row, vector in some if vector], np.int64)
             vectors = b"".join([vector for _, vector in some])
@@ -76,61 +76,57 @@ class Matrix:
                 )
 
     def remove(self, rows: Rows) -> None:
-        """These have no vector any more."""
+        """Remove the vectors of these rows."""
         rows = rows[rows < len(self._slot_of)]
-        self._there -= int(np.count_nonzero(self._slot_of[rows] >= 0))
+        self._live -= int(np.count_nonzero(self._slot_of[rows] >= 0))
         self._slot_of[rows] = NOWHERE
-        self._near = None
+        self._alignment = None
 
     def nearest(
         self, rows: Rows, question: Floats, most: int, *, room: int = 1 << 62
     ) -> dict[int, float]:
-        """Row -> cosine of those of `rows` (ascending) that are nearest to the question, the
-        nearest first, of equal ones the
-        oldest; `most` at most. Of many, those are compared that their sketch picks. `room` is what
-        all may take, in bytes.
+        """Return row -> cosine of the `most` rows nearest to the question, nearest first.
+
+        `rows` is ascending. The oldest of equal ones comes first. Binary codes preselect rows if
+        there are many. `room` limits the memory of vectors and codes together, in bytes.
         """
         inside = rows[: int(np.searchsorted(rows, len(self._slot_of)))]
         slots = self._slot_of.take(inside)
         if len(slots) and int(slots.min()) < 0:
             there = slots >= 0
             inside, slots = inside[there], slots[there]
-        if len(slots) > SKETCHED and most and (sketch := self._sketched(room)) is not None:
-            near = sketch.near(slots, question, most)
-            inside, slots = inside[near], slots[near]
+        if len(slots) > MIN_CODED and most and (codes := self._current_codes(room)) is not None:
+            picked = codes.pick_nearest(slots, question, most)
+            inside, slots = inside[picked], slots[picked]
         dots = self._dots(slots, question)
         least = np.partition(dots, -most)[-most] if len(dots) > most > 0 else -np.inf
-        kept = np.flatnonzero(
-            dots >= least
-        )  # with all that are as near as the last, for the oldest of equal ones
+        kept = np.flatnonzero(dots >= least)  # all ties, so that the oldest can be chosen
         kept = kept[np.lexsort((inside[kept], -dots[kept]))][:most]
         return dict(zip(inside[kept].tolist(), dots[kept].tolist(), strict=True))
 
     def cosines(
         self, layout: Layout, question: Floats, allowed: NDArray[np.bool_] | None
     ) -> tuple[Floats, NDArray[np.bool_], Floats]:
-        """(cosine with the question, whether there is one, the cosine of the record alone) of each
-        place that is allowed.
+        """Return (cosine, whether there is a vector, cosine without window) by place.
 
-        The first is, of a turn, the mean with that of its window: the turn and its neighbour on
-        each side.
+        The first is the mean of a turn's cosine and that of its window: the turn and one neighbor
+        on each side. Only allowed places are computed.
         """
-        near = self._align(layout)
-        wanted = near.known if allowed is None else near.known & _with_neighbours(allowed)
+        aligned = self._align(layout)
+        wanted = aligned.known if allowed is None else aligned.known & _with_neighbors(allowed)
         dots = np.zeros(len(layout), np.float32)
-        dots[wanted] = self._dots(near.slots[wanted], question)
+        dots[wanted] = self._dots(aligned.slots[wanted], question)
         around = dots.copy()
-        around[1:] += dots[:-1] * near.has_before[1:]
-        around[:-1] += dots[1:] * near.has_after[:-1]
-        around *= near.share
-        return np.where(near.share > 0, (dots + around) / 2, dots), near.known, dots
+        around[1:] += dots[:-1] * aligned.has_before[1:]
+        around[:-1] += dots[1:] * aligned.has_after[:-1]
+        around *= aligned.share
+        return np.where(aligned.share > 0, (dots + around) / 2, dots), aligned.known, dots
 
     def _dots(self, slots: Slots, question: Floats) -> Floats:
         if FEW * len(slots) >= self._count:
-            dots: Floats = np.vecdot(self._vectors[: self._count], question)[
-                slots
-            ]  # twice as fast as `@`, and a row's
-            return dots  # dot is the same whatever stands beside it
+            # vecdot is twice as fast as `@`, and a row's result does not depend on other rows
+            dots: Floats = np.vecdot(self._vectors[: self._count], question)[slots]
+            return dots
         return np.concatenate(
             [
                 np.empty(0, np.float32),
@@ -138,17 +134,17 @@ class Matrix:
             ]
         )
 
-    def _sketched(self, room: int) -> BinaryCodes | None:
-        """The sketch of all vectors; None where it has no room, or they are too short."""
+    def _current_codes(self, room: int) -> BinaryCodes | None:
+        """Return the codes of all vectors; None without room, or if vectors are too short."""
         dimension = self._vectors.shape[1]
-        if dimension < LEAST_DIMENSION or self._count * (4 * dimension + BYTES) > room:
-            self._sketch = None
+        if dimension < MIN_DIMENSION or self._count * (4 * dimension + BYTES) > room:
+            self._codes = None
             return None
         vectors = self._vectors[: self._count]
-        if self._sketch is None or self._sketch.outgrown(self._count):
-            self._sketch = BinaryCodes(vectors)
-        self._sketch.catch_up(vectors)
-        return self._sketch
+        if self._codes is None or self._codes.is_outgrown(self._count):
+            self._codes = BinaryCodes(vectors)
+        self._codes.catch_up(vectors)
+        return self._codes
 
     def _append(self, rows: Rows, vectors: Floats) -> None:
         count, last = self._count + len(rows), int(rows.max())
@@ -159,9 +155,9 @@ class Matrix:
                 self._slot_of, max(last + 1, len(self._slot_of) * 3 // 2), NOWHERE
             )
         self._vectors[self._count : count] = vectors
-        self._there += len(rows) - int(np.count_nonzero(self._slot_of[rows] >= 0))
+        self._live += len(rows) - int(np.count_nonzero(self._slot_of[rows] >= 0))
         self._slot_of[rows] = np.arange(self._count, count)
-        self._count, self._near = count, None
+        self._count, self._alignment = count, None
 
     def _grow(self, size: int) -> None:
         longer = np.empty((size, self._vectors.shape[1]), np.float32)
@@ -173,11 +169,10 @@ class Matrix:
         )
         self._length = _longer(self._length, size, 0)
 
-    def _align(self, layout: Layout) -> _Near:
-        """Where each place's vector and its neighbours' are; windows are added up anew where a
-        neighbour is another."""
-        if self._near is not None and self._near.layout is layout:
-            return self._near
+    def _align(self, layout: Layout) -> _Alignment:
+        """Return the slots of places and their neighbors. Changed windows are summed again."""
+        if self._alignment is not None and self._alignment.layout is layout:
+            return self._alignment
         slots = np.full(len(layout), NOWHERE, np.int32)
         inside = layout.row < len(self._slot_of)
         slots[inside] = self._slot_of[layout.row[inside]]
@@ -188,11 +183,11 @@ class Matrix:
         share = np.zeros(len(layout), np.float32)
         turns = (slots >= 0) & (layout.source >= 0)
         share[turns] = 1 / np.maximum(self._length[slots[turns]], 1e-6)
-        self._near = _Near(layout, slots, slots >= 0, before >= 0, after >= 0, share)
-        return self._near
+        self._alignment = _Alignment(layout, slots, slots >= 0, before >= 0, after >= 0, share)
+        return self._alignment
 
     def _measure(self, turns: NDArray[np.int64], slots: Slots, before: Slots, after: Slots) -> None:
-        """The lengths of the windows of these places, where they are not known."""
+        """Compute the lengths of the windows of these places, unless they are known."""
         its = slots[turns]
         turns = turns[(self._before[its] != before[turns]) | (self._after[its] != after[turns])]
         for some in _pieces(turns):
@@ -201,14 +196,14 @@ class Matrix:
 
     def _lengths(self, slots: Slots, before: Slots, after: Slots) -> Floats:
         sums = self._vectors[slots]
-        for neighbours in (before, after):
-            there = np.flatnonzero(neighbours >= 0)
-            sums[there] += self._vectors[neighbours[there]]
+        for neighbors in (before, after):
+            there = np.flatnonzero(neighbors >= 0)
+            sums[there] += self._vectors[neighbors[there]]
         lengths: Floats = np.sqrt(np.einsum("ij,ij->i", sums, sums))
         return lengths
 
 
-def _with_neighbours(allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _with_neighbors(allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
     wider = allowed.copy()
     wider[1:] |= allowed[:-1]
     wider[:-1] |= allowed[1:]
@@ -222,11 +217,11 @@ def _longer(array: NDArray[Number], size: int, filling: float) -> NDArray[Number
 
 
 def in_blocks(found: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
-    """So many at a time."""
+    """Yield lists of at most `BLOCK` items."""
     rest = iter(found)
-    while some := list(islice(rest, TOGETHER)):
+    while some := list(islice(rest, BLOCK)):
         yield some
 
 
 def _pieces(indices: NDArray[Number]) -> Iterator[NDArray[Number]]:
-    return (indices[at : at + TOGETHER] for at in range(0, len(indices), TOGETHER))
+    return (indices[at : at + BLOCK] for at in range(0, len(indices), BLOCK))

@@ -1,5 +1,4 @@
-"""How much memory the layouts of a database thread may take: the ones that were searched longest
-ago go first."""
+"""The memory limit for search caches of one database thread, with least-recently-used eviction."""
 
 import threading
 from collections import OrderedDict
@@ -7,29 +6,28 @@ from typing import NamedTuple, Protocol
 
 from memrelay.memory.embedding.questions import Questions
 
-BUDGET = 256 << 20  # bytes; a store that is larger alone stays while it is the one that is searched
+BUDGET = 256 << 20  # bytes; the cache in use stays even if it alone is larger
 
 
-class Kept(Protocol):
-    """What can be made again."""
+class Cache(Protocol):
+    """A cache that can be dropped and rebuilt."""
 
     def nbytes(self) -> int:
-        """What it takes."""
+        """Return the size in bytes."""
 
     def drop(self) -> None:
-        """Gives it back."""
+        """Free the memory."""
 
 
 class Pool(threading.local):
-    """The layouts of the stores of one thread; each thread has its own."""
+    """The caches of one thread's stores. Each thread has its own pool; `budget` is in bytes."""
 
     def __init__(self, budget: int = BUDGET) -> None:
-        """Empty; `budget` is in bytes."""
         self.budget = budget
-        self._kept: OrderedDict[int, Kept] = OrderedDict()
+        self._kept: OrderedDict[int, Cache] = OrderedDict()
 
-    def used(self, one: Kept) -> None:
-        """It is needed now; others may have to go."""
+    def mark_used(self, one: Cache) -> None:
+        """Mark a cache as used now, and drop the oldest ones above the budget."""
         self._kept[id(one)] = one
         self._kept.move_to_end(id(one))
         sizes = {key: kept.nbytes() for key, kept in self._kept.items()}
@@ -40,19 +38,16 @@ class Pool(threading.local):
             total -= sizes[key]
             self._kept.pop(key).drop()
 
-    def forget(self, one: Kept) -> None:
-        """Its store is closed."""
+    def forget(self, one: Cache) -> None:
+        """Remove the cache of a store that is closing."""
         self._kept.pop(id(one), None)
 
 
 POOL = Pool()
 
 
-# What searches by meaning have beside their store: one for a worker. Loads nothing by itself.
-
-
 class Meaning(NamedTuple):
-    """Who makes vectors of questions, and how much memory the stores' vectors may take."""
+    """The parts that semantic search shares between the stores of a worker."""
 
     questions: Questions
-    matrices: Pool  # of each database thread
+    matrices: Pool  # the memory limit for vectors, of each database thread

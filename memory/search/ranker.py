@@ -1,5 +1,4 @@
-"""The ranker of one store: its layout, kept in step with what is written, and the arms that search
-it."""
+"""The ranker of one store: keeps the layout up to date and runs the arms of a search."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,46 +10,55 @@ from numpy.typing import NDArray
 
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import NAME as ASKS
-from memrelay.memory.search.boosts import boosting, question_penalty
+from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, question_factors
 from memrelay.memory.search.diversify import diversify
-from memrelay.memory.search.explain import explained, explained_match, unfiltered
-from memrelay.memory.search.explanation import AsRun, Explanation
+from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
+from memrelay.memory.search.explanation import Explanation, QueryAsRun
 from memrelay.memory.search.filters import Filters, RowLists
-from memrelay.memory.search.fusion import beside_words, by_meaning, by_themselves, fused, timely
+from memrelay.memory.search.fusion import (
+    boost_dated,
+    fuse,
+    raise_minimum,
+    semantic_scores,
+    standalone_scores,
+)
 from memrelay.memory.search.granularities import Granularities
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.pool import POOL, Meaning
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
 from memrelay.memory.search.rerank import READ, Reader, rerank
 from memrelay.memory.search.results import (
+    ArmScores,
     Floats,
-    Found,
     Ranked,
+    ScoreFactors,
     SearchContext,
-    Weights,
-    best,
-    candidates,
-    first_looked_up,
+    best_places,
+    candidate_places,
+    initial_pool_size,
 )
-from memrelay.memory.search.text_arm import Relevance, TextFound, plain_words, text_arm
-from memrelay.memory.search.vector_arm import VectorArm, VectorFound
+from memrelay.memory.search.text_arm import Relevance, TextScores, plain_words, score_text
+from memrelay.memory.search.vector_arm import VectorArm, VectorScores
 from memrelay.memory.sqlite.filters import Conditions
 from memrelay.memory.sqlite.outline import NOTHING, Since, read_outline
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.rows import Changes, Rows
+from memrelay.memory.sqlite.row_arrays import Rows
+from memrelay.memory.sqlite.rows import Changes
 from memrelay.memory.sqlite.vectors import VectorTable
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.dates import LANGUAGES, Times, read_times
 from memrelay.memory.text.stems import Stems
 
 Mask = NDArray[np.bool_]
-MOST_TIMED = 200_000  # records of which the days are looked at, which takes a microsecond each
+# Days are looked up in stores of at most this many records: one microsecond for each.
+MAX_DATED = 200_000
 
 
 class Ranker:
-    """Works inside the store's open transaction, and sees what it has written. What a rollback
-    undid is read anew."""
+    """Ranked search inside the store's open transaction, which sees the transaction's own writes.
+
+    Nothing is read before the first search. After a rollback, the affected state is read again.
+    """
 
     def __init__(
         self,
@@ -59,7 +67,6 @@ class Ranker:
         vectors: VectorTable,
         meaning: Meaning | None,
     ) -> None:
-        """Nothing is read before the first search."""
         self._connection, self._records = connection, records
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
         self._relevance = Relevance(self._vocabulary)
@@ -68,16 +75,14 @@ class Ranker:
         self._rows = RowLists(connection)
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
-        self._edits = Changes(self._vectors.changes)  # since it was asked what is nearest
-        self._told = (
-            False  # whether the lists of rows heard of edits in the transaction that is open
-        )
+        self._edits = Changes(self._vectors.changes)  # not yet passed to the row lists
+        self._row_lists_changed = False  # whether the open transaction changed the row lists
         self._changes = records.changes = Changes(self._edits)
-        self._expired: set[int] = set()  # rows that the layout lacks for that
-        self._known = 0  # the highest row that the layout has heard of
-        self._looked_to = 0  # the highest row that was looked at for what is nearest
-        self._committed = -1  # the highest row that is committed, as far as is known
-        self._uncommitted = False  # whether the layout has what is not
+        self._expired: set[int] = set()  # expired rows that the layout leaves out
+        self._known = 0  # the highest row in the layout
+        self._listed_to = 0  # the highest row in the row lists
+        self._committed = -1  # the highest row known to be committed
+        self._uncommitted = False  # whether the layout contains uncommitted rows
 
     def search(
         self,
@@ -86,104 +91,46 @@ class Ranker:
         limit: int,
         language: str,
         *,
-        asked: str = "",
+        question: str = "",
         semantic: bool = False,
         boosts: Boosts = NO_BOOSTS,
         floor: bool = True,
     ) -> Ranked:
-        """The best `limit` records of those that meet all conditions; `asked` is what vectors are
-        compared with.
+        """Return the best `limit` records that meet all conditions.
 
-        Without the `floor` they are the best however little they have to do with it: whoever asks
-        says what is enough.
-        Raises VectorAwaited; and EmbeddingFault where it is to be `semantic`, by the vectors alone,
-        and cannot.
+        `question` is the text that is compared with vectors. With `semantic`, only vectors count.
+        Without `floor`, the best records are returned however low their scores are.
+
+        Raises VectorAwaited: when the vector of the question is not computed yet.
+        Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
-        scene = self._scene(query, conditions)
-        POOL.used(self)
-        weights = self._weights(scene.layout, boosts, semantic=semantic)
+        context = self._make_context(query, conditions)
+        POOL.mark_used(self)
+        factors = self._make_factors(context.layout, boosts, semantic=semantic)
         if semantic:
-            vector = self._vectors.search(scene, asked)
-            ranked = weights.best(
-                _ranked(by_meaning(vector), scene, first_looked_up(limit), (vector,)), limit
+            vector = self._vectors.search(context, question)
+            ranked = factors.select_best(
+                _ranked(semantic_scores(vector), context, initial_pool_size(limit), (vector,)),
+                limit,
             )
         else:
-            most = limit if boosts or limit < 1 or not scene.layout.threaded else max(limit, READ)
-            ranked, alone = self._by_both(
-                scene, query, first_looked_up(most), language, asked=asked, floor=floor
+            most = limit if boosts or limit < 1 or not context.layout.threaded else max(limit, READ)
+            ranked, standalone = self._search_hybrid(
+                context, query, initial_pool_size(most), language, question=question, floor=floor
             )
-            ranked = weights.best(ranked, most)
+            ranked = factors.select_best(ranked, most)
             if not boosts:
-                ranked = self._read_again(ranked, weights, language, alone)
+                ranked = self._rerank_and_diversify(ranked, factors, language, standalone)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
-        return weights.applied(ranked)
+        return factors.apply_all(ranked)
 
-    def _read_again(
-        self, ranked: Ranked, weights: Weights, language: str, alone: Callable[[], Floats] | None
-    ) -> Ranked:
-        """In the order that the best have once they are read, and diversify over threads."""
-        layout, text, reader = ranked.scene.layout, ranked.arms[0], None
-        if not layout.threaded or not len(ranked.places):
-            return ranked
-        if language in LANGUAGES and isinstance(text, TextFound):
-            reader = Reader(self._connection, layout, text)
-            ranked = rerank(ranked, reader, weights)
-        return diversify(ranked, weights, alone, reader)
-
-    def _weights(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> Weights:
-        """What scores are multiplied by: the boosts, and where words are looked for, whether turns
-        ask."""
-        factors = boosting(self._connection, layout, boosts)
-        if layout.threaded and not semantic:
-            factors[ASKS] = partial(question_penalty, self._connection, layout)
-        return Weights(factors, len(layout))
-
-    def _by_both(
-        self,
-        scene: SearchContext,
-        query: Query,
-        limit: int,
-        language: str,
-        *,
-        asked: str,
-        floor: bool,
-    ) -> tuple[Ranked, Callable[[], Floats] | None]:
-        """By the words, and by the vectors where there are any; and there, what makes the scores of
-        records by themselves."""
-        layout = scene.layout
-        times = (
-            read_times(asked) if language in LANGUAGES and len(layout) <= MOST_TIMED else Times()
-        )
-        text = text_arm(
-            scene, query, self._stems_of(language), language, beside=times.words, floor=floor
-        )
-        arms: tuple[Found, ...] = (text,)
-        vector: VectorFound | None = None
-        on_time = self._filters.on_days(times.patterns, layout)
-        try:
-            vector = beside_words(self._vectors.search(scene, asked, floor=floor))
-        except EmbeddingFault as fault:  # what has no vectors is still found by its words
-            base, without = text.score, str(fault)
-        else:
-            base, arms, without = fused(text, vector), (text, vector), ""
-        ranked = _ranked(
-            timely(base, on_time),
-            scene,
-            limit,
-            arms,
-            without=without,
-            base=base if times.patterns else None,
-        )
-        return ranked, None if vector is None else partial(_alone, text, vector, layout, on_time)
-
-    def by_relevance(
+    def search_by_relevance(
         self, query: Query, conditions: Conditions, limit: int
     ) -> dict[int, float] | None:
-        """Row -> score of the best `limit` records that have all words in their content, as FTS5
-        ranks them, the best first.
+        """Return row -> score of the best `limit` records whose content has all words.
 
-        None where that is FTS5's to do: where the query has more than plain words, or few records
-        hold them.
+        Scores and order are those of FTS5, best first. Returns None if FTS5 should do the search:
+        the query has more than plain words, or few records contain them.
         """
         words = plain_words(query)
         if not words:
@@ -192,19 +139,26 @@ class Ranker:
         self._vocabulary.open()
         if not self._relevance.is_faster(words, self._records.last_row):
             return None
-        scene = self._scene(query, conditions)
-        POOL.used(self)
-        return self._relevance.best(scene, words, limit)
+        context = self._make_context(query, conditions)
+        POOL.mark_used(self)
+        return self._relevance.best(context, words, limit)
 
     def explain(
-        self, ranked: Ranked, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
+        self,
+        ranked: Ranked,
+        run: QueryAsRun,
+        query: Query,
+        conditions: Conditions,
+        found: list[Record],
     ) -> Explanation:
-        """How a search of this transaction came to what it `found`."""
-        passing = self._filters.mask(conditions, ranked.scene.layout)
+        """Explain how a ranked search in this transaction found the records in `found`."""
+        passing = self._filters.mask(conditions, ranked.context.layout)
         if not found:
-            ranked = unfiltered(ranked, partial(self._vectors.search, asked=run.compared))
-        return explained(
-            replace(ranked, scene=replace(ranked.scene, passing=passing)),
+            ranked = with_unfiltered_vectors(
+                ranked, partial(self._vectors.search, question=run.compared)
+            )
+        return explain_ranked(
+            replace(ranked, context=replace(ranked.context, passing=passing)),
             run,
             query,
             conditions,
@@ -212,103 +166,162 @@ class Ranker:
         )
 
     def explain_match(
-        self, run: AsRun, query: Query, conditions: Conditions, found: list[Record]
+        self, run: QueryAsRun, query: Query, conditions: Conditions, found: list[Record]
     ) -> Explanation:
-        """The same where FTS5 did the search."""
-        scene = self._scene(query, conditions)
-        scene = replace(scene, passing=self._filters.mask(conditions, scene.layout))
-        return explained_match(scene, run, query, conditions, found=found)
+        """Explain a search that FTS5 did."""
+        context = self._make_context(query, conditions)
+        context = replace(context, passing=self._filters.mask(conditions, context.layout))
+        return explain_match(context, run, query, conditions, found=found)
 
     def nearest(
         self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()
     ) -> dict[int, float]:
-        """Row -> cosine with the vector, of the `most` nearest records that meet the conditions and
-        of those `beside`.
+        """Return row -> cosine with the vector, for the `most` nearest rows and those `beside`.
 
-        Whether those `beside` meet them, and have not expired, is for the caller to see.
+        The nearest rows meet the conditions and are not expired. The caller checks this for
+        rows `beside`.
         """
         self._records.complete()
-        self._tell_rows()
-        self._looked_to = self._records.last_row
-        rows = self._rows.of(within, self._looked_to)
-        if (
-            expired := self._records.expired_rows()
-        ):  # else some that are not told could be all that is near
+        self._update_row_lists()
+        self._listed_to = self._records.last_row
+        rows = self._rows.of(within, self._listed_to)
+        if expired := self._records.expired_rows():  # else they could fill the whole result
             rows = rows[~np.isin(rows, expired)]
-        POOL.used(self)
+        POOL.mark_used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
-    def _tell_rows(self) -> None:
-        """The lists of rows hear of what was edited or deleted."""
-        if not self._edits:
-            return
-        if self._edits.everything:
-            self._rows.drop()
-        self._rows.change(sorted(self._edits.rows))
-        self._edits.clear()
-        self._told = True
-
     def committed(self) -> None:
-        """The transaction was committed."""
-        self._committed, self._uncommitted, self._changes.uncommitted = (
-            self._records.last_row,
-            False,
-            False,
-        )
+        """Note that the transaction was committed."""
+        self._committed = self._records.last_row
+        self._uncommitted = self._changes.uncommitted = False
         self._vectors.committed()
-        self._told = False
+        self._row_lists_changed = False
 
     def undone(self) -> None:
-        """The transaction was rolled back."""
+        """Restore the state of the last commit after a rollback."""
         if self._uncommitted:
             self.drop()
-        if self._told:
+        if self._row_lists_changed:
             self._rows.drop()
-            self._told = False
+            self._row_lists_changed = False
         self._changes.uncommitted = False
         self._committed = self._records.last_row
-        if self._looked_to > self._committed:
+        if self._listed_to > self._committed:
             self._rows.cut(self._committed)
-            self._looked_to = self._committed
+            self._listed_to = self._committed
         self._vectors.undone()
         self._known = min(self._known, self._committed)  # rows above may be given to other records
 
     def drop(self) -> None:
-        """Gives back what is kept; the next search reads it again."""
+        """Free the cached state. The next search reads it again."""
         self._layout, self._uncommitted = None, False
         self._rows.drop()
         self._filters = Filters(self._connection)
         self._vocabulary.drop()
 
     def close(self) -> None:
-        """The store is closed."""
+        """Detach from a store that is closing."""
         self._records.changes = None
         self._vectors.close()
         POOL.forget(self)
 
     def nbytes(self) -> int:
-        """What is kept."""
+        """Return the size of the cached state."""
         layout = self._layout.nbytes if self._layout is not None else 0
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
-    def _without(self, expired: Rows) -> Layout:
-        """The layout as of now, without those whose time has come: their neighbours are neighbours
-        now."""
+    def _rerank_and_diversify(
+        self,
+        ranked: Ranked,
+        factors: ScoreFactors,
+        language: str,
+        standalone: Callable[[], Floats] | None,
+    ) -> Ranked:
+        """Rerank the best records, then spread the result over threads."""
+        layout, text, reader = ranked.context.layout, ranked.arms[0], None
+        if not layout.threaded or not len(ranked.places):
+            return ranked
+        if language in LANGUAGES and isinstance(text, TextScores):
+            reader = Reader(self._connection, layout, text)
+            ranked = rerank(ranked, reader, factors)
+        return diversify(ranked, factors, standalone, reader)
+
+    def _make_factors(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> ScoreFactors:
+        """Return the boosts; a search for words also gets the factor for closing questions."""
+        factors = boost_factors(self._connection, layout, boosts)
+        if layout.threaded and not semantic:
+            factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
+        return ScoreFactors(factors, len(layout))
+
+    def _search_hybrid(
+        self,
+        context: SearchContext,
+        query: Query,
+        limit: int,
+        language: str,
+        *,
+        question: str,
+        floor: bool,
+    ) -> tuple[Ranked, Callable[[], Floats] | None]:
+        """Rank by words and, if the store has vectors, by meaning.
+
+        The second value computes scores without neighbors; None without vectors.
+        """
+        layout = context.layout
+        times = (
+            read_times(question) if language in LANGUAGES and len(layout) <= MAX_DATED else Times()
+        )
+        text = score_text(
+            context, query, self._stems_of(language), language, beside=times.words, floor=floor
+        )
+        arms: tuple[ArmScores, ...] = (text,)
+        vector: VectorScores | None = None
+        on_time = self._filters.on_days(times.patterns, layout)
+        try:
+            vector = raise_minimum(self._vectors.search(context, question, floor=floor))
+        except EmbeddingFault as fault:  # records without vectors are still found by words
+            base, without = text.score, str(fault)
+        else:
+            base, arms, without = fuse(text, vector), (text, vector), ""
+        ranked = _ranked(
+            boost_dated(base, on_time),
+            context,
+            limit,
+            arms,
+            without=without,
+            base=base if times.patterns else None,
+        )
+        if vector is None:
+            return ranked, None
+        return ranked, partial(_standalone, text, vector, layout, on_time)
+
+    def _update_row_lists(self) -> None:
+        """Pass edits and deletions to the row lists."""
+        if not self._edits:
+            return
+        if self._edits.everything:
+            self._rows.drop()
+        self._rows.change(sorted(self._edits.rows))
+        self._edits.clear()
+        self._row_lists_changed = True
+
+    def _without_expired(self, expired: Rows) -> Layout:
+        """Return the current layout without expired rows. Their neighbors become adjacent."""
         rows = set(expired.tolist())
-        for row in self._expired - rows:  # deleted, or there again by a clock that is behind
+        for row in self._expired - rows:  # deleted, or valid again because the clock went back
             self._changes.add(row)
         layout, self._expired = self._current(), rows
         if len(expired) and len(layout.places(expired)):
-            layout = self._layout = layout.changed(expired, NOTHING)
+            layout = self._layout = layout.updated(expired, NOTHING)
             self._granularities = Granularities(layout)
         return layout
 
-    def _scene(self, query: Query, conditions: Conditions) -> SearchContext:
-        """The store as it is now."""
+    def _make_context(self, query: Query, conditions: Conditions) -> SearchContext:
+        """Return the current state of the store, with the records that the query allows."""
         self._records.complete()
         self._vocabulary.open()
         expired = np.asarray(self._records.expired_rows(), np.int64)
-        layout = self._without(expired)
+        layout = self._without_expired(expired)
         return SearchContext(
             layout,
             self._granularities,
@@ -318,7 +331,7 @@ class Ranker:
         )
 
     def _current(self) -> Layout:
-        """The layout as of now."""
+        """Return the layout, updated to the current rows."""
         last = self._records.last_row
         if self._layout is not None and not self._changes and last == self._known:
             return self._layout
@@ -330,7 +343,7 @@ class Ranker:
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
-        self._layout = layout.changed(
+        self._layout = layout.updated(
             np.asarray(since.changed, np.int64), read_outline(self._connection, since)
         )
         self._granularities = Granularities(self._layout)
@@ -340,15 +353,16 @@ class Ranker:
         return self._layout
 
     def _allowed(self, query: Query, conditions: Conditions, layout: Layout) -> Mask | None:
-        """What passes the filters, has nothing of what is excluded, and all phrases where no words
-        stand beside them."""
+        """Return the places that pass the filters and hold no excluded expression.
+
+        If the query has no words, its phrases are required too.
+        """
         allowed = self._filters.mask(conditions, layout)
-        if (
-            query.phrases and not query.words
-        ):  # beside words they rank: a question may quote a title
-            allowed = _and(allowed, self._holding(match_all(Query(phrases=query.phrases)), layout))
+        # next to words, phrases only rank: a question may quote a title
+        if query.phrases and not query.words:
+            allowed = _both(allowed, self._holding(match_all(Query(phrases=query.phrases)), layout))
         if query.excluded:
-            allowed = _and(allowed, ~self._holding(match_any(query), layout))
+            allowed = _both(allowed, ~self._holding(match_any(query), layout))
         return allowed
 
     def _holding(self, expression: str, layout: Layout) -> Mask:
@@ -364,21 +378,26 @@ class Ranker:
 
 def _ranked(
     scores: Floats,
-    scene: SearchContext,
+    context: SearchContext,
     limit: int,
-    arms: tuple[Found, ...],
+    arms: tuple[ArmScores, ...],
     *,
     without: str = "",
     base: Floats | None = None,
 ) -> Ranked:
     return Ranked(
-        best(scores, candidates(scores, scene), scene, limit), scores, arms, scene, without, base
+        best_places(scores, candidate_places(scores, context), context, limit),
+        scores,
+        arms,
+        context,
+        without,
+        base,
     )
 
 
-def _alone(text: TextFound, vector: VectorFound, layout: Layout, on_time: Mask) -> Floats:
-    return timely(by_themselves(text, vector, text.spoken(layout)), on_time)
+def _standalone(text: TextScores, vector: VectorScores, layout: Layout, on_time: Mask) -> Floats:
+    return boost_dated(standalone_scores(text, vector, text.speaker_turns(layout)), on_time)
 
 
-def _and(one: Mask | None, other: Mask) -> Mask:
+def _both(one: Mask | None, other: Mask) -> Mask:
     return other if one is None else one & other

@@ -1,4 +1,4 @@
-"""What a ranked search found, and all that it was decided by, so that it can be explained."""
+"""The context and the results of one ranked search, with everything needed to explain it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,121 +8,111 @@ from numpy.typing import NDArray
 
 from memrelay.memory.search.granularities import Granularities
 from memrelay.memory.search.layout import Layout, Places
-from memrelay.memory.sqlite.rows import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 
-# What an arm of a search works on: the store as it is in this transaction, and which of its
-# records may be found.
-
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Factor = Callable[[Places], Floats]  # above 0 and at most 1
+# factors are looked up for at least this many records
+MIN_INITIAL_POOL = 32
 
 
 @dataclass(frozen=True, slots=True)
 class SearchContext:
-    """For one search."""
+    """The store as seen by this transaction, and the records that may be found.
+
+    `expired` lists rows that the vocabulary still holds and the layout no longer has.
+    """
 
     layout: Layout
     granularities: Granularities
     vocabulary: Vocabulary
-    allowed: NDArray[np.bool_] | None  # by place: what passes all filters; None for everything
-    expired: Rows  # what the vocabulary still has, and the layout no more
-    passing: NDArray[np.bool_] | None = (
-        None  # what passes the filters alone; only where it is explained
-    )
+    allowed: NDArray[np.bool_] | None  # by place: passes all filters and exclusions; None: all
+    expired: Rows
+    passing: NDArray[np.bool_] | None = None  # by place: passes the filters; set by explain only
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What an arm makes of a query: scores by place, 0 for what it does not find. What is not
-    allowed may have some."""
+class ArmScores:
+    """Scores of one arm, by place: 0 for a record that the arm does not find.
 
-    arm: str  # "text"
-    raw: Floats  # in the arm's own measure
-    score: Floats  # from 0 to 1, with the same meaning from query to query
+    Records that are not allowed may have a score.
+    """
 
-
-Doubles = NDArray[np.float64]
+    arm: str  # "text" or "vector"
+    raw: Floats  # in the arm's own measure: BM25, a cosine
+    score: Floats  # from 0 to 1, comparable between queries
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Best first."""
+    """A ranked result, best first."""
 
     places: Places
-    scores: Floats  # of all places; with boosts, of those that could be among the best
-    arms: tuple[Found, ...]
-    scene: SearchContext
-    without: str = ""  # why an arm is missing
-    base: Floats | None = (
-        None  # the scores before a time that the question names counted; None where it names none
-    )
-    factors: Mapping[str, Floats] = field(default_factory=dict)  # by boost and place
-    read: Mapping[int, float] = field(
-        default_factory=dict
-    )  # place -> the score by which it stands where it does
-    raised: Mapping[int, float] = field(
-        default_factory=dict
-    )  # place -> the score that put it before others of more threads
+    scores: Floats  # of all places; boosts are applied only where they could change the result
+    arms: tuple[ArmScores, ...]
+    context: SearchContext
+    missing_arm: str = ""  # why an arm is missing
+    base: Floats | None = None  # scores before the date boost; None if the query names no date
+    factors: Mapping[str, Floats] = field(default_factory=dict)  # by boost name and place
+    reranked: Mapping[int, float] = field(default_factory=dict)  # place -> score after reranking
+    diversified: Mapping[int, float] = field(default_factory=dict)  # place -> score in diversify
 
-    def rows(self) -> dict[int, float]:
-        """Row -> score, best first."""
-        rows, scores = self.scene.layout.row[self.places], self.scores[self.places]
+    def scores_by_row(self) -> dict[int, float]:
+        """Return row -> score, best first."""
+        rows, scores = self.context.layout.row[self.places], self.scores[self.places]
         return dict(zip(rows.tolist(), scores.tolist(), strict=True))
 
-    def shares(self) -> dict[int, dict[str, float]]:
-        """Row -> what each arm says of it."""
-        rows, named = (
-            self.scene.layout.row[self.places],
-            [(arm.arm, arm.score[self.places]) for arm in self.arms],
-        )
+    def arm_scores_by_row(self) -> dict[int, dict[str, float]]:
+        """Return row -> arm name -> score of that arm."""
+        rows = self.context.layout.row[self.places]
+        named = [(arm.arm, arm.score[self.places]) for arm in self.arms]
         return {
             row: {name: float(scores[at]) for name, scores in named}
             for at, row in enumerate(rows.tolist())
         }
 
 
-def candidates(scores: Floats, scene: SearchContext) -> Places:
-    """What has a score and is allowed."""
+def candidate_places(scores: Floats, context: SearchContext) -> Places:
+    """Return the places that have a score and are allowed."""
     wanted = scores > 0
-    return np.flatnonzero(wanted if scene.allowed is None else wanted & scene.allowed)
+    return np.flatnonzero(wanted if context.allowed is None else wanted & context.allowed)
 
 
-def best(scores: Floats | Doubles, places: Places, scene: SearchContext, limit: int) -> Places:
-    """Of these places the best first, of equal ones the oldest; `limit` at most."""
+def best_places(
+    scores: Floats | Doubles, places: Places, context: SearchContext, limit: int
+) -> Places:
+    """Return at most `limit` of the places, best first. The oldest of equal ones comes first."""
     if len(places) > limit > 0:
         least = np.partition(scores[places], -limit)[-limit]
         places = places[scores[places] >= least]
-    return places[ranking(scores[places], places, scene)][:limit]
+    return places[rank_order(scores[places], places, context)][:limit]
 
 
-def ranking(worth: Floats | Doubles, places: Places, scene: SearchContext) -> NDArray[np.intp]:
-    """The order of these places: first what is worth most, of equal ones the oldest."""
-    return np.lexsort((scene.layout.row[places], -worth))
+def rank_order(worth: Floats | Doubles, places: Places, context: SearchContext) -> NDArray[np.intp]:
+    """Return the indexes that sort places by worth, descending, then by age."""
+    return np.lexsort((context.layout.row[places], -worth))
 
 
-# What the scores of a ranked search are multiplied by, each looked up for the records alone that
-# can be among the best.
-
-Factor = Callable[[Places], Floats]  # at most 1, and above 0
-FIRST = 32  # how many are looked up at least
+def initial_pool_size(limit: int) -> int:
+    """Return the number of best records whose factors are looked up first."""
+    return max(2 * limit, MIN_INITIAL_POOL)
 
 
-def first_looked_up(limit: int) -> int:
-    """How many of the best by score are looked up at first."""
-    return max(2 * limit, FIRST)
+class ScoreFactors:
+    """Factors that multiply the scores of one search, by name.
 
-
-class Weights:
-    """The factors of one search, by name."""
+    Factors are looked up only for records that can be among the best.
+    """
 
     def __init__(self, factors: Mapping[str, Factor], places: int) -> None:
-        """Of a store of so many records; nothing is looked up yet."""
         self._factors = factors
         self._by_place = {name: np.ones(places, np.float32) for name in factors}
         self._known = np.zeros(places if factors else 0, bool)
 
-    def look(self, places: Places) -> None:
-        """The factors of these are known from now on."""
+    def load(self, places: Places) -> None:
+        """Look up the factors of these places, unless they are known."""
         if not self._factors:
             return
         new = places[~self._known[places]]
@@ -130,38 +120,37 @@ class Weights:
         for name, factor in self._factors.items() if len(new) else ():
             self._by_place[name][new] = factor(new)
 
-    def times(self, scores: Floats, places: Places) -> Floats:
-        """Scores of these places, with their factors."""
-        self.look(places)
+    def multiply(self, scores: Floats, places: Places) -> Floats:
+        """Return the scores of these places, multiplied by their factors."""
+        self.load(places)
         found = scores[places]
         for by_place in self._by_place.values():
             found = found * by_place[places]
         return found
 
-    def best(self, ranked: Ranked, limit: int) -> Ranked:
-        """The best `limit` by score and factors, of all candidates.
+    def select_best(self, ranked: Ranked, limit: int) -> Ranked:
+        """Return the best `limit` records by score times factors, among all candidates.
 
-        `ranked` has the first by score: so many as `first_looked_up` says, or more.
-
-        Factors are at most 1, so who comes after a record that has the last of the best scores
-        without them is left out.
+        `ranked` holds the best records by score: at least `initial_pool_size(limit)` of them.
+        Factors are at most 1. So no record whose plain score is below the last of the best
+        weighted scores can enter the result.
         """
         if not self._factors:
             return replace(ranked, places=ranked.places[:limit])
-        scores, scene, order = ranked.scores, ranked.scene, ranked.places
+        scores, context, order = ranked.scores, ranked.context, ranked.places
         while True:
-            weighed = self.times(scores, order)
+            weighed = self.multiply(scores, order)
             least = np.partition(weighed, -limit)[-limit] if len(order) >= limit > 0 else -np.inf
             if not len(order) or limit < 1 or least > scores[order[-1]]:
                 break
-            more = best(scores, candidates(scores, scene), scene, 2 * len(order))
+            more = best_places(scores, candidate_places(scores, context), context, 2 * len(order))
             if len(more) == len(order):
                 break
             order = more
-        return replace(ranked, places=order[ranking(weighed, order, scene)[: max(limit, 0)]])
+        return replace(ranked, places=order[rank_order(weighed, order, context)[: max(limit, 0)]])
 
-    def applied(self, ranked: Ranked) -> Ranked:
-        """With the scores as the factors have made them."""
+    def apply_all(self, ranked: Ranked) -> Ranked:
+        """Return the result with its scores multiplied by the factors."""
         if not self._factors:
             return ranked
         scores = ranked.scores.copy()

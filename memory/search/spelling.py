@@ -1,62 +1,63 @@
-"""The word of a store that is nearest_words to one that it does not have: one edit away anywhere, or two
-in the second half.
+"""Spelling suggestions: the nearest word of a store, one edit away or two in the second half.
 
-Bounded whatever the store holds: some hundred words are asked for by name, and at most 4,096 that
-begin alike are compared.
+The cost is bounded: some hundred words are looked up, and at most 4,096 with the same beginning
+are compared.
 """
 
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from memrelay.memory.search.terms import MOST_COUNTED
-from memrelay.memory.sqlite.rows import Rows
+from memrelay.memory.search.terms import MAX_COUNTED
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.words import in_letters
 
-SHORTEST, LONGEST = 3, 32  # characters of a word that is worth a suggestion
-FOR_TWO = 5  # from so many characters on, two edits are a slip as well
-MOST_ALIKE = 4096  # words that begin like it and are compared
-NEIGHBOURHOOD = 64  # code points of a script around a letter
-MOST_LOOKED = 16  # words that may be in expired records alone, of which the records are looked at
+SHORTEST, LONGEST = 3, 32  # characters of a word that gets a suggestion
+FOR_TWO = 5  # characters from which on two edits are allowed
+MAX_ALIKE = 4096  # words with the same beginning that are compared
+NEIGHBORHOOD = 64  # code points of a script around a letter
+MAX_CHECKED = 16  # words whose postings are checked for records that are not expired
 
 
-def nearest_words(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
-    """The one with the fewest edits (a letter more, less, another, or two swapped), of these the
-    one most records hold. What
-    only records hold that have expired, nothing tells of.
+def nearest_word(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:
+    """Return the word with the fewest edits, then the one that most records hold.
+
+    An edit inserts, deletes or replaces a letter, or swaps two. Words that only expired records
+    hold are never returned. Returns None if no word is near.
     """
     if not SHORTEST <= len(word) <= LONGEST or in_letters(word):
         return None
     near = vocabulary.among(set(_one_edit(word)) - {word})
     if not near and len(word) >= FOR_TWO:
-        alike = vocabulary.beginning(word[: len(word) // 2], MOST_ALIKE)
+        alike = vocabulary.beginning(word[: len(word) // 2], MAX_ALIKE)
         near = {
             one: count for one, count in alike.items() if one != word and _within_two(word, one)
         }
-    return next(_told(near, vocabulary, expired), None)
+    return next(_without_expired(near, vocabulary, expired), None)
 
 
-def _told(near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows) -> Iterator[str]:
-    """The best first."""
+def _without_expired(
+    near: Mapping[str, int], vocabulary: Vocabulary, expired: Rows
+) -> Iterator[str]:
+    """Yield the words that a record holds which is not expired, the most frequent first."""
     looked = 0
     for one in sorted(near, key=lambda one: (-near[one], one)):
-        if near[one] > MOST_COUNTED * len(expired):
+        if near[one] > MAX_COUNTED * len(expired):
             yield one
-        elif looked < MOST_LOOKED:
+        elif looked < MAX_CHECKED:
             looked += 1
             if np.isin(vocabulary.postings(one).rows, expired, invert=True).any():
                 yield one
 
 
 def _one_edit(word: str) -> Iterator[str]:
-    """Every word that is one edit away, in the letters that stand near those of this one in their
-    script."""
-    blocks = {ord(char) // NEIGHBOURHOOD for char in word}
+    """Yield every word that is one edit away, using letters near those of the word."""
+    blocks = {ord(char) // NEIGHBORHOOD for char in word}
     letters = [
         char
         for block in blocks
-        for char in map(chr, range(block * NEIGHBOURHOOD, (block + 1) * NEIGHBOURHOOD))
+        for char in map(chr, range(block * NEIGHBORHOOD, (block + 1) * NEIGHBORHOOD))
         if char.isalnum() and not char.isupper()
     ]
     for at in range(len(word) + 1):
@@ -69,8 +70,8 @@ def _one_edit(word: str) -> Iterator[str]:
 
 
 def _within_two(one: str, other: str) -> bool:
-    """Whether two edits make one of the other; letters that both have are ruled out first, which is
-    quick."""
+    """Return whether at most two edits turn one word into the other."""
+    # fast rejection by length and by the letters that only one of them has
     if abs(len(one) - len(other)) > 2 or len(set(one) ^ set(other)) > 4:
         return False
     before: list[int] = []

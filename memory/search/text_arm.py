@@ -1,7 +1,7 @@
-"""The text arm: BM25 of a record, of its window and of its segment of the thread, added up.
+"""The text arm: the sum of BM25 scores of a record, its window and its thread segment.
 
-Measured (docs/search-quality.md): the sum of the three finds a quarter more of what was asked for than the
-record alone.
+The sum finds a quarter more relevant records than the record alone (docs/search-quality.md).
+`Relevance` computes FTS5's own scores in memory, for the search modes that use FTS5.
 """
 
 import math
@@ -14,91 +14,99 @@ from numpy.typing import NDArray
 from memrelay.memory.search.granularities import Scores, idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
-from memrelay.memory.search.results import Doubles, Floats, Found, SearchContext, best
-from memrelay.memory.search.terms import Term, terms_of
+from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
+from memrelay.memory.search.terms import Term, parse_terms
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, room_of
-from memrelay.memory.sqlite.rows import Rows
+from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.stems import Stems
 from memrelay.memory.text.words import plain_tokens, taken_apart, tokens
 
-HALF = 8.0  # the raw score that is worth one half
-SPEAKER = 1.3  # how much more a record counts whose speaker the query names
-# of what is asked for, what the store must know of; of two terms, one that is not common will do
-LEAST_COVERAGE = 0.4
-LEAST_OF_TWO = 0.3
-MOST_POSTINGS = (
-    30_000,
-    5,
-)  # that are read for a query: so many, and of large stores one for each so many records
+HALF_SCORE = 8.0  # the raw score that maps to 0.5
+SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
+# The store must know this share of the query, by weight. With two terms, one that is not
+# common is enough.
+MIN_COVERAGE = 0.4
+MIN_COVERAGE_OF_TWO = 0.3
+# Postings read for a query: this many, plus one for each so many records of the store.
+MAX_POSTINGS = 30_000
+RECORDS_PER_POSTING = 5
+
+# Constants of FTS5.
+FTS5_K1, FTS5_B, FTS5_MIN_IDF = 1.2, 0.75, 1e-6
+# `Relevance` is faster than FTS5 from this many postings on.
+MIN_POSTINGS_IN_MEMORY = 50_000
+MAX_COUNTED = 2000  # words
+# A word is counted again once the store has grown by this factor.
+GROWTH = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class TextFound(Found):
-    """With what was looked for."""
+class TextScores(ArmScores):
+    """Scores of the text arm, with the terms behind them."""
 
-    terms: tuple[tuple[Term, Places], ...]  # what was looked for, and the places that hold it
-    unknown: tuple[Term, ...]  # what no record holds
-    left_out: tuple[Term, ...]  # what too many hold
-    coverage: float  # how much of the query the store knows of, by weight
-    named: tuple[int, ...]  # speakers whom the query names
-    least: float  # coverage below which nothing is looked for
-    asked: tuple[Term, ...]  # all that the query has
+    terms: tuple[tuple[Term, Places], ...]  # each term that was scored, and the places that hold it
+    unknown: tuple[Term, ...]  # terms that no record holds
+    left_out: tuple[Term, ...]  # terms that too many records hold
+    coverage: float  # the share of the query that the store knows, by weight
+    speakers: tuple[int, ...]  # speakers named in the query
+    min_coverage: float  # the coverage below which no term is scored
+    all_terms: tuple[Term, ...]  # all terms of the query
 
-    def spoken(self, layout: Layout) -> NDArray[np.bool_] | None:
-        """By place: which are turns of the speaker whom the query names; None where it names
-        nobody, or several."""
-        return layout.source == self.named[0] if len(self.named) == 1 else None
+    def speaker_turns(self, layout: Layout) -> NDArray[np.bool_] | None:
+        """Return which places are turns of the speaker that the query names.
+
+        Returns None if the query names no speaker, or several.
+        """
+        return layout.source == self.speakers[0] if len(self.speakers) == 1 else None
 
 
-def text_arm(
-    scene: SearchContext,
+def score_text(
+    context: SearchContext,
     query: Query,
     stems: Stems,
     language: str,
     *,
     beside: Collection[str] = (),
     floor: bool = True,
-) -> TextFound:
-    """Scores of all records that hold a term, or whose window or segment does.
+) -> TextScores:
+    """Score all records that hold a term, or whose window or segment does.
 
-    Nothing, where the store knows of too little that is asked for: what would be found says nothing
-    about it. Without the
-    `floor` that does not count. The words `beside` need not be known, since they are understood
-    otherwise.
+    Nothing is scored if the store knows too little of the query: matches would be accidental.
+    Without `floor`, this limit does not apply. Words in `beside` do not count as unknown,
+    because the search understands them in another way, for example as dates.
     """
-    layout = scene.layout
-    terms = terms_of(query, scene, stems, language)
-    asked = [term for term in terms if term.records or term.text not in beside]
-    said = set(plain_tokens(" ".join((*query.words, *query.phrases))))
-    covered, named = coverage(asked, len(layout)), layout.named(said)
-    least = 0.0 if not floor else LEAST_OF_TWO if len(asked) == 2 else LEAST_COVERAGE
-    known = [term for term in terms if term.records] if covered >= least or named else []
-    wanted, left_out = _affordable(known, len(layout))
-    raw, held = _scores(scene, wanted)
+    layout = context.layout
+    terms = parse_terms(query, context, stems, language)
+    counted = [term for term in terms if term.records or term.text not in beside]
+    words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
+    covered, named = coverage(counted, len(layout)), layout.find_speakers(words)
+    min_coverage = 0.0 if not floor else MIN_COVERAGE_OF_TWO if len(counted) == 2 else MIN_COVERAGE
+    known = [term for term in terms if term.records] if covered >= min_coverage or named else []
+    wanted, left_out = _select_terms(known, len(layout))
+    raw, held = _score_terms(context, wanted)
     if len(named) == 1:
-        raw[layout.source == named[0]] *= np.float32(SPEAKER)
+        raw[layout.source == named[0]] *= np.float32(SPEAKER_BOOST)
     unknown = tuple(term for term in terms if not term.records)
-    return TextFound(
+    return TextScores(
         "text",
         raw,
-        raw / (raw + np.float32(HALF)),
+        raw / (raw + np.float32(HALF_SCORE)),
         held,
         unknown,
         left_out,
         covered,
         tuple(named),
-        least,
+        min_coverage,
         tuple(terms),
     )
 
 
 def coverage(terms: list[Term], records: int) -> float:
-    """Of the weight of all terms, what those have that the store knows; 0 where there are none.
+    """Return the share of the terms' weight that the store knows; 0 without terms.
 
-    A term's weight is bounded and means the same in stores of any size, which idf does not: it is
-    7.6 for what is unknown, 4.5
-    for what one record of a hundred holds.
+    Unlike idf, a weight is bounded and independent of the size of the store. It is 7.6 for an
+    unknown term and 4.5 for a term that one in a hundred records holds.
     """
     weights = [
         math.log(1 + 1 / (min(term.records / max(records, 1000), 1.0) + 0.0005)) for term in terms
@@ -107,107 +115,99 @@ def coverage(terms: list[Term], records: int) -> float:
     return known / sum(weights) if weights else 0.0
 
 
-def _affordable(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
-    """(terms to look for, terms to leave out), the rarest first.
+def _select_terms(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
+    """Return (terms to score, terms to leave out), the rarest first.
 
-    The rarest is always looked for. What is added to it is bounded by the records that hold it:
-    what most records hold
-    tells them apart least, and costs most. The beginning of so many words that not all of them are
-    known comes last, alone.
+    The rarest term is always scored. The number of postings limits the others: the commonest
+    terms distinguish records least and cost most. Prefixes with too many words come last.
     """
-    most = MOST_POSTINGS[0] + records // MOST_POSTINGS[1]
+    most = MAX_POSTINGS + records // RECORDS_PER_POSTING
     ordered = sorted(terms, key=lambda term: (not term.whole, term.records, term.text))
     together = np.cumsum([term.records for term in ordered if term.whole])
     taken = max(1, int(np.searchsorted(together, most, side="right")))
     return ordered[:taken], tuple(ordered[taken:])
 
 
-def _scores(
-    scene: SearchContext, wanted: list[Term]
+def _score_terms(
+    context: SearchContext, wanted: list[Term]
 ) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
-    """(the raw scores by place, which places hold each term). A turn has the mean of the three
-    granularities."""
-    layout, held = scene.layout, []
-    sums = [Scores(granularity) for granularity in scene.granularities.all]
+    """Return (raw scores by place, the places that hold each term).
+
+    The score of a turn is the mean over the three granularities.
+    """
+    layout, held = context.layout, []
+    sums = [Scores(granularity) for granularity in context.granularities.all]
     for term in wanted:
-        rows, counts = term.postings(scene.vocabulary).without(scene.expired)
+        rows, counts = term.postings(context.vocabulary).without(context.expired)
         places = layout.places(rows)
         held.append((term, places))
         for one in sums:
             one.add(idf(len(layout), len(rows)), places, counts)
     raw = np.zeros(len(layout), np.float32)
-    for one in sums:  # of a record without a thread, windows and segments are empty
+    for one in sums:  # windows and segments are empty for records without a thread
         raw += one.at_places()
     if len(sums) > 1:
         raw *= np.where(layout.source >= 0, np.float32(1 / len(sums)), np.float32(1))
     return raw, tuple(held)
 
 
-# FTS5's relevance, reckoned in memory, for words that very many records hold: the order of
-# docs/search.md, to the last bit.
-#
-# FTS5 counts the records of each word, and looks up how long each record is that it ranks, for every
-# search: 0.6 us for a match,
-# 0.05 for each record that holds one of the words. Here a match takes some 0.02, since both are kept.
-
-K1, B, LEAST_IDF = 1.2, 0.75, 1e-6  # FTS5's own
-LEAST = 50_000  # records that hold the words, together, from which on this is faster
-MOST_COUNTED = 2000  # words
-GROWN = 1.25  # times the rows that a store had when a word was counted: then it is counted again
-
-
 class Relevance:
-    """For one store, inside its open transaction."""
+    """The relevance of FTS5, computed in memory, for one store inside its open transaction.
+
+    Scores equal those of FTS5 to the last bit. FTS5 counts each word's records and looks up the
+    length of each match in every search: 0.6 us per match and 0.05 us per posting. Here both
+    are cached, and a match takes about 0.02 us.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """No word is counted yet."""
         self._vocabulary = vocabulary
-        self._counted: dict[
-            str, tuple[int, int]
-        ] = {}  # word -> (records that hold it, highest row then)
+        # word -> (records that hold it, highest row at that time)
+        self._counted: dict[str, tuple[int, int]] = {}
 
     def is_faster(self, words: Sequence[str], last_row: int) -> bool:
-        """Whether so many records hold the words; not, where what must be kept of them has no
-        room."""
+        """Return whether enough records hold the words, and the cache has room for them."""
         together = sum(self._about(word, last_row) for word in words)
-        return together >= LEAST and together * BYTES_A_POSTING <= room_of(last_row)
+        return together >= MIN_POSTINGS_IN_MEMORY and together * BYTES_A_POSTING <= room_of(
+            last_row
+        )
+
+    def best(self, context: SearchContext, words: Sequence[str], limit: int) -> dict[int, float]:
+        """Return row -> score of the best records whose content holds all words, best first."""
+        layout, held = context.layout, [self._vocabulary.contents(word) for word in words]
+        rows = min((one.rows for one in held), key=len)
+        for one in held:
+            rows = rows[one.counts_at(rows) > 0]
+        places = layout.places(rows)  # leaves out expired rows
+        if context.allowed is not None:
+            places = places[context.allowed[places]]
+        if not len(places):
+            return {}
+        records, length = self._vocabulary.totals(words[0])
+        norm: Doubles = FTS5_K1 * (
+            (1 - FTS5_B) + (FTS5_B * layout.tokens[places].astype(np.float64)) / (length / records)
+        )
+        scores = np.zeros(len(layout))
+        for one in held:
+            scores[places] += _idf_worth(one, layout.row[places], records, norm)
+        found = best_places(scores, places, context, limit)
+        return dict(zip(layout.row[found].tolist(), scores[found].tolist(), strict=True))
 
     def _about(self, word: str, last_row: int) -> int:
-        """How many records held the word when it was counted."""
+        """Return how many records held the word when it was last counted."""
         count, rows = self._counted.get(word, (0, 0))
-        if last_row > rows * GROWN:
-            if len(self._counted) >= MOST_COUNTED:
+        if last_row > rows * GROWTH:
+            if len(self._counted) >= MAX_COUNTED:
                 self._counted.clear()
             count = self._vocabulary.among((word,)).get(word, 0)
             self._counted[word] = count, last_row
         return count
 
-    def best(self, scene: SearchContext, words: Sequence[str], limit: int) -> dict[int, float]:
-        """Row -> score of the best of those whose content holds all the words, the best first, of
-        equal ones the oldest."""
-        layout, held = scene.layout, [self._vocabulary.contents(word) for word in words]
-        rows = min((one.rows for one in held), key=len)
-        for one in held:
-            rows = rows[one.counts_at(rows) > 0]
-        places = layout.places(rows)  # without what has expired
-        if scene.allowed is not None:
-            places = places[scene.allowed[places]]
-        if not len(places):
-            return {}
-        records, length = self._vocabulary.totals(words[0])
-        norm: Doubles = K1 * (
-            (1 - B) + (B * layout.tokens[places].astype(np.float64)) / (length / records)
-        )
-        scores = np.zeros(len(layout))
-        for one in held:
-            scores[places] += _worth(one, layout.row[places], records, norm)
-        found = best(scores, places, scene, limit)
-        return dict(zip(layout.row[found].tolist(), scores[found].tolist(), strict=True))
-
 
 def plain_words(query: Query) -> tuple[str, ...]:
-    """The words as the index has them, where the query has nothing else that is wanted, and none is
-    found by its parts."""
+    """Return the words in the form of the index.
+
+    Returns no words if the query has phrases or prefixes, or words that are indexed in parts.
+    """
     if query.phrases or query.prefixes:
         return ()
     words = [tokens(word) for word in query.words]
@@ -218,10 +218,9 @@ def plain_words(query: Query) -> tuple[str, ...]:
     return tuple(found for (found,) in words) if plain else ()
 
 
-def _worth(held: Postings, rows: Rows, records: int, norm: Doubles) -> Doubles:
-    """What a word that all of the rows hold adds to the score of each, in the order in which FTS5
-    reckons."""
+def _idf_worth(held: Postings, rows: Rows, records: int, norm: Doubles) -> Doubles:
+    """Return what one word adds to the score of each row, in FTS5's order of operations."""
     holding = len(held.rows)
     idf = math.log((records - holding + 0.5) / (holding + 0.5))
     counts = held.counts_at(rows).astype(np.float64)
-    return (idf if idf > 0 else LEAST_IDF) * ((counts * (K1 + 1)) / (counts + norm))
+    return (idf if idf > 0 else FTS5_MIN_IDF) * ((counts * (FTS5_K1 + 1)) / (counts + norm))

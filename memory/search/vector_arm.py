@@ -1,10 +1,8 @@
-"""The vector arm: the cosine of the question with a record, and with a turn's window; an exact
-scan, the filters first.
+"""The vector arm: the exact cosine of the question with each record and each turn's window.
 
-The matrix is kept in memory while there is room for it, and changes with the store. A larger
-store's vectors are read from its
-file for each search, in blocks, the newest alone where there are very many, and turns then count
-without their windows.
+Filters apply first. The matrix stays in memory while it fits, and follows the store's changes.
+The vectors of a larger store are read from its file in blocks for each search: only the newest
+if there are very many, and without windows.
 """
 
 from collections.abc import Iterable
@@ -19,77 +17,76 @@ from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Floats, Matrix, in_blocks
 from memrelay.memory.search.pool import Meaning
-from memrelay.memory.search.results import Found, SearchContext
-from memrelay.memory.sqlite.rows import Changes, Rows
+from memrelay.memory.search.results import ArmScores, SearchContext
+from memrelay.memory.sqlite.row_arrays import Rows
+from memrelay.memory.sqlite.rows import Changes
 from memrelay.memory.sqlite.vectors import VectorSet, VectorTable
 
-NUMBER = 4  # bytes, in memory
-MOST_SCANNED = (
-    200_000  # vectors that are read from a file for a search, the newest: a second's work
-)
-MOST_READ = 5_000  # that are read to compare a new text with, the newest: 25 ms
+BYTES_PER_NUMBER = 4
+# Newest vectors read from a file for one search: about one second.
+MAX_SCANNED = 200_000
+# Newest vectors read from a file to find entries near a new text: about 25 ms.
+MAX_READ = 5_000
 NO_VECTORS = (
-    "this store has no vectors yet: they are made in the background once an agent of the bundle searches with `mode` "
-    "hybrid or semantic, or an entry is written to a named memory; see `memrelay status`"
+    "this store has no vectors yet: a background task computes them once an agent of the bundle "
+    "searches with `mode` hybrid or semantic, or writes an entry to a named memory; "
+    "check `memrelay status`"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class VectorFound(Found):
-    """With what could be compared."""
+class VectorScores(ArmScores):
+    """Scores of the vector arm, with what could be compared."""
 
-    known: NDArray[np.bool_]  # by place: which records have a vector
-    least: float  # the score from which on a record is found for its meaning alone
-    alone: Floats  # by place: the score without the window
+    known: NDArray[np.bool_]  # by place: whether the record has a vector
+    min_score: float  # the minimum score to be found by meaning alone
+    standalone: Floats  # by place: the score without the window
 
 
 NONE = np.zeros(0, np.float32)
-NOTHING_THERE = VectorFound(
-    "vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE
-)  # of a store without records
+EMPTY_SCORES = VectorScores("vector", NONE, NONE, np.zeros(0, bool), 0.0, NONE)
 
 
 class VectorArm:
-    """Of one store; told of what changes by its ranker and its table of vectors."""
+    """The vectors of one store. The ranker and the vector table report changes to it."""
 
     def __init__(self, table: VectorTable, meaning: Meaning | None) -> None:
-        """Nothing is read before the first search."""
         self._table, self._meaning = table, meaning
         self._matrix: Matrix | None = None
-        self._of: tuple[int, str] | None = (
-            None  # the set that the matrix has: its place and its embedder
-        )
-        self.changes = table.changes = Changes()  # told of every edit too
-        self._seen: set[int] = set()  # what the matrix was told of in the transaction that is open
-        self._anew = False  # whether it was read anew there
+        # the set in the matrix: its place and embedder
+        self._matrix_set: tuple[int, str] | None = None
+        self.changes = table.changes = Changes()  # also receives every edit
+        self._updated_rows: set[int] = set()  # rows the matrix updated in the open transaction
+        self._rebuilt = False  # whether the open transaction rebuilt the matrix
 
-    def search(self, scene: SearchContext, asked: str, *, floor: bool = True) -> VectorFound:
-        """Scores of all records that have a vector; without the `floor` any is enough to be found.
-        Raises EmbeddingFault, and
-        VectorAwaited.
+    def search(self, context: SearchContext, question: str, *, floor: bool = True) -> VectorScores:
+        """Score all records that have a vector. Without `floor`, any score is enough.
+
+        Raises EmbeddingFault: when no embedder is configured, or the store has no vectors.
+        Raises VectorAwaited: when the vector of the question is not computed yet.
         """
         meaning = self._meaning
         if meaning is None or not meaning.questions.embedder.configured:
             raise EmbeddingFault(NO_EMBEDDER)
         one = self._table.serving()
-        if one is None and not len(scene.layout):
-            return NOTHING_THERE
+        if one is None and not len(context.layout):
+            return EMPTY_SCORES
         if one is None:
             raise EmbeddingFault(NO_VECTORS)
-        question, embedder = meaning.questions.ask(asked, one.fingerprint)
+        vector, embedder = meaning.questions.ask(question, one.fingerprint)
         budget = meaning.matrices.budget
-        if len(scene.layout) * one.dimension * NUMBER > budget:
+        if len(context.layout) * one.dimension * BYTES_PER_NUMBER > budget:
             self.drop()
-            newest = int(scene.layout.row.max(initial=0)) - MOST_SCANNED
-            raw, known = _scanned(
-                in_blocks(self._table.read(one, max(newest, 0))), scene.layout, question
+            newest = int(context.layout.row.max(initial=0)) - MAX_SCANNED
+            raw, known = _scan(
+                in_blocks(self._table.read(one, max(newest, 0))), context.layout, vector
             )
             alone = raw
         else:
-            raw, known, alone = self._current(one).cosines(scene.layout, question, scene.allowed)
-            meaning.matrices.used(self)
+            raw, known, alone = self._current(one).cosines(context.layout, vector, context.allowed)
+            meaning.matrices.mark_used(self)
         calibration = embedder.calibration
-        return VectorFound(
+        return VectorScores(
             "vector",
             raw,
             _score(raw, known, calibration),
@@ -99,62 +96,67 @@ class VectorArm:
         )
 
     def nearest(self, rows: Rows, question: Floats, most: int, beside: Rows) -> dict[int, float]:
-        """Row -> cosine of those of `rows` that are nearest to a question of the set that is
-        searched, and of those `beside`;
-        both ascending. Where the matrix has no room, the newest `MOST_READ` of the rows are
-        compared.
+        """Return row -> cosine of the `most` rows nearest to a vector, and of rows `beside`.
+
+        Both row lists are ascending. If the matrix does not fit into memory, only the newest
+        `MAX_READ` rows are compared.
         """
         one, meaning = self._table.serving(), self._meaning
         if one is None or meaning is None:
             return {}
         last = max([*rows[-1:].tolist(), *beside[-1:].tolist()], default=0)
-        if (last + 1) * one.dimension * NUMBER > meaning.matrices.budget:
+        if (last + 1) * one.dimension * BYTES_PER_NUMBER > meaning.matrices.budget:
             self.drop()
-            rows, matrix = rows[-MOST_READ:], Matrix(one.dimension)  # of these alone, and not kept
+            rows, matrix = rows[-MAX_READ:], Matrix(one.dimension)  # temporary, not kept
             matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
         else:
             matrix = self._current(one)
-            meaning.matrices.used(self)
+            meaning.matrices.mark_used(self)
         near = matrix.nearest(rows, question, most, room=meaning.matrices.budget)
         return near | matrix.nearest(beside, question, len(beside))
 
     def committed(self) -> None:
-        """What the matrix has seen stays."""
-        self._seen.clear()
-        self._anew = False
+        """Keep the matrix as the transaction left it."""
+        self._updated_rows.clear()
+        self._rebuilt = False
 
     def undone(self) -> None:
-        """What the matrix has seen since the last commit is looked at again."""
-        if self._anew:
+        """Mark rows for update that the rolled-back transaction changed in the matrix."""
+        if self._rebuilt:
             self.drop()
-        for row in self._seen:
+        for row in self._updated_rows:
             self.changes.add(row)
         self.committed()
 
     def drop(self) -> None:
-        """Gives back what is kept."""
-        self._matrix = self._of = None
+        """Free the matrix."""
+        self._matrix = self._matrix_set = None
 
     def close(self) -> None:
-        """The store is closed."""
+        """Detach from a store that is closing."""
         self._table.changes = None
         if self._meaning is not None:
             self._meaning.matrices.forget(self)
 
     def nbytes(self) -> int:
-        """What is kept."""
+        """Return the size of the matrix."""
         return self._matrix.nbytes if self._matrix is not None else 0
 
     def _current(self, one: VectorSet) -> Matrix:
-        """The matrix as of now."""
+        """Return the matrix, updated to the current rows."""
         matrix, of = self._matrix, (one.place, one.fingerprint)
-        if matrix is None or of != self._of or self.changes.everything or matrix.wasteful:
-            matrix, self._of = Matrix(one.dimension), of
+        if (
+            matrix is None
+            or of != self._matrix_set
+            or self.changes.everything
+            or matrix.is_wasteful
+        ):
+            matrix, self._matrix_set = Matrix(one.dimension), of
             matrix.add(self._table.read(one))
-            self._matrix, self._anew = matrix, True
+            self._matrix, self._rebuilt = matrix, True
         elif self.changes:
             rows = sorted(self.changes.rows)
-            self._seen.update(rows)
+            self._updated_rows.update(rows)
             matrix.remove(np.array(rows, np.int64))
             matrix.add(self._table.read_rows(one, rows))
         self.changes.clear()
@@ -162,10 +164,8 @@ class VectorArm:
 
 
 def _score(raw: Floats, known: NDArray[np.bool_], calibration: Calibration) -> Floats:
-    if (calibration.cosines, calibration.scores) == (
-        (0.0, 1.0),
-        (0.0, 1.0),
-    ):  # most: a tenth of the general way
+    # the common case, at a tenth of the cost of interpolation
+    if (calibration.cosines, calibration.scores) == ((0.0, 1.0), (0.0, 1.0)):
         return np.clip(raw, 0, 1)
     score: Floats = (
         np.interp(raw, calibration.cosines, calibration.scores).astype(np.float32) * known
@@ -173,10 +173,10 @@ def _score(raw: Floats, known: NDArray[np.bool_], calibration: Calibration) -> F
     return score
 
 
-def _scanned(
+def _scan(
     blocks: Iterable[list[tuple[int, bytes]]], layout: Layout, question: Floats
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """(cosine, whether there is one) of each place."""
+    """Return (cosine, whether there is a vector) by place."""
     size = int(layout.row.max(initial=0)) + 1
     cosines, known = np.zeros(size, np.float32), np.zeros(size, bool)  # by row
     for some in blocks:

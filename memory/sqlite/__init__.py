@@ -1,2 +1,1 @@
-"""The engine on SQLite: all SQL of the stores is in this folder, in functions named for what they
-do."""
+"""The store engine on SQLite. All SQL of stores is in this package."""

@@ -1,5 +1,4 @@
-"""Opens a store file: from a template where it is new, migrated where it is old, refused where it
-is not ours."""
+"""Open store files: create new ones from a template, migrate old ones and reject other files."""
 
 import errno
 import os
@@ -19,67 +18,71 @@ from memrelay.memory.sqlite.damage import (
     STEPS,
     check,
     condemn,
-    condemned_where_damaged,
+    condemn_on_damage,
     is_emptied,
     keep_log,
     needs_check,
 )
 from memrelay.memory.text.words import parts_of
 
-APPLICATION_ID = 0x4D656D72  # "Memr", in the file's header
-MAGIC, HEADER, ID_AT = b"SQLite format 3\0", 100, 68  # of that header
-LOG_AT, WITH_LOG = (
-    slice(18, 20),
-    b"\2\2",
-)  # in it: written and read with a log (WAL), sqlite.org/fileformat2.html
+# "Memr", in the header of the file.
+APPLICATION_ID = 0x4D656D72
+# The database header, sqlite.org/fileformat2.html: offsets and lengths in bytes.
+MAGIC, HEADER_BYTES, ID_OFFSET = b"SQLite format 3\0", 100, 68
+# The read and write versions, set to WAL mode.
+JOURNAL_MODE_AT, WAL_MODE = slice(18, 20), b"\2\2"
 
-# Errors of SQLite and of the system, in our words: the first that fits. Which pass by themselves,
-# and which do not.
-WORDS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
+# Errors of SQLite and the system, the exception to raise and its message. The first match counts.
+# StoreBusy stands for transient errors.
+TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ...] = (
     (
         (apsw.BusyError, apsw.LockedError),
         StoreBusy,
-        "{path} is locked by another program; it is tried again",
+        "{path} is locked by another program; it is retried",
     ),
     (
         (apsw.FullError, apsw.NoMemError),
         StoreBusy,
-        f"{{path}}: {{error}}; {ROOM}, it is tried again",
+        f"{{path}}: {{error}}; {ROOM}, it is retried",
     ),
-    ((apsw.IOError,), StoreBusy, f"{{path}}: {{error}}; {ROOM_OR_DISK}; it is tried again"),
+    ((apsw.IOError,), StoreBusy, f"{{path}}: {{error}}; {ROOM_OR_DISK}; it is retried"),
     (
         (NotADirectoryError, FileExistsError, PermissionError),
         StoreBroken,
-        "{path} cannot be made: {error}; its folder must be a folder that this user may write to",
+        "{path} cannot be created: {error}; its parent must be a folder that this user can "
+        "write to",
     ),
-    ((OSError,), StoreBusy, "{path}: {error}; it is tried again"),
+    ((OSError,), StoreBusy, "{path}: {error}; it is retried"),
     (
         (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError),
         StoreDamaged,
         f"{{path}} is damaged: {{error}}; {STEPS}",
     ),
 )
+# SQLite does not report the cause of these.
 UNUSABLE = (
     apsw.CantOpenError,
     apsw.ReadOnlyError,
     apsw.PermissionsError,
-)  # for a reason that SQLite does not tell
-HANDLES = 3  # of an open store: the file, its log, and what is shared of that
+)
+# File handles of an open store: the file, its log and the log's shared memory.
+HANDLES = 3
 
 
-# a context like contextlib's; entered for each batch, where one of a generator costs four times as
-# much
+# A class, because every batch enters it and a generator's context manager costs four times as much.
 class translated:
-    """Such errors of what is done to the store at `path` are raised in these words."""
+    """Context manager that raises errors of SQLite and the system as errors of memory.
+
+    `path` is the store's path in messages, or a name for several stores.
+    """
 
     __slots__ = ("_path",)
 
     def __init__(self, path: str) -> None:
-        """Of the store, or a name for several."""
         self._path = path
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """No setup is needed."""
 
     def __exit__(
         self,
@@ -87,48 +90,46 @@ class translated:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Raises what an error means."""
-        for kinds, meant, words in WORDS if error is not None else ():
+        for kinds, translation, message in TRANSLATIONS if error is not None else ():
             if isinstance(error, kinds):
-                raise meant(words.format(path=self._path, error=error)) from error
+                raise translation(message.format(path=self._path, error=error)) from error
         if isinstance(error, UNUSABLE):
-            raise _unusable(self._path, error) from error
+            raise _find_cause(self._path, error) from error
 
 
-def _unusable(path: str, error: apsw.Error) -> MemoryFault:
-    """Why SQLite cannot open a file or write to it, which it does not tell: found out by trying."""
+def _find_cause(path: str, error: apsw.Error) -> MemoryFault:
+    """Find out why SQLite cannot open or write a file, by trying it without SQLite."""
     try:
         with ExitStack() as opened:
             for _ in range(
                 HANDLES if os.path.exists(path) else 0
-            ):  # it may be the name of what has no file
+                # `path` may be a name without a file.
+            ):
                 opened.callback(os.close, os.open(path, os.O_RDWR))
         if not os.access(folder := os.path.dirname(path) or ".", os.W_OK):
             return StoreBroken(
-                f"{path} cannot be used: {error}; this user must be able to write to its folder {folder}"
+                f"{path} cannot be used: {error}; allow this user to write to its folder {folder}"
             )
     except OSError as cause:
         if cause.errno in (errno.EMFILE, errno.ENFILE):
             return StoreBusy(
-                f"{path}: {cause.strerror}; allow more (ulimit -n), or lower memory.open_files; it is tried again"
+                f"{path}: {cause.strerror}; raise the limit (ulimit -n) or lower "
+                "memory.open_files; it is retried"
             )
         return StoreBroken(
-            f"{path} cannot be used: {cause.strerror}; this user must be able to write to it"
+            f"{path} cannot be used: {cause.strerror}; allow this user to write to it"
         )
-    return StoreBroken(
-        f"{path} cannot be used: {error}; look at its folder, and at what stands beside it"
-    )
+    return StoreBroken(f"{path} cannot be used: {error}; check its folder and the files next to it")
 
 
 def open_store_file(path: Path) -> apsw.Connection:
-    """A connection to the store at `path`, which is made where there is none. Raises StoreBroken or
-    StoreBusy.
+    """Open the store at `path`, creating it if it does not exist. Raises StoreBroken or StoreBusy.
 
-    After an unclean end the file is checked; what is damaged is refused with StoreDamaged, and
-    never made anew.
+    After an unclean shutdown the file is checked. A damaged file raises StoreDamaged and is never
+    recreated.
     """
     with translated(str(path)):
-        suspect = needs_check(path)
+        is_suspect = needs_check(path)
         if not path.exists():
             _create(path)
         if is_emptied(path):
@@ -136,44 +137,43 @@ def open_store_file(path: Path) -> apsw.Connection:
         with ExitStack() as undo:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             undo.callback(connection.close)
-            keep_log(connection, suspect)
-            with condemned_where_damaged(path):
+            keep_log(connection, is_suspect)
+            with condemn_on_damage(path):
                 _prepare(connection, path)
-            if suspect:
+            if is_suspect:
                 check(connection, path)
             undo.pop_all()
         return connection
 
 
 def refuse_others(path: Path) -> None:
-    """Raises StoreBroken where something is at `path` that does not begin as a store does: nothing
-    is written beside it."""
+    """Raise StoreBroken if the file at `path` is not a store. Nothing is written next to it."""
     with translated(str(path)), suppress(FileNotFoundError):
-        beginning = b"" if path.is_dir() else _beginning(path)
+        header = b"" if path.is_dir() else _read_header(path)
         if (
-            not beginning.startswith(MAGIC)
-            or int.from_bytes(beginning[ID_AT : ID_AT + 4]) != APPLICATION_ID
+            not header.startswith(MAGIC)
+            or int.from_bytes(header[ID_OFFSET : ID_OFFSET + 4]) != APPLICATION_ID
         ):
             raise StoreBroken(
-                f"{path} is not a store of Memrelay, and is left as it is; name another file"
+                f"{path} is not a Memrelay store and was not changed; choose another file"
             )
 
 
-def _beginning(path: Path) -> bytes:
+def _read_header(path: Path) -> bytes:
     with path.open("rb") as file:
-        return file.read(HEADER)
+        return file.read(HEADER_BYTES)
 
 
 def _prepare(connection: apsw.Connection, path: Path) -> None:
     if connection.pragma("application_id") != APPLICATION_ID:
         raise StoreBroken(
-            f"{path} is not a store of Memrelay; move it away for a new one, or `memrelay restore` a backup"
+            f"{path} is not a Memrelay store; move it away to start a new store, or restore a "
+            "backup with `memrelay restore`"
         )
     connection.pragma("synchronous", "FULL")
     connection.pragma("temp_store", "MEMORY")
-    connection.config(
-        apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1
-    )  # else a plan that may depend on a value is made anew for each
+    # Without it, plans that may depend on a value are prepared again for each value.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     _migrate(connection, path)
 
 
@@ -187,35 +187,32 @@ def _create(path: Path) -> None:
 
 @cache
 def _template() -> bytes:
-    """An empty store with today's schema: copying it costs a hundredth of making one. In memory,
-    since a machine may have no
-    folder for temporary files that can be written to.
+    """Return the bytes of an empty store with the current schema.
+
+    Copying it costs a hundredth of creating a store. It is built in memory, because a machine may
+    have no writable temporary folder.
     """
     with closing(apsw.Connection(":memory:")) as connection:
         connection.pragma("application_id", APPLICATION_ID)
         _migrate(connection, Path(":memory:"))
-        made = bytearray(connection.serialize("main"))
-    made[LOG_AT] = WITH_LOG  # which a database in memory cannot be told
-    return bytes(made)
+        image = bytearray(connection.serialize("main"))
+    # A database in memory cannot be in WAL mode.
+    image[JOURNAL_MODE_AT] = WAL_MODE
+    return bytes(image)
 
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """The SQL of each migration, in order; the first is number 1."""
-    found = sorted(
-        file.name
-        for file in files("memrelay.memory.sqlite.migrations").iterdir()
-        if file.name.endswith(".sql")
-    )
-    if [int(name[:4]) for name in found] != list(range(1, len(found) + 1)):
-        raise StoreBroken(f"the migrations are not numbered from 0001 without a gap: {found}")
-    return tuple(
-        files("memrelay.memory.sqlite.migrations").joinpath(name).read_text() for name in found
-    )
+    """Return the SQL of each migration in order, beginning with number 1."""
+    folder = files("memrelay.memory.sqlite").joinpath("migrations")
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    if [int(name[:4]) for name in names] != list(range(1, len(names) + 1)):
+        raise StoreBroken(f"the migrations are not numbered from 0001 without a gap: {names}")
+    return tuple(folder.joinpath(name).read_text() for name in names)
 
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:
-    """Runs what the file has not seen yet, each migration in a transaction of its own."""
+    """Run the migrations that the file lacks, each in its own transaction."""
     version = connection.pragma("user_version")
     if version > len(migrations()):
         raise StoreBroken(
@@ -223,13 +220,13 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         )
     for number in range(version + 1, len(migrations()) + 1):
         with connection:
-            know_parts(connection)
+            register_parts_of(connection)
             connection.execute(migrations()[number - 1])
             connection.pragma("user_version", number)
 
 
-def know_parts(connection: apsw.Connection) -> None:
-    """Gives SQL the function `parts_of`: what is indexed of a content beside itself."""
+def register_parts_of(connection: apsw.Connection) -> None:
+    """Register the SQL function `parts_of`: the text that is indexed in addition to a content."""
 
     def parts(*content: Any) -> str | None:
         return parts_of(str(content[0]))
@@ -237,47 +234,46 @@ def know_parts(connection: apsw.Connection) -> None:
     connection.create_scalar_function("parts_of", parts, 1, deterministic=True)
 
 
-# How many transactions a store has committed: the bus is told, so that a store that lost some is
-# found out.
+# The commit count, which the bus also knows. The difference reveals a store that lost commits.
 
 
 class CommitCount:
-    """Counts inside the store's open transaction."""
+    """The number of commits of a store, updated inside its open transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """As it was committed last."""
         self._connection = connection
         self._count, self._lineage = 0, ""
         self.reset()
 
     def reset(self) -> None:
-        """As it was committed last."""
+        """Read the committed value again."""
         self._count, self._lineage = self._connection.execute("SELECT n, lineage FROM commits").get
 
     @property
     def mark(self) -> str:
-        """What the bus is told of the last commit: where the store comes from, and the number."""
+        """Return the mark of the last commit for the bus: the lineage of the store
+        and the number.
+        """
         return f"{self._lineage}:{self._count}"
 
     def complete(self) -> None:
-        """Within the transaction that is about to be committed."""
+        """Write the next number in the transaction that is about to be committed."""
         self._connection.execute("UPDATE commits SET n = ?", (self._count + 1,))
 
     def committed(self) -> None:
-        """That transaction is on disk."""
+        """Count that transaction, which is now on disk."""
         self._count += 1
 
 
-def lost_commits(told: str, found: str) -> int:
-    """How many commits a store lacks that the bus was told of; both are marks, and "" is a bus that
-    was told nothing.
+def lost_commits(acknowledged: str, found: str) -> int:
+    """Return how many commits that the bus acknowledged are missing in the store.
 
-    A store that was restored or salvaged since is taken as it is: whoever did that knew what was
-    lost. A file that was made
-    anew in the place of one that is gone comes from nowhere, and has lost everything.
+    Both arguments are marks. "" means that the bus knows none. A store that was restored or
+    salvaged since has another lineage and counts as complete. A file recreated in place of a lost
+    one has no lineage and lost everything.
     """
-    lineage, _, count = told.rpartition(":")
+    lineage, _, count = acknowledged.rpartition(":")
     lineage_now, _, count_now = found.rpartition(":")
-    if not told or (lineage_now and lineage_now != lineage):
+    if not acknowledged or (lineage_now and lineage_now != lineage):
         return 0
     return max(0, int(count) - (int(count_now) if lineage_now == lineage else 0))

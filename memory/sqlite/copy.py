@@ -1,4 +1,4 @@
-"""Copies a database file while others use it, and inspects such a copy wholly."""
+"""Copy a database file while others use it, and inspect such a copy."""
 
 import fcntl
 import os
@@ -21,46 +21,53 @@ from memrelay.memory.sqlite.damage import (
     is_emptied,
     keep_log,
     structural_faults,
-    unread,
+    unreadable_message,
 )
 
 BUSY_MS = 10_000
-FOR_SCRUB, FOR_EXPORT = SORTS = (
-    ".scrub-",
-    ".export-",
-)  # what copies are for: how their folders begin
-CHECKSUMS = 4  # the migration by which records have them
-VERSIONS = 8  # the one by which earlier states are kept
+# Prefixes of the folders of copies, by purpose.
+FOR_SCRUB, FOR_EXPORT = PREFIXES = (".scrub-", ".export-")
+# Schema version since which records have checksums.
+CHECKSUMS_SINCE = 4
+# Schema version since which earlier versions of records are kept.
+VERSIONS_SINCE = 8
+# The texts of a row that the checksum covers, in the order of `records.record.names_of`.
 PLAIN = "key IS NULL AND owner IS NULL AND data IS NULL AND NOT in_context"
 FURTHER = (
-    "char(0) || coalesce(key, '') || char(0) || coalesce(owner, '') || char(0) || coalesce(data, '') || char(0) "
-    "|| in_context"
+    "char(0) || coalesce(key, '') || char(0) || coalesce(owner, '') "
+    "|| char(0) || coalesce(data, '') || char(0) || in_context"
 )
 NAMES = (
     "CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
     f"|| CASE WHEN {PLAIN} THEN '' ELSE {FURTHER} END AS BLOB)"
 )
 TEXTS = f"SELECT CAST(guid AS BLOB), {NAMES}, CAST(content AS BLOB), crc FROM "
-ROWS, STATES = (
+CURRENT_TEXTS, VERSION_TEXTS = (
     f"{TEXTS} records ORDER BY row",
     f"{TEXTS} versions WHERE content IS NOT NULL ORDER BY n",
 )
 
 
 class Inspection(NamedTuple):
-    """What a store was found to be."""
+    """The result of inspecting a store."""
 
     records: int
-    unknown: int  # records from before there were checksums
-    mark: str  # its last commit
-    faults: list[str]  # [] for none
-    guids: list[str]  # of records whose text is not what was written
+    # Number of records from before checksums existed.
+    unknown: int
+    # Mark of the last commit.
+    mark: str
+    # [] for none.
+    faults: list[str]
+    # Records whose text differs from what was written.
+    guids: list[str]
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """One moment of `source`, to a new file. In one step, so that it ends however fast others
-    write; nobody waits for it."""
-    with _looked_at(source) as reading, closing(apsw.Connection(str(target))) as writing:
+    """Copy a consistent snapshot of `source` to a new file.
+
+    It runs in one step, so it ends however fast others write. It blocks nobody.
+    """
+    with _open_source(source) as reading, closing(apsw.Connection(str(target))) as writing:
         if not _copy_pages(reading, writing, source, target):
             raise StoreBusy(f"{source} could not be copied; try again")
 
@@ -68,15 +75,17 @@ def copy_database(source: Path, target: Path) -> None:
 def _copy_pages(
     reading: apsw.Connection, writing: apsw.Connection, source: Path, target: Path
 ) -> bool:
-    """Whether all were, from one to the other. Raises StoreBusy for the disk at fault, which SQLite
-    tells of neither."""
+    """Copy all pages and return whether that succeeded.
+
+    Raises StoreBusy that names the disk at fault, which SQLite does not report.
+    """
     try:
         with writing.backup("main", reading, "main") as backup:
             backup.step(-1)
         return backup.done
     except (apsw.FullError, apsw.IOError) as error:
         if (unreadable := disk_error(source)) is not None:
-            raise StoreBusy(unread(source, unreadable)) from error
+            raise StoreBusy(unreadable_message(source, unreadable)) from error
         disk = "" if isinstance(error, apsw.FullError) else " or look at its disk"
         raise StoreBusy(
             f"{source} could not be copied to {target.parent}: make room there{disk}, and try again"
@@ -84,31 +93,32 @@ def _copy_pages(
 
 
 @contextmanager
-def copied(source: Path, root: Path, sort: str) -> Iterator[Path]:
-    """A copy in a folder of its own in the memory root, for as long as it is looked at. `sort` is
-    one of SORTS.
+def copied(source: Path, root: Path, prefix: str) -> Iterator[Path]:
+    """Yield a temporary copy of `source` in its own folder below the memory root.
 
-    Raises StoreDamaged of what was emptied, and StoreBusy.
+    `prefix` is one of PREFIXES. Raises StoreBusy, and StoreDamaged if the file is empty.
     """
     clear_copies(root)
     if is_emptied(source):
         raise StoreDamaged(f"{source} is damaged: {EMPTIED}; {STEPS}")
-    with tempfile.TemporaryDirectory(dir=root, prefix=sort) as folder, _held(Path(folder)):
+    with tempfile.TemporaryDirectory(dir=root, prefix=prefix) as folder, _lock_folder(Path(folder)):
         copy = Path(folder, "copy")
         copy_database(source, copy)
         yield copy
 
 
 def clear_copies(root: Path) -> None:
-    """Removes what programs have left that were killed: nobody holds it."""
-    for folder in [found for sort in SORTS for found in root.glob(f"{sort}*")]:
-        with suppress(OSError), _held(folder):
+    """Remove copies left by killed programs, which no program holds."""
+    for folder in [found for prefix in PREFIXES for found in root.glob(f"{prefix}*")]:
+        with suppress(OSError), _lock_folder(folder):
             shutil.rmtree(folder)
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    """Raises OSError where another program holds it, or it is gone."""
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder. Raises OSError if another program holds it or the
+    folder is gone.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,7 +128,9 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def copy_over(source: Path, target: Path) -> None:
-    """Gives `target`, which others may have open, the content of `source`, as one change."""
+    """Replace the content of `target`, which others may have open, by that of `source` in one
+    transaction.
+    """
     with (
         translated(str(target)),
         closing(apsw.Connection(str(source))) as reading,
@@ -129,8 +141,10 @@ def copy_over(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def _looked_at(path: Path) -> Iterator[apsw.Connection]:
-    """A connection that leaves behind what it found: a log that tells of a crash too."""
+def _open_source(path: Path) -> Iterator[apsw.Connection]:
+    """Yield a connection that leaves the files as it found them. A log that
+    reveals a crash stays.
+    """
     with translated(str(path)):
         log = Path(f"{path}-wal")
         crashed = log.exists() and log.stat().st_size > 0
@@ -141,7 +155,7 @@ def _looked_at(path: Path) -> Iterator[apsw.Connection]:
 
 
 def inspect_system(path: Path) -> list[str]:
-    """What is wrong with a copy of the control plane."""
+    """Return the faults of a copy of the control plane."""
     with translated(str(path)), closing(apsw.Connection(str(path))) as connection:
         if faults := structural_faults(connection, pragma="integrity_check"):
             return faults
@@ -151,12 +165,13 @@ def inspect_system(path: Path) -> list[str]:
             ).get
             == 2
         )
-        return [] if is_ours else ["it has no pipelines of Memrelay"]
+        return [] if is_ours else ["it is not a Memrelay control plane: it has no pipelines"]
 
 
 def inspect(path: Path) -> Inspection:
-    """All of a copy that nobody else uses: pages, rows, checksums, and the index against the
-    text."""
+    """Inspect a copy that no other program uses: pages, rows, checksums and the
+    full-text indexes.
+    """
     with (
         translated(str(path)),
         closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection,
@@ -164,45 +179,50 @@ def inspect(path: Path) -> Inspection:
         faults = structural_faults(connection, pragma="integrity_check")
         if not faults and connection.pragma("application_id") != APPLICATION_ID:
             is_another = connection.execute("SELECT count(*) FROM sqlite_schema").get
-            faults = ["it is no store of Memrelay; move it away" if is_another else EMPTIED]
+            faults = ["it is not a Memrelay store; move it away" if is_another else EMPTIED]
         if faults:
             return Inspection(0, 0, "", faults, [])
-        if connection.pragma("user_version") < CHECKSUMS:
+        if connection.pragma("user_version") < CHECKSUMS_SINCE:
             records = connection.execute("SELECT count(*) FROM records").get
             return Inspection(records, records, "", _index_faults(connection), [])
-        records, unknown, guids = _compare(connection, ROWS)
-        if connection.pragma("user_version") >= VERSIONS:
-            guids = list(dict.fromkeys([*guids, *_compare(connection, STATES)[2]]))
+        records, unknown, guids = _compare_checksums(connection, CURRENT_TEXTS)
+        if connection.pragma("user_version") >= VERSIONS_SINCE:
+            guids = list(dict.fromkeys([*guids, *_compare_checksums(connection, VERSION_TEXTS)[2]]))
         return Inspection(
             records,
             unknown,
             CommitCount(connection).mark,
-            _told(guids) + _index_faults(connection),
+            _describe_changed(guids) + _index_faults(connection),
             guids,
         )
 
 
 def check_texts(connection: apsw.Connection, memory_id: str) -> None:
-    """All records and earlier states of a copy of that store. Raises StoreDamaged where one is not
-    what was written."""
-    if told := _told([*_compare(connection, ROWS)[2], *_compare(connection, STATES)[2]]):
+    """Check all records and earlier versions in a copy of that store.
+
+    Raises StoreDamaged: a text differs from what was written.
+    """
+    changed = [
+        *_compare_checksums(connection, CURRENT_TEXTS)[2],
+        *_compare_checksums(connection, VERSION_TEXTS)[2],
+    ]
+    if faults := _describe_changed(changed):
         raise StoreDamaged(
-            f"{memory_id} is damaged: {told[0]}; `memrelay scrub` names it, and what to do"
+            f"{memory_id} is damaged: {faults[0]}; run `memrelay scrub` for details and the remedy"
         )
 
 
 def accept_texts(path: Path) -> None:
-    """Records and earlier states that are not what was written have checksums of what they are,
-    from now on."""
+    """Set the checksums of changed records and versions to their current texts."""
     with (
         translated(str(path)),
         closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection,
     ):
         connection.create_scalar_function("crc_of", _crc_of, 2, deterministic=True)
         for table in ("records", "versions"):
-            made = f"crc_of({NAMES}, CAST(content AS BLOB))"
+            crc = f"crc_of({NAMES}, CAST(content AS BLOB))"
             connection.execute(
-                f"UPDATE {table} SET crc = {made} WHERE content IS NOT NULL AND crc <> {made}"
+                f"UPDATE {table} SET crc = {crc} WHERE content IS NOT NULL AND crc <> {crc}"
             )
 
 
@@ -210,18 +230,18 @@ def _crc_of(*texts: Any) -> int:
     return checksum_of_bytes(*texts)
 
 
-def _told(guids: list[str]) -> list[str]:
-    """As a fault; [] where there are none."""
+def _describe_changed(guids: list[str]) -> list[str]:
+    """Return the fault for changed records, [] if there are none."""
     count = len(set(guids))
     return (
-        [f"{count} {'record is' if count == 1 else 'records are'} not what was written"]
+        [f"{count} {'record differs' if count == 1 else 'records differ'} from what was written"]
         if count
         else []
     )
 
 
-def _compare(connection: apsw.Connection, rows: str) -> tuple[int, int, list[str]]:
-    """(records, those without a checksum, guids of those whose checksum is another)."""
+def _compare_checksums(connection: apsw.Connection, rows: str) -> tuple[int, int, list[str]]:
+    """Return (number of rows, rows without a checksum, guids of rows with another checksum)."""
     records, unknown, guids = 0, 0, []
     for guid, names, content, crc in connection.execute(rows):
         records += 1
@@ -233,13 +253,14 @@ def _compare(connection: apsw.Connection, rows: str) -> tuple[int, int, list[str
 
 
 def _index_faults(connection: apsw.Connection) -> list[str]:
-    """The full-text indexes against the text that they are of: the one check that SQLite does not
-    make by itself."""
+    """Compare the full-text indexes with their text, the one check that SQLite does not make by
+    itself.
+    """
     try:
         for (index,) in connection.execute(
             "SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%fts5%'"
         ).fetchall():
             connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('integrity-check', 1)")
     except apsw.CorruptError:
-        return ["the full-text index is not that of the records"]
+        return ["the full-text index does not match the records"]
     return []

@@ -1,10 +1,9 @@
-"""Damaged stores: found when they are opened after a crash, left as they are, and refused until
-somebody decides.
+"""Detect damaged stores after a crash, leave them unchanged and reject them until the operator
+decides.
 
-A note beside the file, `<file>.damaged`, says what was found, of which state of the file, and what
-to do. While that state is
-there the store is not opened; another one is checked wholly, and the note goes where nothing is
-found.
+A note next to the file, `<file>.damaged`, records the finding, the state of the file and the
+remedy. While the file is in that state, the store is not opened. A file in another state is checked
+completely, and the note is removed if nothing is found.
 """
 
 import os
@@ -17,52 +16,54 @@ import apsw
 
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 
-# what a check at opening may take: some 100 MB; a larger store is checked as far as that goes, and
-# by a scrub
+# Time limit of the check at opening, enough for about 100 MB. A scrub checks larger stores
+# completely.
 CHECK_S = 1.0
 ANY = "any"
-AT_ONCE = 1 << 20  # bytes, where a file is read to see whether it can be
-EMPTIED = "it is empty, and what it had is gone"
+# Bytes per read when a file is tested for read errors.
+CHUNK_BYTES = 1 << 20
+EMPTIED = "it is empty: its data is lost"
 STEPS = (
-    "`memrelay restore` puts a backup in its place, `memrelay salvage` keeps what can still be read"
+    "restore a backup with `memrelay restore`, or keep the readable part with `memrelay salvage`"
 )
 
 
 def note_of(path: Path) -> Path:
-    """The note on the store at `path`."""
+    """Return the path of the damage note of the store at `path`."""
     return path.with_name(path.name + ".damaged")
 
 
 def condemn(path: Path, reason: str, state: str = "") -> StoreDamaged:
-    """Writes the note, and returns what is to be raised. Without room for a note, it is found again
-    at the next opening.
+    """Write the damage note and return the error to raise.
 
-    It is true of the file as it is now; with `state` ANY, of whatever is there.
+    Without disk space for the note, the damage is found again at the next opening. The note applies
+    to the current state of the file, or to any state for ANY.
     """
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
     with suppress(OSError):
         note_of(path).write_text(
             f"{reason}\n{state or _state(path)}\nFound at {at} UTC. Nothing was changed; {STEPS}.\n"
         )
-    return _damaged(path, reason)
+    return _damage_error(path, reason)
 
 
 def found_damaged(path: Path, reason: str) -> MemoryFault:
-    """What is to be raised of a store that SQLite calls damaged: it is condemned, unless its disk
-    does not give what it has.
+    """Return the error to raise for a store that SQLite calls damaged, and write the damage note.
 
-    SQLite takes an error of reading for damage, and a note would outlive a cable that was loose.
+    No note is written if the disk has read errors: SQLite takes those for damage, and the note
+    would outlive a loose cable.
     """
     error = disk_error(path)
-    return condemn(path, reason) if error is None else StoreBusy(unread(path, error))
+    return condemn(path, reason) if error is None else StoreBusy(unreadable_message(path, error))
 
 
 def disk_error(path: Path) -> OSError | None:
-    """Of reading the file, or its log, to the end; None where they can be read, or are not
-    there."""
+    """Return the error of reading the file or its log to the end, None if both are readable or
+    missing.
+    """
     for name in (path, Path(f"{path}-wal")):
         try:
-            _read_wholly(name)
+            _read_to_end(name)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -70,33 +71,35 @@ def disk_error(path: Path) -> OSError | None:
     return None
 
 
-def _read_wholly(name: Path) -> None:
+def _read_to_end(name: Path) -> None:
     with name.open("rb", buffering=0) as file:
-        while file.read(AT_ONCE):
+        while file.read(CHUNK_BYTES):
             pass
 
 
-def unread(path: Path | str, error: OSError) -> str:
-    """That the disk does not give a file, in our words."""
-    return f"{path} cannot be read: {error.strerror}; look at its disk (the system's log says more), it is tried again"
+def unreadable_message(path: Path | str, error: OSError) -> str:
+    """Return the message for a file that cannot be read."""
+    return (
+        f"{path} cannot be read: {error.strerror}; check its disk (see the system log), it is "
+        "retried"
+    )
 
 
-def _damaged(path: Path, reason: str) -> StoreDamaged:
-    damaged = StoreDamaged(f"{path} is damaged: {reason}; {STEPS}")
-    damaged.noted = True
-    return damaged
+def _damage_error(path: Path, reason: str) -> StoreDamaged:
+    error = StoreDamaged(f"{path} is damaged: {reason}; {STEPS}")
+    error.noted = True
+    return error
 
 
 def needs_check(path: Path) -> bool:
-    """Whether the store at `path` may be damaged. Raises StoreDamaged where it is known to be.
+    """Return whether the store at `path` may be damaged. Raises StoreDamaged if it is known to be.
 
-    A log that is not empty was left by a program that did not close the file, or by one that has it
-    open.
+    A log that is not empty belongs to a program that crashed or still has the file open.
     """
     with suppress(FileNotFoundError):
         reason, state, *_ = [*note_of(path).read_text().split("\n"), ""]
         if state in (ANY, _state(path)) or not path.exists():
-            raise _damaged(path, reason)
+            raise _damage_error(path, reason)
         return True
     try:
         return os.stat(f"{path}-wal").st_size > 0
@@ -105,26 +108,28 @@ def needs_check(path: Path) -> bool:
 
 
 def is_emptied(path: Path) -> bool:
-    """Whether a store has nothing in it any more, nor in its log: a new one is whole as soon as it
-    is there."""
+    """Return whether the store and its log are empty. A new store is never empty."""
     return path.exists() and not any(
         one.stat().st_size for one in (path, Path(f"{path}-wal")) if one.exists()
     )
 
 
 def noted(path: Path) -> list[str]:
-    """What the note on the store at `path` says of it, on a line, where that is true of what is
-    there; else []."""
+    """Return the damage note of the store on one line, [] if there is none for its
+    current state.
+    """
     try:
         needs_check(path)
-    except StoreDamaged as damaged:
-        return [str(damaged)]
+    except StoreDamaged as error:
+        return [str(error)]
     return []
 
 
 def check(connection: apsw.Connection, path: Path, within_s: float = CHECK_S) -> None:
-    """Pages, rows and the full-text index, as far as the time goes. Raises StoreDamaged; forgets a
-    note that is not true."""
+    """Check pages, rows and the full-text index within the time limit.
+
+    Raises StoreDamaged. Removes an outdated note.
+    """
     keep_log(connection, True)
     faults = structural_faults(connection, within_s)
     if faults:
@@ -136,7 +141,7 @@ def check(connection: apsw.Connection, path: Path, within_s: float = CHECK_S) ->
 def structural_faults(
     connection: apsw.Connection, within_s: float | None = None, *, pragma: str = "quick_check"
 ) -> list[str]:
-    """The first that SQLite finds wrong within the time, on a line; [] for nothing."""
+    """Return the first fault that SQLite finds within the time limit, on one line, [] for none."""
     deadline = None if within_s is None else time.monotonic() + within_s
     connection.set_progress_handler(
         lambda: deadline is not None and time.monotonic() > deadline, 1000
@@ -153,27 +158,29 @@ def structural_faults(
 
 
 def keep_log(connection: apsw.Connection, keep: bool) -> None:
-    """Whether closing leaves the log where it is, for a damaged file is not to be changed."""
+    """Set whether closing keeps the log, so that a damaged file is not changed."""
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(keep))
 
 
 @contextmanager
-def condemned_where_damaged(path: Path) -> Iterator[None]:
-    """A fault of the file that SQLite itself runs into is noted. Raises StoreBroken where tables
-    are not as its number says."""
+def condemn_on_damage(path: Path) -> Iterator[None]:
+    """Write a damage note for errors that SQLite itself meets in the block.
+
+    Raises StoreBroken: the tables do not match the schema version.
+    """
     try:
         yield
     except apsw.SQLError as error:
         raise StoreBroken(
-            f"{path} has other tables than its schema's number says: {error}; nothing was changed; {STEPS}, both "
-            "with --force"
+            f"{path} has tables that do not match its schema version: {error}; nothing was "
+            f"changed; {STEPS}, both with --force"
         ) from error
     except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
         raise found_damaged(path, str(error)) from error
 
 
 def _state(path: Path) -> str:
-    """By which a file is known again."""
+    """Return the inode, size and modification time of the file and its log."""
     found = []
     for name in (path, Path(f"{path}-wal")):
         with suppress(FileNotFoundError):

@@ -1,22 +1,26 @@
-"""Which records may be found, as SQL: every condition holds before any limit counts."""
+"""Conditions on records as SQL: filters and expiry. They apply before any limit."""
 
 from typing import Any, NamedTuple, cast
 
+import apsw
 import orjson
 from msgspec import Struct
 
 from memrelay.memory.filter.fields import FIELDS
-from memrelay.memory.filter.parser import Condition, Every, Node, Not, Scalar, Some, read_filter
+from memrelay.memory.filter.parser import AllOf, AnyOf, Condition, Node, Not, Scalar, read_filter
 
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
-TAG_FITS = "tags_match(r.tags, ?)"  # memory/sqlite/memories.py has the function
+# memory/sqlite/memories.py registers the function.
+TAG_MATCHES = "tags_match(r.tags, ?)"
 
-Clause = tuple[str, tuple[Any, ...]]  # a condition on `records AS r`, and the values in it
-Filters = dict[str, str]  # column (kind, scope, source, guid) -> the value it must have
+# A condition on `records AS r`, with its values.
+Clause = tuple[str, tuple[Any, ...]]
+# Required value by column: kind, scope, source or guid.
+Filters = dict[str, str]
 
 
 class Given(NamedTuple):
-    """A filter, compiled, and as it was given."""
+    """A compiled filter, with its JSON."""
 
     sql: str
     values: tuple[Any, ...]
@@ -24,22 +28,32 @@ class Given(NamedTuple):
 
 
 class Conditions(Struct, frozen=True):
-    """What a record must be; all of it. A struct, for the reason that Message is one."""
+    """Conditions that a record must meet, all of them.
+
+    A Struct, for the same reason as Message.
+    """
 
     equal: Filters = {}
-    kinds: tuple[str, ...] = ()  # one of them, where there are any
-    scopes: tuple[str, ...] = ()  # one of them, where there are any
-    tags: tuple[str, ...] = ()  # all of them
-    after_ms: int | None = None  # created at this moment or later, Unix ms
-    before_ms: int | None = None  # created before this moment, Unix ms
-    globs: tuple[
-        str, ...
-    ] = ()  # one of them fits a tag, where there are any (memory/sqlite/memories.py)
-    given: Given | None = None  # a filter (docs/filters.md), compiled
+    # Any of these kinds. Empty: every kind.
+    kinds: tuple[str, ...] = ()
+    # Any of these scopes. Empty: every scope.
+    scopes: tuple[str, ...] = ()
+    # All of these tags.
+    tags: tuple[str, ...] = ()
+    # Created at this time or later, Unix ms.
+    after_ms: int | None = None
+    # Created before this time, Unix ms.
+    before_ms: int | None = None
+    # Any of these globs matches a tag (memory/sqlite/memories.py). Empty: no condition.
+    globs: tuple[str, ...] = ()
+    # A compiled filter (docs/filters.md).
+    given: Given | None = None
 
     def clauses(self) -> tuple[list[str], list[Any]]:
-        """SQL over the table of records as `r`, and the values in it. Names in it are our own,
-        never a user's."""
+        """Return (SQL conditions on `records AS r`, their values).
+
+        The SQL has no text from users.
+        """
         clauses = [f"r.{name} = ?" for name in self.equal]
         values: list[Any] = [*self.equal.values()]
         for name, wanted in (("kind", self.kinds), ("scope", self.scopes)):
@@ -49,7 +63,7 @@ class Conditions(Struct, frozen=True):
         clauses += [HAS_TAG] * len(self.tags)
         values += self.tags
         if self.globs:
-            clauses.append(TAG_FITS)
+            clauses.append(TAG_MATCHES)
             values.append(orjson.dumps(self.globs).decode())
         for clause, moment in (
             ("r.created_at >= ?", self.after_ms),
@@ -65,55 +79,95 @@ class Conditions(Struct, frozen=True):
 
 
 def where(*clauses: str) -> str:
-    """The WHERE clause, "" where there is nothing to hold."""
+    """Return the WHERE clause, "" without conditions."""
     return " WHERE " + " AND ".join(clauses) if clauses else ""
 
 
-# A filter as SQL over `records AS r`. Whatever its writer gave is a parameter; names and operators
-# are our own.
-#
-# A condition that is NULL does not hold; under NOT it is made 0, so that NOT is the opposite. `data`
-# is read by SQLite's JSON
-# functions, and each comparison asks for the type first: to them a list is a text, and true is 1.
+UNEXPIRED = "(r.expires_at IS NULL OR r.expires_at > ?)"
+NEXT_EXPIRY = (
+    "SELECT expires_at FROM records WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1"
+)
+
+
+class Expiry:
+    """The expiry of records in their table, which must have no buffered rows.
+
+    Reads skip expired records, and the owner deletes them later. Reads pay for expiry only if a
+    record can expire.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        # Whether a record can expire. `reset` reads it from the table.
+        self.concerns = False
+
+    def reset(self) -> None:
+        """Read from the table whether a record can expire."""
+        self.concerns = self.next_ms() is not None
+
+    def clauses(self, conditions: Conditions, now_ms: int) -> tuple[list[str], list[Any]]:
+        """Return (SQL conditions, their values), with a condition that excludes expired records."""
+        clauses, values = conditions.clauses()
+        return ([*clauses, UNEXPIRED], [*values, now_ms]) if self.concerns else (clauses, values)
+
+    def rows(self, now_ms: int) -> list[int]:
+        """Return the rows of records that have expired and are not deleted yet."""
+        if not self.concerns:
+            return []
+        found = self._connection.execute("SELECT row FROM records WHERE expires_at <= ?", (now_ms,))
+        return [row for (row,) in found]
+
+    def next_ms(self) -> int | None:
+        """Return when the next record expires, Unix ms. None for never."""
+        found: int | None = self._connection.execute(NEXT_EXPIRY).get
+        return found
+
+
+def has_expired(expires_at: int | None, now_ms: int) -> bool:
+    """Return whether a record with that expiry, Unix ms, has expired."""
+    return expires_at is not None and expires_at <= now_ms
+
+
+# A filter as SQL over `records AS r`. Every value from its writer is a parameter. A NULL condition
+# does not hold. Under NOT it becomes 0, so that NOT is the opposite. `data` is read by SQLite's
+# JSON functions. Each comparison checks the type first, because to them a list is a text and true
+# is 1.
 
 COMPARISONS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-TYPE, EXTRACTED, ELEMENTS = (
-    "json_type(r.data, ?)",
-    "json_extract(r.data, ?)",
-    "json_each(r.data, ?)",
-)
-TEXTS, NUMBERS = "= 'text'", "IN ('integer', 'real')"
+TYPE = "json_type(r.data, ?)"
+EXTRACTED = "json_extract(r.data, ?)"
+ELEMENTS = "json_each(r.data, ?)"
+IS_TEXT, IS_NUMBER = "= 'text'", "IN ('integer', 'real')"
 NEVER, ALWAYS = "0", "1"
 
 
 def compiled(given: dict[str, Any] | None) -> Given | None:
-    """Of a filter as it is given; None for none. Raises ValidationError for one that was not
-    checked and is wrong."""
-    return Given(*_clause(read_filter(given)), given) if given else None
+    """Compile a filter, None for none. Raises ValidationError: an unchecked filter is invalid."""
+    return Given(*_compile(read_filter(given)), given) if given else None
 
 
-def _clause(node: Node) -> Clause:
+def _compile(node: Node) -> Clause:
     match node:
-        case Every(parts):
-            return _joined(" AND ", parts, ALWAYS)
-        case Some(parts):
-            return _joined(" OR ", parts, NEVER)
+        case AllOf(parts):
+            return _join(" AND ", parts, ALWAYS)
+        case AnyOf(parts):
+            return _join(" OR ", parts, NEVER)
         case Not(part):
-            sql, values = _clause(part)
+            sql, values = _compile(part)
             return f"(NOT coalesce({sql}, 0))", values
         case Condition("data"):
-            return _of_data(node)
-    return _of_column(node)
+            return _data_condition(node)
+    return _column_condition(node)
 
 
-def _joined(word: str, parts: tuple[Node, ...], empty: str) -> Clause:
-    clauses = [_clause(part) for part in parts]
+def _join(word: str, parts: tuple[Node, ...], empty: str) -> Clause:
+    clauses = [_compile(part) for part in parts]
     return f"({word.join(sql for sql, _ in clauses) or empty})", tuple(
         value for _, values in clauses for value in values
     )
 
 
-def _of_column(node: Condition) -> Clause:
+def _column_condition(node: Condition) -> Clause:
     column, value = f"r.{node.field}", cast(Any, node.value)
     match node.operator:
         case "eq":
@@ -123,7 +177,7 @@ def _of_column(node: Condition) -> Clause:
         case "in":
             clauses = [f"({column} IS NULL)"] * (None in value)
             given = [one for one in value if one is not None]
-            clauses += [f"{column} IN ({_marks(given)})"] * bool(given)
+            clauses += [f"{column} IN ({_placeholders(given)})"] * bool(given)
             return f"({' OR '.join(clauses) or NEVER})", tuple(given)
         case "exists":
             return f"({column} IS NOT NULL)", ()
@@ -134,66 +188,64 @@ def _of_column(node: Condition) -> Clause:
     return f"({column} {COMPARISONS[node.operator]} ?)", (value,)
 
 
-def _of_data(node: Condition) -> Clause:
-    path, value = (
-        "$" + "".join(f".{orjson.dumps(step).decode()}" for step in node.path),
-        cast(Any, node.value),
-    )
+def _data_condition(node: Condition) -> Clause:
+    path = "$" + "".join(f".{orjson.dumps(step).decode()}" for step in node.path)
+    value = cast(Any, node.value)
     match node.operator:
         case "in":
-            return _among(path, value)
+            return _equals_any(path, value)
         case "exists":
             return f"({TYPE} IS NOT NULL)", (path,)
         case "contains":
-            return _containing(path, value)
+            return _contains(path, value)
         case "eq" if value is None or isinstance(value, bool):
-            return _among(path, (value,))
-    sort = TEXTS if isinstance(value, str) else NUMBERS
-    return f"({TYPE} {sort} AND {EXTRACTED} {COMPARISONS[node.operator]} ?)", (path, path, value)
+            return _equals_any(path, (value,))
+    is_type = IS_TEXT if isinstance(value, str) else IS_NUMBER
+    return f"({TYPE} {is_type} AND {EXTRACTED} {COMPARISONS[node.operator]} ?)", (path, path, value)
 
 
-def _among(path: str, wanted: tuple[Scalar, ...]) -> Clause:
-    """Whether what lies at the path is one of these; what is not there is null."""
-    named = [
-        _named(one)
-        for one in dict.fromkeys(one for one in wanted if one is None or isinstance(one, bool))
-    ]
-    clauses, values = (
-        [f"coalesce({TYPE}, 'null') = ?"] * len(named),
-        [value for name in named for value in (path, name)],
-    )
-    for sort, given in ((TEXTS, _texts(wanted)), (NUMBERS, _numbers(wanted))):
+def _equals_any(path: str, wanted: tuple[Scalar, ...]) -> Clause:
+    """Return the condition that the value at the path equals one of these. A
+    missing value is null.
+    """
+    constants = dict.fromkeys(one for one in wanted if one is None or isinstance(one, bool))
+    names = list(map(_json_name, constants))
+    clauses = [f"coalesce({TYPE}, 'null') = ?"] * len(names)
+    values: list[Any] = [value for name in names for value in (path, name)]
+    for is_type, given in ((IS_TEXT, _only_texts(wanted)), (IS_NUMBER, _only_numbers(wanted))):
         if given:
-            clauses.append(f"({TYPE} {sort} AND {EXTRACTED} IN ({_marks(given)}))")
+            clauses.append(f"({TYPE} {is_type} AND {EXTRACTED} IN ({_placeholders(given)}))")
             values += [path, path, *given]
     return f"({' OR '.join(clauses) or NEVER})", tuple(values)
 
 
-def _containing(path: str, value: Scalar) -> Clause:
-    """A text that has this within, or a list that has it as an element."""
+def _contains(path: str, value: Scalar) -> Clause:
+    """Return the condition that the value at the path is a text or list that contains this."""
     if value is None or isinstance(value, bool):
-        wanted, sought = "type = ?", cast(Scalar, _named(value))
+        wanted, sought = "type = ?", cast(Scalar, _json_name(value))
     else:
-        wanted, sought = f"type {TEXTS if isinstance(value, str) else NUMBERS} AND value = ?", value
-    within = f"WHEN 'text' THEN instr({EXTRACTED}, ?) > 0 " * isinstance(value, str)
+        wanted, sought = (
+            f"type {IS_TEXT if isinstance(value, str) else IS_NUMBER} AND value = ?",
+            value,
+        )
     element = f"WHEN 'array' THEN EXISTS (SELECT 1 FROM {ELEMENTS} WHERE {wanted})"
-    return f"(CASE {TYPE} {within}{element} ELSE 0 END)", (
-        path,
-        *(path, sought) * (1 + isinstance(value, str)),
-    )
+    if not isinstance(value, str):
+        return f"(CASE {TYPE} {element} ELSE 0 END)", (path, path, sought)
+    within = f"WHEN 'text' THEN instr({EXTRACTED}, ?) > 0"
+    return f"(CASE {TYPE} {within} {element} ELSE 0 END)", (path, path, sought, path, sought)
 
 
-def _named(value: bool | None) -> str:
+def _json_name(value: bool | None) -> str:
     return {None: "null", True: "true", False: "false"}[value]
 
 
-def _texts(wanted: tuple[Scalar, ...]) -> list[str]:
+def _only_texts(wanted: tuple[Scalar, ...]) -> list[str]:
     return [one for one in wanted if isinstance(one, str)]
 
 
-def _numbers(wanted: tuple[Scalar, ...]) -> list[int | float]:
+def _only_numbers(wanted: tuple[Scalar, ...]) -> list[int | float]:
     return [one for one in wanted if isinstance(one, int | float) and not isinstance(one, bool)]
 
 
-def _marks(values: list[Any]) -> str:
+def _placeholders(values: list[Any]) -> str:
     return ", ".join("?" * len(values))

@@ -1,13 +1,11 @@
-"""The full-text indexes of a store, written in bulk: what is new, gone or changed waits until a
-search or the commit needs it.
+"""The full-text indexes of a store. Changes are buffered and written in bulk before a search or the
+commit.
 
-FTS5 flushes its buffer whenever it is written out of rowid order, and before every query. So
-deletions come before
-insertions, each in ascending order, and as seldom as possible: 8 microseconds a row instead of 20
-to 40.
+FTS5 flushes its buffer before every query, and whenever rows arrive out of rowid order. So
+deletions precede insertions, each in ascending order: 8 microseconds per row instead of 20 to 40.
 
-`records_fts` has the content of all records, `parts_fts` content and parts of those that have parts
-(memory/text/words.py).
+`records_fts` indexes the content of all records. `parts_fts` indexes content and parts of the
+records that have parts (memory/text/words.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,104 +13,114 @@ from typing import Any
 
 import apsw
 
+from memrelay.memory.records.columns import READ, column_list
 from memrelay.memory.records.record import Record, record_of
 from memrelay.memory.sqlite.filters import where
 
 INDEXES = ("records_fts", "parts_fts")
-CONTENTS = "records_fts(records_fts, rowid, content) "
-PARTS = "parts_fts(parts_fts, rowid, content, parts) "
-NEW_CONTENTS = "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE "
-ANY_PARTS = "SELECT 1 FROM parts_fts_docsize LIMIT 1"
-NEW_PARTS = "INSERT INTO parts_fts(rowid, content, parts) SELECT row, content, parts FROM records WHERE parts IS NOT NULL AND "
+CONTENT_COLUMNS = "records_fts(records_fts, rowid, content) "
+PARTS_COLUMNS = "parts_fts(parts_fts, rowid, content, parts) "
+INSERT_CONTENTS = "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE "
+HAS_PARTS = "SELECT 1 FROM parts_fts_docsize LIMIT 1"
+INSERT_PARTS = (
+    "INSERT INTO parts_fts(rowid, content, parts) "
+    "SELECT row, content, parts FROM records WHERE parts IS NOT NULL AND "
+)
 
 
 class FullTextIndex:
-    """Keeps both in step with `records`; used by RecordTable alone."""
+    """Keeps both indexes in sync with `records`. Only RecordTable uses it.
+
+    After every commit the indexes are in sync.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """An index that is in step, as it is after every commit."""
         self._connection = connection
-        self._outdated: dict[
-            int, tuple[str, str | None]
-        ] = {}  # row -> the content that is still indexed, and its parts
-        self._changed: set[int] = set()  # rows to index again
-        self.indexed = 0  # the highest row that the index has
-        self.has_parts = (
-            False  # whether `parts_fts` has anything, or had: else a search need not look there
-        )
+        # By row: the indexed content and parts that are out of date.
+        self._outdated: dict[int, tuple[str, str | None]] = {}
+        # Rows to index again.
+        self._changed: set[int] = set()
+        # The highest indexed row.
+        self.indexed = 0
+        # Whether `parts_fts` has or had rows. If not, a search skips it.
+        self.has_parts = False
 
     def reset(self, last_row: int) -> None:
-        """In step again, after a commit or a rollback."""
+        """Mark the indexes as in sync, after a commit or a rollback."""
         self._outdated.clear()
         self._changed.clear()
         self.indexed = last_row
-        self.has_parts = self.has_parts or self._connection.execute(ANY_PARTS).get is not None
+        self.has_parts = self.has_parts or self._connection.execute(HAS_PARTS).get is not None
 
-    def changed(self, row: int, old_content: str, old_parts: str | None) -> None:
-        """The content of `row` is another now."""
+    def mark_changed(self, row: int, old_content: str, old_parts: str | None) -> None:
+        """Record that the content of `row` changed."""
         if row <= self.indexed:
             self._outdated.setdefault(row, (old_content, old_parts))
             self._changed.add(row)
 
-    def gone(self, row: int, old_content: str, old_parts: str | None) -> None:
-        """`row` was deleted."""
+    def mark_deleted(self, row: int, old_content: str, old_parts: str | None) -> None:
+        """Record that `row` was deleted."""
         if row <= self.indexed:
             self._outdated.setdefault(row, (old_content, old_parts))
             self._changed.discard(row)
 
-    def gone_where(self, which: str, values: list[Any]) -> None:
-        """All records that a WHERE clause over `records AS r` picks are about to be deleted; the
-        index must be in step."""
+    def delete_matching(self, which: str, values: list[Any]) -> None:
+        """Remove the rows that a WHERE clause on `records AS r` selects, before they are deleted.
+
+        The indexes must be in sync.
+        """
         self._connection.execute(
-            f"INSERT INTO {CONTENTS} SELECT 'delete', row, content FROM records AS r{which} ORDER BY row",
+            f"INSERT INTO {CONTENT_COLUMNS} SELECT 'delete', row, content "
+            f"FROM records AS r{which} ORDER BY row",
             values,
         )
         self._connection.execute(
-            f"INSERT INTO {PARTS} SELECT 'delete', row, content, parts FROM records AS r{which} AND parts IS NOT NULL "
-            "ORDER BY row",
+            f"INSERT INTO {PARTS_COLUMNS} SELECT 'delete', row, content, parts "
+            f"FROM records AS r{which} AND parts IS NOT NULL ORDER BY row",
             values,
         )
 
     def catch_up(self, last_row: int) -> None:
-        """Brings the index in step with rows up to `last_row`, which must be in the table."""
+        """Bring the indexes in sync with the table up to `last_row`."""
         if last_row == self.indexed and not self._outdated and not self._changed:
             return
         if self._outdated:
-            self._remove()
+            self._delete_outdated()
         if self._changed:
             rows = [(row,) for row in sorted(self._changed)]
-            self._connection.executemany(f"{NEW_CONTENTS} row = ?", rows)
-            self._connection.executemany(f"{NEW_PARTS} row = ?", rows)
+            self._connection.executemany(f"{INSERT_CONTENTS} row = ?", rows)
+            self._connection.executemany(f"{INSERT_PARTS} row = ?", rows)
         if last_row > self.indexed:
-            self._connection.execute(f"{NEW_CONTENTS} row > ? ORDER BY row", (self.indexed,))
-            self._connection.execute(f"{NEW_PARTS} row > ? ORDER BY row", (self.indexed,))
+            self._connection.execute(f"{INSERT_CONTENTS} row > ? ORDER BY row", (self.indexed,))
+            self._connection.execute(f"{INSERT_PARTS} row > ? ORDER BY row", (self.indexed,))
         self.reset(last_row)
 
-    def _remove(self) -> None:
+    def _delete_outdated(self) -> None:
         outdated = [(row, *self._outdated[row]) for row in sorted(self._outdated)]
         self._connection.executemany(
-            f"INSERT INTO {CONTENTS} VALUES ('delete', ?, ?)", [old[:2] for old in outdated]
+            f"INSERT INTO {CONTENT_COLUMNS} VALUES ('delete', ?, ?)", [old[:2] for old in outdated]
         )
         self._connection.executemany(
-            f"INSERT INTO {PARTS} VALUES ('delete', ?, ?, ?)",
+            f"INSERT INTO {PARTS_COLUMNS} VALUES ('delete', ?, ?, ?)",
             [old for old in outdated if old[2] is not None],
         )
 
 
-# What one full-text index finds, best first, by FTS5's own relevance (docs/search.md, "The
-# order").
-#
-# SQLite keeps the best while FTS5 ranks. FTS5, asked to sort by itself (`ORDER BY rank`), sorts all
-# that it finds: that takes
-# twice the time for a few, four times for a million, and memory for each of them.
+# Best matches of one index by FTS5's own relevance (docs/search.md, "The order"). SQLite keeps the
+# best while FTS5 ranks. FTS5's own sorting (`ORDER BY rank`) sorts all matches: twice the time for
+# a few, four times for a million, and memory for each.
 
-# CROSS: the words are found once, not once for each record
-RECORDS = " CROSS JOIN records AS r ON r.row = f.rowid"
-BEST = "SELECT f.rowid AS row, bm25({index}) AS rank FROM {index} AS f{records}{which} ORDER BY 2, 1 LIMIT ?"
-FOUND = (
-    f"SELECT r.row, {', '.join('r.' + name for name in Record._fields[:-1])}, -best.rank "
-    f"FROM ({BEST}) AS best CROSS JOIN records AS r ON r.row = best.row"
-)  # one after the other, as they are sorted
+# CROSS makes SQLite match the words once and not once per record.
+JOIN_RECORDS = " CROSS JOIN records AS r ON r.row = f.rowid"
+BEST_ROWS = (
+    "SELECT f.rowid AS row, bm25({index}) AS rank FROM {index} AS f{records}{which} "
+    "ORDER BY 2, 1 LIMIT ?"
+)
+# The join keeps the order of the matches.
+SELECT_BEST = (
+    f"SELECT r.row, {column_list(READ, 'r.')}, -best.rank "
+    f"FROM ({BEST_ROWS}) AS best CROSS JOIN records AS r ON r.row = best.row"
+)
 
 
 def best_matches(
@@ -122,59 +130,61 @@ def best_matches(
     conditions: tuple[Sequence[str], Sequence[Any]],
     limit: int,
 ) -> Iterator[tuple[int, Record]]:
-    """(row, record with its score) of what matches an FTS5 expression and meets conditions on
-    `records AS r`, with values."""
+    """Yield (row, record with its score) for matches of an FTS5 expression that meet the
+    conditions.
+
+    `conditions` are SQL on `records AS r` and its values.
+    """
     clauses, values = conditions
-    sql = FOUND.format(
-        index=index, records=RECORDS if clauses else "", which=where(f"{index} MATCH ?", *clauses)
+    sql = SELECT_BEST.format(
+        index=index,
+        records=JOIN_RECORDS if clauses else "",
+        which=where(f"{index} MATCH ?", *clauses),
     )
     return (
         (row, record_of(found)) for row, *found in connection.execute(sql, (match, *values, limit))
     )
 
 
-# The segments of the full-text indexes: FTS5 writes what is new as one of its own, and a search
-# looks for each word in all.
-#
-# While it writes it merges few of them, for that holds the writer up. So they are merged when there
-# is time, a few pages at once.
+# Segments: FTS5 writes new rows as a new segment, and a search reads all segments. FTS5 merges few
+# while it writes, because a merge delays the writer. So idle time is used, for a few pages at once.
 
-FEW = 4  # segments that are left alone
-# the largest is merged with the others once these have a quarter of its pages: each page is written
-# some
-WORTH = 4
-#                   five times while an index grows, whatever its size
-PAGES = 16  # merged at once, of 4 kB: some 3 ms, for which a message may have to wait
+# Number of segments that need no merge.
+FEW = 4
+# The largest segment is merged once the others have a quarter of its pages. So each page is
+# written about five times while an index grows, whatever its size.
+SIZE_RATIO = 4
+# Pages of 4 kB merged at once. It takes about 3 ms, which may delay a message.
+PAGES = 16
 
 
 class Segments:
-    """Merges inside the store's open transaction."""
+    """Merges segments of the full-text indexes inside the store's open transaction."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """Nothing is under way."""
         self._connection = connection
         self._merging = ""
 
     def to_merge(self) -> str:
-        """The index that is worth it, or that a merge is under way of; "" for none."""
-        return self._merging or next(filter(self._is_worth_it, INDEXES), "")
+        """Return the index whose merge is in progress or worthwhile, "" for none."""
+        return self._merging or next(filter(self._is_worthwhile, INDEXES), "")
 
     def merge(self, index: str) -> bool:
-        """Merges some pages of an index; whether there was anything to do."""
-        pages = (
-            PAGES if self._merging else -PAGES
-        )  # below zero begins with all segments, above it goes on
+        """Merge some pages of an index and return whether anything was merged."""
+        # A negative number starts a merge of all segments, a positive one continues it.
+        pages = PAGES if self._merging else -PAGES
         before = self._connection.total_changes()
         self._connection.execute(f"INSERT INTO {index}({index}, rank) VALUES ('merge', {pages})")
-        merged = self._connection.total_changes() - before > 1  # the command itself is one change
+        # The command itself counts as one change.
+        merged = self._connection.total_changes() - before > 1
         self._merging = index if merged else ""
         return merged
 
-    def _is_worth_it(self, index: str) -> bool:
+    def _is_worthwhile(self, index: str) -> bool:
         sizes = [
             pages
             for (pages,) in self._connection.execute(
                 f"SELECT count(*) FROM {index}_idx GROUP BY segid"
             )
         ]
-        return len(sizes) > FEW and WORTH * (sum(sizes) - max(sizes)) >= max(sizes)
+        return len(sizes) > FEW and SIZE_RATIO * (sum(sizes) - max(sizes)) >= max(sizes)

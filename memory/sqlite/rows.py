@@ -1,115 +1,104 @@
-"""Many rows for a table: several to a statement, since to run a statement costs as much as one more
-row in it."""
+"""Rows in bulk: fast inserts, and sets of changed rows."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import apsw
-import numpy as np
-from numpy.typing import NDArray
 
 TOGETHER = 32
 
 
 class RowInsert:
-    """Inserts rows of one shape. Whoever gets an error undoes the transaction.
+    """Inserts rows of one shape, several per statement. On an error, the caller rolls back.
 
-    A statement of several keeps a journal of its own, by which it can be undone alone: a copy of
-    nearly every page that it
-    changes. SQLite goes without where a row that fails leaves those before it (OR FAIL), and where
-    it numbers the rows itself.
+    Running a statement costs as much as one more row in it. Each row has values for `columns`,
+    preceded by the ascending row number if there is a `key`.
+
+    A statement that can be undone alone keeps a copy of nearly every page that it changes. SQLite
+    skips it if a failing row leaves the rows before it (OR FAIL), and if SQLite assigns the row
+    numbers itself.
     """
 
     def __init__(self, table: str, columns: str, key: str = "") -> None:
-        """The rows have values for the columns; before these, where there is a `key`, the number of
-        the row, ascending."""
-        whole, row = f"{key}, {columns}" if key else columns, _row(columns)
-        self._one = f"INSERT INTO {table}({whole}) VALUES {_row(whole)}"
-        self._several = f"INSERT OR FAIL INTO {table}({columns}) VALUES {row}" + f", {row}" * (
-            TOGETHER - 1
-        )
+        with_key, row = f"{key}, {columns}" if key else columns, _placeholders(columns)
+        self._one = f"INSERT INTO {table}({with_key}) VALUES {_placeholders(with_key)}"
+        rows = ", ".join([row] * TOGETHER)
+        self._several = f"INSERT OR FAIL INTO {table}({columns}) VALUES {rows}"
         self._last = f"SELECT coalesce(max({key}), 0) FROM {table}" if key else ""
 
     def run(self, connection: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Inserts them in their order."""
-        whole = len(rows) - len(rows) % TOGETHER
-        if whole and self._last and not _follow(rows, connection.execute(self._last).get):
-            whole = 0
-        for at in range(0, whole, TOGETHER):
+        """Insert the rows in their order."""
+        bulk = len(rows) - len(rows) % TOGETHER
+        if bulk and self._last and not _are_consecutive(rows, connection.execute(self._last).get):
+            bulk = 0
+        for at in range(0, bulk, TOGETHER):
             values = list(chain.from_iterable(rows[at : at + TOGETHER]))
             if self._last:
-                del values[:: len(rows[0])]  # the numbers, which SQLite gives alike
+                # SQLite assigns the same numbers.
+                del values[:: len(rows[0])]
             connection.execute(self._several, values)
-        connection.executemany(self._one, rows[whole:])
+        connection.executemany(self._one, rows[bulk:])
 
 
-def _row(columns: str) -> str:
+def _placeholders(columns: str) -> str:
     return f"({', '.join('?' * len(columns.split(',')))})"
 
 
-def _follow(rows: Sequence[tuple[Any, ...]], last: int) -> bool:
-    """Whether these numbers are those after the `last` one, without a gap."""
+def _are_consecutive(rows: Sequence[tuple[Any, ...]], last: int) -> bool:
+    """Return whether the row numbers follow `last` without a gap."""
     return bool(rows[0][0] == last + 1 and rows[-1][0] == last + len(rows))
 
 
-# What happened to the records of a store since somebody looked: what is kept of them in memory is
-# brought up to date by it.
+# Changes to the records since a reader last looked, which bring its caches up to date.
 
-MOST = 10_000  # rows, beyond which all is read anew
+# Rows above which the reader reads everything again.
+MAX_CHANGED = 10_000
 
 
 class Changes:
-    """Rows whose record was edited or deleted; not those that were added, which are higher than all
-    before."""
+    """Rows whose record was edited or deleted. New rows are not included: they are higher than all
+    before.
+
+    `also` receives the same changes.
+    """
 
     def __init__(self, also: "Changes | None" = None) -> None:
-        """None; `also` is told of all that this one is."""
         self.also = also
         self.rows: set[int] = set()
-        self.everything = False  # more than can be told
-        self.uncommitted = False  # some of them in the transaction that is open
+        # True: too many changes to list.
+        self.everything = False
+        # Whether some changes are in the open transaction.
+        self.uncommitted = False
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
         return self.everything or bool(self.rows)
 
     def add(self, row: int) -> None:
-        """A record was edited or deleted."""
+        """Record that a row was edited or deleted."""
         self.uncommitted = True
         self.rows.add(row)
         if self.also is not None:
             self.also.add(row)
-        if len(self.rows) > MOST:
-            self._give_up()
+        if len(self.rows) > MAX_CHANGED:
+            self._mark_everything()
 
     def add_some(self, rows: Iterable[int]) -> None:
-        """These were."""
+        """Record several rows."""
         for row in rows:
             self.add(row)
 
     def add_all(self) -> None:
-        """Too many to tell."""
-        self._give_up()
+        """Record that every row may have changed."""
+        self._mark_everything()
         if self.also is not None:
             self.also.add_all()
 
-    def _give_up(self) -> None:
+    def _mark_everything(self) -> None:
         self.rows.clear()
         self.uncommitted = self.everything = True
 
     def clear(self) -> None:
-        """Somebody has looked."""
+        """Forget the changes after the reader processed them."""
         self.rows.clear()
         self.everything = False
-
-
-# Numbers of rows, many at once, as they come out of SQLite: a text that group_concat makes costs a
-# tenth of so many rows.
-
-Rows = NDArray[np.int64]
-
-
-def numbers(text: str | None) -> Rows:
-    """What group_concat made of integers."""
-    return np.fromstring(text or "", dtype=np.int64, sep=",")

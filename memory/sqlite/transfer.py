@@ -1,8 +1,7 @@
-"""Puts the lines of an export into a store: what is there already and the same stays, anything else
-is told.
+"""Export a store line by line, and import lines: identical data stays, conflicts are reported.
 
-A line that is too long for one call comes in pieces, which wait in a temporary table: an owner that
-ends forgets them.
+A line that is too long for one call arrives in pieces, which are buffered in a temporary table. A
+restart of the owner discards them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,110 +11,119 @@ from pathlib import Path
 import apsw
 
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
+from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
 from memrelay.memory.sqlite.connection import open_store_file, translated
 from memrelay.memory.sqlite.copy import check_texts
-from memrelay.memory.sqlite.expiry import has_expired
+from memrelay.memory.sqlite.filters import has_expired
 from memrelay.memory.sqlite.memories import MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.versions import EXPIRED, KEEP, State, stored_records
+from memrelay.memory.sqlite.versions import EXPIRED_DELETED, INSERT_VERSION, State, stored_records
 
-# Reads all of a store that is remembered, row by row, for an export.
+# Export.
 
-STATE = (
-    "guid, number, scope, kind, source, tags, created_at, updated_at, key, owner, data, expires_at, in_context, "
-    "encrypted, thread, seq, content"
-)
-WIDTH = 17
-MEMORIES = "SELECT id, name, created_at, updated_at, description, tags FROM memories ORDER BY row"
+WIDTH = len(EXPORTED)
+MEMORIES = f"SELECT {column_list(ExportedMemory.__struct_fields__)} FROM memories ORDER BY row"
 RECORDS = (
-    f"SELECT {', '.join('r.' + name for name in STATE.split(', '))}, e.confirmations, e.confirmed_at FROM records AS r "
+    f"SELECT {column_list(EXPORTED, 'r.')}, e.confirmations, e.confirmed_at FROM records AS r "
     "LEFT JOIN entries AS e ON e.guid = r.guid ORDER BY r.row"
 )
-STATES = f"SELECT {STATE}, what, changed_at, actor, reason, length FROM versions ORDER BY n"
-GONE = "SELECT guid FROM records WHERE expires_at <= ?"
+VERSIONS = (
+    f"SELECT {column_list(EXPORTED)}, {column_list(Ended.__struct_fields__)} "
+    "FROM versions ORDER BY n"
+)
+EXPIRED_RECORDS = "SELECT guid FROM records WHERE expires_at <= ?"
 
 
 def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
-    """Everything in a copy of a store that nobody else uses, in its order; what has expired by then
-    is left out.
+    """Yield all lines of a copied store that no other program uses, without data expired at
+    `now_ms`.
 
-    Raises StoreDamaged, before the first line, where a record is not what was written.
+    Raises StoreDamaged before the first line: a record differs from what was written.
     """
     with translated(str(path)), closing(open_store_file(path)) as connection:
         check_texts(connection, memory_id)
-        gone = {guid for (guid,) in connection.execute(GONE, (now_ms,))}
-        gone |= {guid for (guid,) in connection.execute(EXPIRED, (now_ms, -1))}
-        for line in _lines(connection, now_ms, gone):
+        expired = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
+        expired |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
+        for line in _lines(connection, now_ms, expired):
             yield line.without_uid(memory_id)
 
 
-def _lines(connection: apsw.Connection, now_ms: int, gone: set[str]) -> Iterator[Line]:
+def _lines(connection: apsw.Connection, now_ms: int, expired: set[str]) -> Iterator[Line]:
     for row in connection.execute(MEMORIES):
         yield Line(memory=ExportedMemory(*row))
     for row in connection.execute(RECORDS):
         record, times, last = Exported(*row[:WIDTH]), row[WIDTH], row[WIDTH + 1]
         if not has_expired(record.expires_at, now_ms):
             yield Line(record=record, confirmed=Confirmations(times, last) if times else None)
-    for row in connection.execute(STATES):
-        if row[0] not in gone:
+    for row in connection.execute(VERSIONS):
+        if row[0] not in expired:
             yield Line(version=Exported(*row[:WIDTH]), ended=Ended(*row[WIDTH:]))
 
 
+# Import.
+
 RECORD = RECORDS.replace(" ORDER BY r.row", " WHERE r.guid = ?")
-STATE_OF = STATES.replace(" ORDER BY n", " WHERE guid = ? AND number = ?")
+VERSION = VERSIONS.replace(" ORDER BY n", " WHERE guid = ? AND number = ?")
 MEMORY = MEMORIES.replace(" ORDER BY row", " WHERE id = ?")
-LAST = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1"
-NUMBER = "SELECT number FROM records WHERE guid = ?"
-CONFIRM = (
-    "INSERT INTO entries(guid, memory, confirmations, confirmed_at) VALUES (?, ?, ?, ?) ON CONFLICT (guid) DO UPDATE "
-    "SET confirmations = excluded.confirmations, confirmed_at = excluded.confirmed_at"
+LAST_VERSION = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1"
+VERSION_NUMBER = "SELECT number FROM records WHERE guid = ?"
+SET_CONFIRMATIONS = (
+    "INSERT INTO entries(guid, memory, confirmations, confirmed_at) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (guid) DO UPDATE SET confirmations = excluded.confirmations, "
+    "confirmed_at = excluded.confirmed_at"
 )
-MOST_LINES = (
-    8  # that come in pieces at once, of as many imports; what was begun before them was left
+# Lines that arrive in pieces at the same time, one per import. Older ones are abandoned.
+MAX_SPLIT_LINES = 8
+CREATE_PIECES = (
+    "CREATE TEMPORARY TABLE IF NOT EXISTS import_pieces("
+    "of TEXT, at INTEGER, text TEXT NOT NULL, UNIQUE (of, at)) STRICT"
 )
-PIECES = "CREATE TEMPORARY TABLE IF NOT EXISTS import_pieces(of TEXT, at INTEGER, text TEXT NOT NULL, UNIQUE (of, at)) STRICT"
-LENGTH = "SELECT coalesce(sum(length(text)), 0) FROM import_pieces WHERE of = ?"
-JOINED = "SELECT coalesce(group_concat(text, '' ORDER BY at), '') FROM import_pieces WHERE of = ?"
-FORGET = "DELETE FROM import_pieces WHERE of = ?"
-FORGET_LEFT = (
-    "DELETE FROM import_pieces WHERE of NOT IN (SELECT of FROM import_pieces WHERE at = 0 ORDER BY rowid DESC "
-    f"LIMIT {MOST_LINES - 1})"
+PIECES_LENGTH = "SELECT coalesce(sum(length(text)), 0) FROM import_pieces WHERE of = ?"
+JOINED_PIECES = (
+    "SELECT coalesce(group_concat(text, '' ORDER BY at), '') FROM import_pieces WHERE of = ?"
 )
+DELETE_PIECES = "DELETE FROM import_pieces WHERE of = ?"
+DELETE_ABANDONED = (
+    "DELETE FROM import_pieces WHERE of NOT IN "
+    f"(SELECT of FROM import_pieces WHERE at = 0 ORDER BY rowid DESC LIMIT {MAX_SPLIT_LINES - 1})"
+)
+
+
+DIFFERS = "the store has different data"
 
 
 class Imports:
-    """For one store's open transaction."""
+    """Imports into one store inside its open transaction."""
 
     def __init__(
         self, connection: apsw.Connection, records: RecordTable, memories: MemoryTable
     ) -> None:
-        """`connection` is the store's, of which these are the tables."""
         self._connection, self._records, self._memories = connection, records, memories
 
     def keep_piece(self, of: str, at: int, text: str) -> bool:
-        """Keeps a piece of the line `of` that begins at that character. Whether it follows what is
-        kept of it; the first one
-        forgets that.
+        """Store a piece of the line `of` that starts at that character.
+
+        Returns False if it does not follow the stored pieces. The first piece replaces them.
         """
-        self._connection.execute(PIECES)
+        self._connection.execute(CREATE_PIECES)
         if at == 0:
-            self._connection.execute(FORGET, (of,))
-            self._connection.execute(FORGET_LEFT)
-        if self._connection.execute(LENGTH, (of,)).get != at:
+            self._connection.execute(DELETE_PIECES, (of,))
+            self._connection.execute(DELETE_ABANDONED)
+        if self._connection.execute(PIECES_LENGTH, (of,)).get != at:
             return False
         self._connection.execute("INSERT INTO import_pieces VALUES (?, ?, ?)", (of, at, text))
         return True
 
     def take_pieces(self, of: str) -> str:
-        """All that is kept of a line, which then is forgotten."""
-        self._connection.execute(PIECES)
-        found = str(self._connection.execute(JOINED, (of,)).get)
-        self._connection.execute(FORGET, (of,))
+        """Return the pieces of a line, joined, and delete them."""
+        self._connection.execute(CREATE_PIECES)
+        found = str(self._connection.execute(JOINED_PIECES, (of,)).get)
+        self._connection.execute(DELETE_PIECES, (of,))
         return found
 
     def has(self, line: Line) -> bool:
-        """Whether this is there, and the same."""
+        """Return whether the store has identical data."""
         self._records.complete()
         if line.record is not None:
             found = self._connection.execute(RECORD, (line.record.guid,)).fetchone()
@@ -125,7 +133,7 @@ class Imports:
             )
         if line.version is not None:
             found = self._connection.execute(
-                STATE_OF, (line.version.guid, line.version.number)
+                VERSION, (line.version.guid, line.version.number)
             ).fetchone()
             return found is not None and (line.version, line.ended) == (
                 Exported(*found[:WIDTH]),
@@ -134,33 +142,28 @@ class Imports:
         return line.memory is not None and self._memory(line.memory.id) == line.memory
 
     def conflict(self, line: Line) -> str:
-        """What of the store is in the way of a line that is not there in the same words; "" for
-        nothing."""
+        """Return what prevents the import of a line that the store lacks, "" for nothing."""
         if line.record is not None:
-            last = self._connection.execute(LAST, (line.record.guid,)).fetchone()
-            if self._number(line.record.guid) is not None:
-                return "it is there, and is not the same"
+            last = self._connection.execute(LAST_VERSION, (line.record.guid,)).fetchone()
+            if self._current_number(line.record.guid) is not None:
+                return DIFFERS
             return (
-                "it was deleted there"
+                "it was deleted in the store"
                 if last is not None and last[1] == "delete" and last[0] >= line.record.number
                 else ""
             )
         if line.version is not None:
-            there = self._connection.execute(
-                STATE_OF, (line.version.guid, line.version.number)
+            found = self._connection.execute(
+                VERSION, (line.version.guid, line.version.number)
             ).fetchone()
-            number = self._number(line.version.guid)
+            number = self._current_number(line.version.guid)
             if number is not None and number <= line.version.number:
-                return "the record is there in an earlier state"
-            return "it is there, and is not the same" if there else ""
-        return (
-            "it is there, and is not the same"
-            if line.memory is not None and self._memory(line.memory.id)
-            else ""
-        )
+                return "the store has an earlier version of the record"
+            return DIFFERS if found else ""
+        return DIFFERS if line.memory is not None and self._memory(line.memory.id) else ""
 
     def put(self, lines: Sequence[Line]) -> None:
-        """Lines that are not there; what is in the way of one gives way."""
+        """Import lines that the store lacks. Conflicting data is replaced."""
         for line in lines:
             if line.memory is not None:
                 self._memories.remove(line.memory.id)
@@ -173,7 +176,7 @@ class Imports:
         for line in lines:
             if line.record is not None and line.confirmed is not None:
                 self._connection.execute(
-                    CONFIRM,
+                    SET_CONFIRMATIONS,
                     (
                         line.record.guid,
                         line.record.scope,
@@ -187,20 +190,20 @@ class Imports:
         self._connection.execute(
             "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)
         )
-        self._records.insert_whole(_state(one))
+        self._records.insert_whole(_to_state(one))
 
     def _put_version(self, one: Exported, ended: Ended) -> None:
-        number = self._number(one.guid)
+        number = self._current_number(one.guid)
         if number is not None and number <= one.number:
             self._remove(one.guid)
         self._connection.execute(
             "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)
         )
-        KEEP.run(
+        INSERT_VERSION.run(
             self._connection,
             [
                 (
-                    *_state(one)[:-1],
+                    *_to_state(one)[:-1],
                     ended.length,
                     one.content,
                     ended.what,
@@ -216,8 +219,8 @@ class Imports:
         for place in list(stored_records(self._connection, " WHERE guid = ?", [guid])):
             self._records.remove(place)
 
-    def _number(self, guid: str) -> int | None:
-        number: int | None = self._connection.execute(NUMBER, (guid,)).get
+    def _current_number(self, guid: str) -> int | None:
+        number: int | None = self._connection.execute(VERSION_NUMBER, (guid,)).get
         return number
 
     def _memory(self, ident: str) -> ExportedMemory | None:
@@ -225,8 +228,8 @@ class Imports:
         return ExportedMemory(*found) if found else None
 
 
-def _state(one: Exported) -> State:
-    """With its checksum, where its content is known."""
+def _to_state(one: Exported) -> State:
+    """Return the state, with its checksum if its content is known."""
     state = State._make(
         (*(getattr(one, name) for name in State._fields[:-2]), None, one.content or "")
     )

@@ -1,7 +1,7 @@
-"""The vectors of a store's records: which there are, and which are still to be made.
+"""The vectors of a store's records, and the records that still need one.
 
-A set of them is of one embedder. Triggers (migration 0007) see to it that a vector goes when its
-record does, or changes.
+A vector set belongs to one embedder. Triggers (migration 0007) delete a vector when its record
+changes or is deleted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,56 +13,64 @@ import orjson
 
 from memrelay.memory.sqlite.rows import Changes
 
-MOST_CHARACTERS = 1 << 15  # of a text; no embedder looks further
-TEXT = f"thread IS NOT NULL, source, substr(content, 1, {MOST_CHARACTERS})"
-REVISED = (
-    f"SELECT r.row, {TEXT} FROM vectors_todo AS t JOIN records AS r ON r.row = t.row WHERE t.place = ? "
-    "ORDER BY t.row LIMIT ?"
+# Maximum length of an embedded text. Embedders read no more.
+MAX_CHARACTERS = 1 << 15
+TEXT = f"thread IS NOT NULL, source, substr(content, 1, {MAX_CHARACTERS})"
+SELECT_CHANGED = (
+    f"SELECT r.row, {TEXT} FROM vectors_todo AS t JOIN records AS r ON r.row = t.row "
+    "WHERE t.place = ? ORDER BY t.row LIMIT ?"
 )
-NEW = f"SELECT row, {TEXT} FROM records WHERE row > ? ORDER BY row LIMIT ?"
+SELECT_NEW = f"SELECT row, {TEXT} FROM records WHERE row > ? ORDER BY row LIMIT ?"
 BACKLOG = (
     "SELECT (SELECT count(*) FROM vectors_todo WHERE place = :place) "
     "+ max(0, (SELECT coalesce(max(row), 0) FROM records) - :looked_at)"
 )
-MISSED = (
-    "INSERT OR IGNORE INTO vectors_todo SELECT s.place, r.row FROM vector_sets AS s JOIN records AS r "
-    "ON r.row > s.looked_at AND r.row <= :last "
+MARK_MISSED = (
+    "INSERT OR IGNORE INTO vectors_todo SELECT s.place, r.row FROM vector_sets AS s "
+    "JOIN records AS r ON r.row > s.looked_at AND r.row <= :last "
     "WHERE s.place = :place AND r.row NOT IN (SELECT value FROM json_each(:rows))"
 )
 
 
 class VectorSet(NamedTuple):
-    """Vectors that can be compared with each other."""
+    """Vectors of one embedder, which can be compared with each other."""
 
-    place: int  # 0 or 1
-    fingerprint: str  # of their embedder
+    # 0 or 1
+    place: int
+    # Fingerprint of the embedder.
+    fingerprint: str
     dimension: int
-    serves: bool  # searched; else it is being made, and will be when it is whole
-    looked_at: int  # every record up to this row has a vector, or is to get one anew
+    # Whether searches use it. If not, it is being built and will be used once complete.
+    serves: bool
+    # Every record up to this row has a vector or is marked to get one.
+    looked_at: int
 
 
 class Made(NamedTuple):
-    """A vector that is to be kept."""
+    """A vector to store."""
 
     row: int
-    text: str  # that it was made of
-    vector: bytes  # "<f2"; b"" where the embedder does not take the text
+    # The embedded text.
+    text: str
+    # Little-endian float16, b"" if the embedder rejects the text.
+    vector: bytes
 
 
 class VectorTable:
-    """Reads and writes vectors inside the store's open transaction; reads between two as well."""
+    """Reads and writes vectors inside the store's open transaction, without a cache.
+
+    Reads also work between transactions.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """Keeps nothing in memory."""
         self._connection = connection
-        self.changes: Changes | None = (
-            None  # told of the rows that get a vector, where somebody wants to know
-        )
+        # Collects the rows that get a vector, if a reader needs them.
+        self.changes: Changes | None = None
 
     def sets(self) -> list[VectorSet]:
-        """The one that serves first."""
+        """Return the vector sets, the active one first."""
         found = self._connection.execute(
-            "SELECT place, fingerprint, dimension, serves, looked_at FROM vector_sets ORDER BY serves DESC"
+            f"SELECT {', '.join(VectorSet._fields)} FROM vector_sets ORDER BY serves DESC"
         )
         return [
             VectorSet(place, name, dimension, bool(serves), row)
@@ -70,32 +78,31 @@ class VectorTable:
         ]
 
     def serving(self) -> VectorSet | None:
-        """The set that is searched."""
+        """Return the vector set that searches use, None if there is none."""
         return next((one for one in self.sets() if one.serves), None)
 
     def begin(self, fingerprint: str, dimension: int) -> None:
-        """A set without vectors: the one that serves, where there is none; else one that is made
-        beside it, from the start."""
+        """Start an empty set: the active one if there is none, else one built next to it."""
         serving = self.serving()
         place = 1 - serving.place if serving else 0
         self._connection.execute("DELETE FROM vectors_todo WHERE place = ?", (place,))
-        self._connection.execute(f"DELETE FROM {_table(place)}")
+        self._connection.execute(f"DELETE FROM {_table_name(place)}")
         self._connection.execute(
             "INSERT OR REPLACE INTO vector_sets VALUES (?, ?, ?, ?, 0)",
             (place, fingerprint, dimension, serving is None),
         )
 
     def serve(self, one: VectorSet) -> None:
-        """This set is searched from now on. The other one's vectors are left to `clear_some`."""
+        """Make a set the active one. `clear_some` deletes the other one's vectors."""
         self._connection.execute("DELETE FROM vector_sets WHERE place != ?", (one.place,))
         self._connection.execute("DELETE FROM vectors_todo WHERE place != ?", (one.place,))
         self._connection.execute("UPDATE vector_sets SET serves = 1")
 
     def clear_some(self, most: int) -> bool:
-        """Deletes vectors that are in no set any more, so many at once. Whether there were any."""
+        """Delete up to `most` vectors that belong to no set. Return whether there were any."""
         kept = {one.place for one in self.sets()}
         for place in {0, 1} - kept:
-            table = _table(place)
+            table = _table_name(place)
             self._connection.execute(
                 f"DELETE FROM {table} WHERE row IN (SELECT row FROM {table} LIMIT ?)", (most,)
             )
@@ -104,36 +111,39 @@ class VectorTable:
         return False
 
     def to_clear(self) -> bool:
-        """Whether there is something for `clear_some`."""
+        """Return whether `clear_some` has vectors to delete."""
         kept = {one.place for one in self.sets()}
         return any(
-            self._connection.execute(f"SELECT EXISTS (SELECT 1 FROM {_table(place)})").get
+            self._connection.execute(f"SELECT EXISTS (SELECT 1 FROM {_table_name(place)})").get
             for place in {0, 1} - kept
         )
 
     def outstanding(self, one: VectorSet, most: int) -> list[tuple[int, str]]:
-        """(row, text) of some records that have no vector yet: what was edited, then what is new,
-        the oldest first."""
+        """Return (row, text) of some records without a vector: edited ones, then new ones, the
+        oldest first.
+        """
         found = [
             (row, embedded_text(*parts))
-            for row, *parts in self._connection.execute(REVISED, (one.place, most))
+            for row, *parts in self._connection.execute(SELECT_CHANGED, (one.place, most))
         ]
         new = (
-            self._connection.execute(NEW, (one.looked_at, most - len(found)))
+            self._connection.execute(SELECT_NEW, (one.looked_at, most - len(found)))
             if len(found) < most
             else ()
         )
         return found + [(row, embedded_text(*parts)) for row, *parts in new]
 
     def put(self, one: VectorSet, made: Sequence[Made]) -> None:
-        """Keeps vectors of what `outstanding` told, but for records that have changed or gone
-        since."""
-        run, place, table = self._connection.execute, one.place, _table(one.place)
+        """Store vectors of texts from `outstanding`, except for records that changed or were
+        deleted since.
+        """
+        run, place, table = self._connection.execute, one.place, _table_name(one.place)
         for row, text, vector in made:
             found = run(f"SELECT {TEXT} FROM records WHERE row = ?", (row,)).fetchone()
             if found is None or embedded_text(*found) == text:
                 run("DELETE FROM vectors_todo WHERE place = ? AND row = ?", (place, row))
-            else:  # another text by now
+            # The text changed since.
+            else:
                 run("INSERT OR IGNORE INTO vectors_todo VALUES (?, ?)", (place, row))
                 continue
             if found is not None:
@@ -145,21 +155,22 @@ class VectorTable:
                 self.changes.add(row)
         rows = [row for row, _, _ in made]
         last = max(rows)
+        # Row numbers may have been reused in the meantime.
+        run(MARK_MISSED, {"last": last, "place": place, "rows": orjson.dumps(rows).decode()})
         run(
-            MISSED, {"last": last, "place": place, "rows": orjson.dumps(rows).decode()}
-        )  # rows that were given anew meanwhile
-        run(
-            "UPDATE vector_sets SET looked_at = max(looked_at, min(?, (SELECT coalesce(max(row), 0) FROM records))) "
-            "WHERE place = ?",
+            "UPDATE vector_sets SET looked_at = "
+            "max(looked_at, min(?, (SELECT coalesce(max(row), 0) FROM records))) WHERE place = ?",
             (last, place),
         )
 
     def put_new(self, one: VectorSet, made: Made) -> None:
-        """Keeps the vector of a record that was made just now. It is made again where those before
-        it have none yet."""
+        """Store the vector of the record that was just created.
+
+        It is created again later if earlier records have no vector yet.
+        """
         run = self._connection.execute
         run(
-            f"INSERT OR REPLACE INTO {_table(one.place)} VALUES (?, ?, ?)",
+            f"INSERT OR REPLACE INTO {_table_name(one.place)} VALUES (?, ?, ?)",
             (made.row, crc32(made.text.encode()), made.vector),
         )
         run(
@@ -170,25 +181,27 @@ class VectorTable:
             self.changes.add(made.row)
 
     def backlog(self, one: VectorSet) -> int:
-        """How many records have no vector yet; about, for those that were deleted before they got
-        one count too."""
+        """Return about how many records have no vector yet.
+
+        Records deleted before they got a vector count too.
+        """
         return int(
             self._connection.execute(BACKLOG, {"place": one.place, "looked_at": one.looked_at}).get
         )
 
     def records(self) -> int:
-        """How many records there are, about."""
+        """Return about how many records there are."""
         return int(self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get)
 
     def read(self, one: VectorSet, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """(row, vector) of the rows after that one, ascending."""
+        """Yield (row, vector) of the rows after `after`, ascending."""
         return self._connection.execute(
-            f"SELECT row, vector FROM {_table(one.place)} WHERE row > ? ORDER BY row", (after,)
+            f"SELECT row, vector FROM {_table_name(one.place)} WHERE row > ? ORDER BY row", (after,)
         )
 
     def read_rows(self, one: VectorSet, rows: Iterable[int]) -> list[tuple[int, bytes]]:
-        """(row, vector) of those rows that have one."""
-        sql = f"SELECT row, vector FROM {_table(one.place)} WHERE row = ?"
+        """Return (row, vector) of the given rows that have a vector."""
+        sql = f"SELECT row, vector FROM {_table_name(one.place)} WHERE row = ?"
         return [
             found
             for row in rows
@@ -197,10 +210,12 @@ class VectorTable:
 
 
 def embedded_text(is_turn: bool, source: str, content: str) -> str:
-    """What a vector is made of: of a turn, with who said it, which finds it better
-    (docs/search-quality.md)."""
+    """Return the text that is embedded.
+
+    A turn includes its speaker, which improves search (docs/search-quality.md).
+    """
     return f"{source} said: {content}" if is_turn else content
 
 
-def _table(place: int) -> str:
+def _table_name(place: int) -> str:
     return f"vectors_{place:d}"

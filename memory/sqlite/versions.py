@@ -1,9 +1,10 @@
-"""Earlier states of records: kept in the transaction that ends them, so that a replay keeps none
-twice.
+"""Earlier versions of records, stored in the transaction that ends them, so that a replay stores
+none twice.
 
-A state whose text the next one begins with is kept without it, so that what grows by many small
-additions costs what they do.
-Rows wait in memory until something reads them, and until the commit at the latest.
+If the next version begins with the text of a version, that text is not stored. So a record that
+grows by many small additions costs only these.
+
+Rows are buffered until they are read, and at the latest until the commit.
 """
 
 from collections.abc import Iterator
@@ -11,38 +12,45 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
+from memrelay.memory.records import columns
+from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.record import Further, Record
-from memrelay.memory.sqlite.expiry import UNEXPIRED, has_expired
-from memrelay.memory.sqlite.filters import Conditions, where
+from memrelay.memory.sqlite.filters import UNEXPIRED, Conditions, has_expired, where
 from memrelay.memory.sqlite.rows import RowInsert
 
-STATE = (
-    "guid, number, scope, kind, source, tags, created_at, updated_at, key, owner, data, expires_at, in_context, "
-    "encrypted, thread, seq, crc"
-)
-KEEP = RowInsert("versions", f"{STATE}, length, content, what, changed_at, actor, reason")
-KEEP_ALL = (
-    f"INSERT INTO versions({STATE}, length, content, what, changed_at, actor, reason) "
+STATE = column_list(columns.STATE)
+COLUMNS = f"{STATE}, length, content, what, changed_at, actor, reason"
+INSERT_VERSION = RowInsert("versions", COLUMNS)
+INSERT_DELETED = (
+    f"INSERT INTO versions({COLUMNS}) "
     f"SELECT {STATE}, length(content), content, 'delete', ?, ?, ? FROM records AS r"
 )
-READ = f"SELECT {STATE}, length, content, what, changed_at, actor, reason FROM versions WHERE guid = ? ORDER BY n DESC"
-# Of `versions AS r`: that this is how the record ended, and that it is not there again.
-GONE = (
-    "r.what = 'delete' AND r.n = (SELECT max(n) FROM versions AS all_of_it WHERE all_of_it.guid = r.guid)",
-    "NOT EXISTS (SELECT 1 FROM records AS there WHERE there.guid = r.guid)",
+SELECT = f"SELECT {COLUMNS} FROM versions WHERE guid = ? ORDER BY n DESC"
+# Conditions on `versions AS r`: the record ended with this deletion and was not restored.
+IS_DELETED = (
+    "r.what = 'delete' AND r.n = (SELECT max(n) FROM versions AS same WHERE same.guid = r.guid)",
+    "NOT EXISTS (SELECT 1 FROM records AS current WHERE current.guid = r.guid)",
 )
-EXPIRED = f"SELECT guid FROM versions AS r{where('r.expires_at <= ?', *GONE)} ORDER BY r.expires_at LIMIT ?"
-NEXT_TO_EXPIRE = f"SELECT expires_at FROM versions AS r{where('r.expires_at > 0', *GONE)} ORDER BY r.expires_at LIMIT 1"
+EXPIRED_DELETED = (
+    f"SELECT guid FROM versions AS r{where('r.expires_at <= ?', *IS_DELETED)} "
+    "ORDER BY r.expires_at LIMIT ?"
+)
+NEXT_EXPIRY = (
+    f"SELECT expires_at FROM versions AS r{where('r.expires_at > 0', *IS_DELETED)} "
+    "ORDER BY r.expires_at LIMIT 1"
+)
 BEYOND = {"asc": "r.n > ?", "desc": "r.n < ?"}
 ORDER = {"asc": " ORDER BY r.n", "desc": " ORDER BY r.n DESC"}
-KEPT = 100  # of a record's earlier states; older ones go
-TOGETHER = 16  # with so many at once, so that few changes pay for it
+# Versions kept per record. Older ones are deleted.
+KEPT = 100
+# Old versions are deleted once per this many changes, so that few changes pay for it.
+TOGETHER = 16
 
 What = Literal["update", "append", "delete", "restore"]
 
 
 class Act(NamedTuple):
-    """When something is done to a store (Unix ms), by whom, and why."""
+    """Time (Unix ms), actor and reason of a change."""
 
     now_ms: int = 0
     actor: str = ""
@@ -50,7 +58,7 @@ class Act(NamedTuple):
 
 
 class State(NamedTuple):
-    """A record with all that is known of it, in the order of STATE, and its content."""
+    """All columns of a record, in the order of columns.STATE, and its content."""
 
     guid: str
     number: int
@@ -73,7 +81,7 @@ class State(NamedTuple):
 
     @property
     def record(self) -> Record:
-        """As it is answered."""
+        """Return the record as reads return it."""
         return Record(
             self.guid,
             self.scope,
@@ -88,91 +96,100 @@ class State(NamedTuple):
 
     @property
     def further(self) -> Further:
-        """What few records have."""
+        """Return the further fields."""
         return Further(self.key, self.owner, self.data, self.in_context, self.thread, self.seq)
 
 
 class Version(NamedTuple):
-    """An earlier state, and what ended it."""
+    """An earlier version and the change that ended it."""
 
     state: State
-    there: bool  # False where the record was not there, from its deletion until it was brought back
+    # False if the record was deleted at that time: the span from its deletion to its restoration.
+    there: bool
     what: What
     act: Act
 
 
 class VersionTable:
-    """Keeps and reads them inside the store's open transaction; RecordTable tells it of every
-    change."""
+    """Stores and reads versions inside the store's open transaction. RecordTable reports every
+    change.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """Nothing waits."""
         self._connection = connection
-        self._waiting: list[tuple[Any, ...]] = []
-        self.doing: tuple[int, str, str] = (
-            Act()
-        )  # as callers set it: plain, since each message brings one
+        self._new: list[tuple[Any, ...]] = []
+        # The Act of the following changes. A plain tuple, because every message sets one.
+        self.current_act: tuple[int, str, str] = Act()
 
     @property
     def now_ms(self) -> int:
-        """When what is being done is done."""
-        return self.doing[0]
+        """Return the time of the current change, Unix ms."""
+        return self.current_act[0]
 
     def reset(self) -> None:
-        """Forgets what waited: after a rollback."""
-        self._waiting.clear()
+        """Drop buffered rows after a rollback."""
+        self._new.clear()
 
-    def keep(
+    def add(
         self, state: tuple[Any, ...], content: str, what: What, after: str | None = None
     ) -> None:
-        """A state ends, in the order of STATE; `after` is the content of the next one, if any."""
+        """Add a state, in the order of columns.STATE. `after` is the next content, None for a
+        deletion.
+        """
         begins = after is not None and after.startswith(content)
-        self._waiting.append((*state, len(content), None if begins else content, what, *self.doing))
+        self._new.append(
+            (*state, len(content), None if begins else content, what, *self.current_act)
+        )
 
-    def keep_absence(self, state: tuple[Any, ...]) -> None:
-        """A record that was deleted is brought back; `state` has the number that follows the
-        deleted one's."""
-        self._waiting.append((*state, None, None, "restore", *self.doing))
+    def add_absence(self, state: tuple[Any, ...]) -> None:
+        """Add the span in which a restored record was deleted.
 
-    def keep_all(self, where: str, values: list[Any]) -> None:
-        """All records for which a condition on `records AS r` holds are about to be deleted."""
+        `state` has the number after the deleted one's.
+        """
+        self._new.append((*state, None, None, "restore", *self.current_act))
+
+    def add_deleted(self, where: str, values: list[Any]) -> None:
+        """Add the records that a WHERE clause on `records AS r` selects, before
+        they are deleted.
+        """
         self.flush()
-        self._connection.execute(f"{KEEP_ALL}{where} ORDER BY row", (*self.doing, *values))
+        self._connection.execute(
+            f"{INSERT_DELETED}{where} ORDER BY row", (*self.current_act, *values)
+        )
 
     def flush(self) -> None:
-        """Puts the rows that wait into the table, and takes out what is too many of a record."""
-        if not self._waiting:
+        """Insert the buffered rows and delete surplus versions of their records."""
+        if not self._new:
             return
-        KEEP.run(self._connection, self._waiting)
-        full = {
+        INSERT_VERSION.run(self._connection, self._new)
+        last_numbers = {
             guid: number
-            for guid, number, *_ in self._waiting
+            for guid, number, *_ in self._new
             if number > KEPT and number % TOGETHER == 0
         }
-        for guid, number in full.items():
+        for guid, number in last_numbers.items():
             self._connection.execute(
                 "DELETE FROM versions WHERE guid = ? AND number <= ?", (guid, number - KEPT)
             )
-        self._waiting.clear()
+        self._new.clear()
 
     def of(self, guid: str, content: str | None = None, number: int = 0) -> Iterator[Version]:
-        """The states that are kept of a record, the latest first; of one that is there, with its
-        content and number.
+        """Yield the versions of a record, the latest first.
 
-        A state of which the text is lost with another's is left out.
+        For an existing record, pass its content and number. A version whose text is lost together
+        with that of a later one is skipped.
         """
         self.flush()
         for *state, length, kept, what, changed_at, actor, reason in self._connection.execute(
-            READ, (guid,)
+            SELECT, (guid,)
         ):
             there, follows = length is not None, state[1] == number - 1
-            content = (
-                kept
-                if kept is not None
-                else content[:length]
-                if there and follows and content is not None
-                else None
-            )
+            if kept is not None:
+                content = kept
+            elif there and follows and content is not None:
+                content = content[:length]
+            else:
+                content = None
             number = state[1]
             if there and content is None:
                 continue
@@ -181,15 +198,14 @@ class VersionTable:
             )
 
     def count_of(self, guid: str) -> int:
-        """How many states are kept of a record."""
+        """Return the number of versions of a record."""
         self.flush()
         return int(
             self._connection.execute("SELECT count(*) FROM versions WHERE guid = ?", (guid,)).get
         )
 
     def deleted(self, guid: str) -> Version | None:
-        """The last state of a record that is not in the table of records; None where none is kept,
-        or it has expired."""
+        """Return the last version of a deleted record, None if none is kept or it has expired."""
         last = next(self.of(guid), None)
         if last is None or last.what != "delete" or has_expired(last.state.expires_at, self.now_ms):
             return None
@@ -198,9 +214,10 @@ class VersionTable:
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int
     ) -> Iterator[tuple[int, Record, Further]]:
-        """(number of its deletion, record, further fields) of deleted ones that can be brought
-        back, as they were deleted."""
-        clauses, values = self._gone(conditions)
+        """Yield (number of its deletion, record, further fields) of deleted records that can be
+        restored.
+        """
+        clauses, values = self._deleted_conditions(conditions)
         if beyond is not None:
             clauses, values = [BEYOND[order], *clauses], [beyond, *values]
         found = self._connection.execute(
@@ -211,82 +228,86 @@ class VersionTable:
         return ((number, state.record, state.further) for number, state in states)
 
     def count(self, conditions: Conditions) -> int:
-        """How many deleted records there are that can be brought back, and that meet the
-        conditions."""
-        clauses, values = self._gone(conditions)
+        """Return the number of matching deleted records that can be restored."""
+        clauses, values = self._deleted_conditions(conditions)
         return int(
             self._connection.execute(
                 f"SELECT count(*) FROM versions AS r{where(*clauses)}", values
             ).get
         )
 
-    def _gone(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
+    def _deleted_conditions(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
         self.flush()
         clauses, values = conditions.clauses()
-        return [*clauses, *GONE, UNEXPIRED], [*values, self.now_ms]
+        return [*clauses, *IS_DELETED, UNEXPIRED], [*values, self.now_ms]
 
     def forget(self, guid: str) -> None:
-        """Nothing is kept of a record."""
+        """Delete all versions of a record."""
         self.flush()
         self._connection.execute("DELETE FROM versions WHERE guid = ?", (guid,))
 
-    def reap(self, before_ms: int, most: int) -> int:
-        """Deletes states that ended before that moment, the oldest first. How many there were."""
+    def delete_before(self, before_ms: int, most: int) -> int:
+        """Delete up to `most` versions that ended before `before_ms`, the oldest first. Return
+        their number.
+        """
         self._connection.execute(
-            "DELETE FROM versions WHERE n IN (SELECT n FROM versions ORDER BY n LIMIT ?) AND changed_at < ?",
+            "DELETE FROM versions WHERE n IN (SELECT n FROM versions ORDER BY n LIMIT ?) "
+            "AND changed_at < ?",
             (most, before_ms),
         )
         return self._connection.changes()
 
-    def reap_expired(self, now_ms: int, most: int) -> int:
-        """Forgets deleted records whose time has come. How many there were."""
-        guids = [guid for (guid,) in self._connection.execute(EXPIRED, (now_ms, most))]
+    def delete_expired(self, now_ms: int, most: int) -> int:
+        """Delete up to `most` deleted records that have expired. Return their number."""
+        guids = [guid for (guid,) in self._connection.execute(EXPIRED_DELETED, (now_ms, most))]
         for guid in guids:
             self.forget(guid)
         return len(guids)
 
-    def next_to_expire(self) -> int | None:
-        """When the next of the deleted records expires, Unix ms."""
-        found: int | None = self._connection.execute(NEXT_TO_EXPIRE).get
+    def next_expiry_ms(self) -> int | None:
+        """Return when the next deleted record expires, Unix ms. None for never."""
+        found: int | None = self._connection.execute(NEXT_EXPIRY).get
         return found
 
     def oldest_ms(self) -> int | None:
-        """When the oldest state that is kept ended, Unix ms."""
+        """Return when the oldest version ended, Unix ms. None if there is none."""
         found: int | None = self._connection.execute(
             "SELECT changed_at FROM versions ORDER BY n LIMIT 1"
         ).get
         return found
 
 
-# Where a record is, and all that is known of it: what a change of it must know.
+# A stored record with its row and all columns, as changes need it.
 
-PLACE = f"SELECT row, content, parts, {STATE} FROM records AS r"
+SELECT_STORED = f"SELECT row, content, parts, {STATE} FROM records AS r"
 
 
 class StoredRecord(NamedTuple):
-    """One record."""
+    """A record with its row in the table."""
 
     row: int
     content: str
-    parts: str | None  # that are indexed of it beside itself
-    state: tuple[Any, ...]  # in the order of STATE
+    # Parts of words that are indexed in addition to the content.
+    parts: str | None
+    # Values in the order of columns.STATE.
+    state: tuple[Any, ...]
 
     @property
     def guid(self) -> str:
-        """The record's."""
+        """Return the record's guid."""
         return str(self.state[0])
 
     @property
     def whole(self) -> State:
-        """With names for all of it."""
+        """Return the state with field names."""
         return State._make((*self.state, self.content))
 
 
 def stored_records(
     connection: apsw.Connection, which: str, values: list[Any]
 ) -> Iterator[StoredRecord]:
-    """Those that `which`, what follows FROM, picks of the table of records as `r`."""
+    """Yield the records that `which` selects, the SQL after `FROM records AS r`."""
     return (
         StoredRecord(row[0], row[1], row[2], row[3:])
-        for row in connection.execute(PLACE + which, values)
+        for row in connection.execute(SELECT_STORED + which, values)
     )

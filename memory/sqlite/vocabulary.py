@@ -1,9 +1,9 @@
-"""The words of a store: which records hold one and how often, and which words begin alike. Read
-from the full-text indexes.
+"""The words of a store: their number of records, posting lists and common prefixes, read from the
+full-text indexes.
 
-Nothing else is stored for it: fts5vocab counts a word's records at 30 ns each. Parts of words
-(memory/text/words.py) are words too;
-of a record that has a word in its content, its parts say nothing more about it.
+No other data is stored for it: fts5vocab counts a word's records at 30 ns each. Parts of words
+(memory/text/words.py) are words too. If a record has a word in its content, the same word in its
+parts does not count.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,104 +14,127 @@ import numpy as np
 import orjson
 
 from memrelay.memory.sqlite.fulltext import INDEXES
-from memrelay.memory.sqlite.postings import COUNT, PostingLists, Postings, count, merged
-from memrelay.memory.sqlite.rows import Rows, numbers
+from memrelay.memory.sqlite.postings import (
+    COUNT_FUNCTION,
+    PostingLists,
+    Postings,
+    count_matches,
+    merge_postings,
+)
+from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 TABLES = """
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_counts USING fts5vocab('main', 'records_fts', 'row');
-CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places USING fts5vocab('main', 'records_fts', 'instance');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.word_places
+  USING fts5vocab('main', 'records_fts', 'instance');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_counts USING fts5vocab('main', 'parts_fts', 'row');
 CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_columns USING fts5vocab('main', 'parts_fts', 'col');
-CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_places USING fts5vocab('main', 'parts_fts', 'instance');
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.part_places
+  USING fts5vocab('main', 'parts_fts', 'instance');
 """
-BEGINNING = "SELECT term, doc FROM temp.word_counts WHERE term >= ?1 AND term < ?2 LIMIT ?3"
-BEGINNINGS = (
-    BEGINNING,
-    BEGINNING.replace("word_counts", "part_counts"),
-    BEGINNING.replace("word_counts", "part_columns").replace(
+SELECT_PREFIX = "SELECT term, doc FROM temp.word_counts WHERE term >= ?1 AND term < ?2 LIMIT ?3"
+SELECT_ALL_PREFIX = (
+    SELECT_PREFIX,
+    SELECT_PREFIX.replace("word_counts", "part_counts"),
+    SELECT_PREFIX.replace("word_counts", "part_columns").replace(
         " LIMIT", " AND col = 'content' LIMIT"
     ),
 )
-AMONG = "SELECT term, doc FROM json_each(?1) CROSS JOIN temp.word_counts ON term = json_each.value"
-ALL_AMONG = (
-    AMONG,
-    AMONG.replace("word_counts", "part_counts"),
-    AMONG.replace("word_counts", "part_columns") + " AND col = 'content'",
+SELECT_COUNTS = (
+    "SELECT term, doc FROM json_each(?1) CROSS JOIN temp.word_counts ON term = json_each.value"
 )
-TOTALS = "memrelay_totals"  # a function of FTS5's: how many records it has, and of how many tokens
-ASK_TOTALS = f"SELECT {TOTALS}(records_fts) FROM records_fts WHERE records_fts MATCH ? LIMIT 1"
+SELECT_ALL_COUNTS = (
+    SELECT_COUNTS,
+    SELECT_COUNTS.replace("word_counts", "part_counts"),
+    SELECT_COUNTS.replace("word_counts", "part_columns") + " AND col = 'content'",
+)
+# An FTS5 function: the number of records and of tokens.
+TOTALS_FUNCTION = "memrelay_totals"
+SELECT_TOTALS = (
+    f"SELECT {TOTALS_FUNCTION}(records_fts) FROM records_fts WHERE records_fts MATCH ? LIMIT 1"
+)
 PLACES = "SELECT group_concat(doc) FROM temp.word_places WHERE term = ?"
 PARTS_PLACES = "SELECT group_concat(doc) FROM temp.part_places WHERE term = ? AND col = 'parts'"
 IN_CONTENT = (
     "SELECT guid FROM records WHERE guid IN (SELECT value FROM json_each(?)) "
     "AND row IN (SELECT rowid FROM records_fts WHERE records_fts MATCH ?)"
 )
-BEGUN = "SELECT group_concat(doc) FROM (SELECT doc FROM temp.word_places WHERE term >= ?1 AND term < ?2 LIMIT ?3)"
-PARTS_BEGUN = BEGUN.replace("word_places", "part_places").replace(
+PREFIX_PLACES = (
+    "SELECT group_concat(doc) FROM "
+    "(SELECT doc FROM temp.word_places WHERE term >= ?1 AND term < ?2 LIMIT ?3)"
+)
+PARTS_PREFIX_PLACES = PREFIX_PLACES.replace("word_places", "part_places").replace(
     " LIMIT", " AND col = 'parts' LIMIT"
 )
-MOST_KEPT = 2000  # answers
-LAST = "\U0010ffff"  # no word goes on with it
+# Maximum number of cached counts.
+MAX_CACHED = 2000
+# The highest code point, which no word contains.
+LAST_CHARACTER = "\U0010ffff"
 
 
 class Vocabulary:
-    """Reads the words of one store inside its open transaction; the index must be in step with the
-    records."""
+    """The words of one store, read inside its open transaction. The indexes must be in sync."""
 
     def __init__(self, connection: apsw.Connection) -> None:
-        """`open` comes first in each transaction."""
         self._connection = connection
-        self._beginnings: dict[str, dict[str, int]] = {}
+        self._prefix_counts: dict[str, dict[str, int]] = {}
         self._counts: dict[str, int] = {}
-        connection.register_fts5_function(COUNT, count)
-        connection.register_fts5_function(TOTALS, _totals)
+        connection.register_fts5_function(COUNT_FUNCTION, count_matches)
+        connection.register_fts5_function(TOTALS_FUNCTION, _totals)
         self._contents = PostingLists(connection, "records_fts", PLACES)
         self._parts = PostingLists(connection, "parts_fts", PARTS_PLACES, "parts")
 
     def open(self) -> None:
-        """Sees to the tables through which it reads: they are temporary, and a rollback takes them
-        with it."""
+        """Create the temporary tables, which a rollback removes. Call it first in
+        each transaction.
+        """
         self._connection.execute(TABLES)
-        if len(self._beginnings) + len(self._counts) > MOST_KEPT:
-            self._forget_counts()
+        if len(self._prefix_counts) + len(self._counts) > MAX_CACHED:
+            self._drop_counts()
 
     def change(self, known: int, changed: Sequence[int], last_row: int) -> None:
-        """Rows came after `known`, the highest one now is `last_row`, and these were edited or
-        deleted: it counts again."""
-        self._forget_counts()
+        """Update the caches: rows were added after `known` up to `last_row`, and `changed` were
+        edited or deleted.
+        """
+        self._drop_counts()
         self._contents.change(known, changed, last_row)
         self._parts.change(known, changed, last_row)
 
     def drop(self) -> None:
-        """Gives back what is kept."""
-        self._forget_counts()
+        """Free the caches."""
+        self._drop_counts()
         self._contents.drop()
         self._parts.drop()
 
-    def _forget_counts(self) -> None:
-        self._beginnings.clear()
+    def _drop_counts(self) -> None:
+        self._prefix_counts.clear()
         self._counts.clear()
 
     @property
     def nbytes(self) -> int:
-        """What is kept takes in memory."""
+        """Return the memory used by the caches, bytes."""
         return self._contents.nbytes + self._parts.nbytes
 
     def beginning(self, prefix: str, most: int) -> dict[str, int]:
-        """Words that begin like this, each with the number of its records; the first `most` of them
-        by the alphabet."""
-        if prefix not in self._beginnings:
-            self._beginnings[prefix] = self._numbers(BEGINNINGS, (prefix, prefix + LAST, most))
-        return self._beginnings[prefix]
+        """Return the first `most` words with that prefix, in alphabetical order, with their number
+        of records.
+        """
+        if prefix not in self._prefix_counts:
+            self._prefix_counts[prefix] = self._query_counts(
+                SELECT_ALL_PREFIX, (prefix, prefix + LAST_CHARACTER, most)
+            )
+        return self._prefix_counts[prefix]
 
     def among(self, words: Iterable[str]) -> dict[str, int]:
-        """Those of the words that the store has, each with the number of its records; 10 us for
-        each that is asked for."""
-        return self._numbers(ALL_AMONG, (orjson.dumps(list(words)).decode(),))
+        """Return the given words that the store has, with their number of records. It costs 10 us
+        per word.
+        """
+        return self._query_counts(SELECT_ALL_COUNTS, (orjson.dumps(list(words)).decode(),))
 
-    def _numbers(self, sqls: tuple[str, str, str], values: tuple[Any, ...]) -> dict[str, int]:
-        """How many records hold each word that is found: one that has it in its content and in its
-        parts counts once."""
+    def _query_counts(self, sqls: tuple[str, str, str], values: tuple[Any, ...]) -> dict[str, int]:
+        """Return the number of records per word. A record with the word in content and parts counts
+        once.
+        """
         contents, with_parts, their_contents = sqls
         found = dict(self._connection.execute(contents, values))
         if more := dict(self._connection.execute(with_parts, values)):
@@ -121,39 +144,42 @@ class Vocabulary:
         return found
 
     def count(self, word: str) -> int:
-        """How many records hold the word."""
+        """Return the number of records that hold the word."""
         if word not in self._counts:
             self._counts[word] = self.among((word,)).get(word, 0)
         return self._counts[word]
 
     def postings(self, word: str) -> Postings:
-        """The records that hold the word."""
-        return merged(self._contents.of(word), self._parts.of(word))
+        """Return the records that hold the word."""
+        return merge_postings(self._contents.of(word), self._parts.of(word))
 
     def contents(self, word: str) -> Postings:
-        """The records that hold the word in their content."""
+        """Return the records that hold the word in their content."""
         return self._contents.of(word)
 
     def totals(self, word: str) -> tuple[int, int]:
-        """(how many records the index of contents has, of how many tokens in all); asked of one
-        that holds the word."""
-        records, length = self._connection.execute(ASK_TOTALS, (f'"{word}"',)).get.split()
+        """Return (number of records, number of tokens) of the index of contents.
+
+        `word` must be in a record, because the query needs a match.
+        """
+        records, length = self._connection.execute(SELECT_TOTALS, (f'"{word}"',)).get.split()
         return int(records), int(length)
 
     def begun(self, prefix: str, most: int) -> tuple[Rows, bool]:
-        """(the records that hold a word that begins like this, ascending; whether these are all):
-        found at the first `most`
-        places of such words, by the alphabet.
+        """Return (ascending rows with a word of that prefix, whether the list is complete).
+
+        It reads the first `most` places of such words in alphabetical order.
         """
         found = [
-            numbers(self._connection.execute(sql, (prefix, prefix + LAST, most)).get)
-            for sql in (BEGUN, PARTS_BEGUN)
+            numbers(self._connection.execute(sql, (prefix, prefix + LAST_CHARACTER, most)).get)
+            for sql in (PREFIX_PLACES, PARTS_PREFIX_PLACES)
         ]
         return np.unique(np.concatenate(found)), max(map(len, found)) < most
 
     def in_content(self, expression: str, guids: Sequence[str]) -> set[str]:
-        """Those of the records that an FTS5 expression finds by their content, and not by parts of
-        words alone."""
+        """Return the guids of records that match an FTS5 expression by their content, not only by
+        parts.
+        """
         return {
             guid
             for (guid,) in self._connection.execute(
@@ -162,7 +188,7 @@ class Vocabulary:
         }
 
     def matching(self, expression: str) -> Rows:
-        """The records that an FTS5 expression finds, ascending."""
+        """Return the ascending rows that match an FTS5 expression."""
         found = [
             numbers(
                 self._connection.execute(

@@ -1,1 +1,1 @@
-"""."""
+"""Text analysis: words as the index has them, stems, stop words, and dates in questions."""

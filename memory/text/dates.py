@@ -1,5 +1,6 @@
-"""Times that a question names, "on 7 May 2023" or "in June": records of such a day or month count
-more (docs/search-quality.md)."""
+"""Read dates in a question, such as "on 7 May 2023" or "in June". Records of that day or month rank
+higher (docs/search-quality.md).
+"""
 
 import re
 from datetime import date
@@ -7,7 +8,8 @@ from typing import NamedTuple
 
 from memrelay.memory.text.words import tokens
 
-LANGUAGES = ("english", "porter")  # whose months are known
+# Languages with known month names.
+LANGUAGES = ("english", "porter")
 MONTHS = {
     name: number
     for number, names in enumerate(
@@ -29,12 +31,13 @@ MONTHS = {
     )
     for name in names.split()
 }
-WORDS_TOO = ("may", "march", "mar", "jan", "dec", "sep")  # say a month only beside a day or a year
+# Also ordinary words: a month only next to a day or a year.
+AMBIGUOUS_MONTHS = ("may", "march", "mar", "jan", "dec", "sep")
 LEAP_YEAR = 2024
 
 _MONTH = rf"(?P<month>{'|'.join(MONTHS)})\.?"
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>(?:19|20)\d\d)"
-_FORMS = [
+_DATE_FORMS = [
     re.compile(form, re.IGNORECASE | re.ASCII)
     for form in (
         rf"\b{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?\b",
@@ -44,33 +47,34 @@ _FORMS = [
         rf"\b{_MONTH}(?!\w)",
     )
 ]
-LONGEST = 10_000  # characters of a question that are looked at
+# Characters of a question that are read.
+MAX_CHARACTERS = 10_000
 
 
 class Times(NamedTuple):
-    """What a question says of times."""
+    """The dates that a question names."""
 
-    patterns: tuple[
-        str, ...
-    ] = ()  # of dates: `2023-05-07`, `____-05-07` of any year, `2023-05-__` a month
-    words: frozenset[str] = (
-        frozenset()
-    )  # of the question, as the index has them, that say nothing else
+    # Patterns of dates: `2023-05-07`, `____-05-07` for any year, `2023-05-__` for a month.
+    patterns: tuple[str, ...] = ()
+    # Indexed words of the question that only name dates.
+    words: frozenset[str] = frozenset()
 
 
 def read_times(question: str) -> Times:
-    """The times that a question names, each once. What one form takes is no other's."""
+    """Return the dates that a question names, each once. Each part of the text matches one form at
+    most.
+    """
     patterns: dict[str, None] = {}
-    rest = question[:LONGEST]
+    rest = question[:MAX_CHARACTERS]
 
-    def take(match: re.Match[str]) -> str:
+    def replace_date(match: re.Match[str]) -> str:
         if (pattern := _pattern(match.groupdict())) is None:
             return match[0]
         patterns[pattern] = None
         return " | "
 
-    for form in _FORMS:
-        rest = form.sub(take, rest)
+    for form in _DATE_FORMS:
+        rest = form.sub(replace_date, rest)
     return Times(
         tuple(patterns),
         frozenset(tokens(question)) - frozenset(tokens(rest)) if patterns else frozenset(),
@@ -78,10 +82,13 @@ def read_times(question: str) -> Times:
 
 
 def _pattern(named: dict[str, str | None]) -> str | None:
-    """None for what is no time: a 30th of February, or a word that is a month only beside a
-    number."""
+    """Return the date pattern.
+
+    None for an invalid date such as February 30, and for a word that names a month only next to a
+    number.
+    """
     name, day, year = (named.get("month") or "").lower(), named.get("day"), named.get("year")
-    if name in WORDS_TOO and not day and not year:
+    if name in AMBIGUOUS_MONTHS and not day and not year:
         return None
     month = MONTHS.get(name) or int(named.get("number") or 0)
     try:

@@ -1,5 +1,6 @@
-"""The languages whose stems are known, by the names that PyStemmer has; named here, so that it need
-not be loaded."""
+"""The languages with known stems, by PyStemmer's names. Listed here, so that PyStemmer need not be
+loaded.
+"""
 
 from typing import Annotated
 
@@ -45,13 +46,14 @@ LANGUAGES = (
     "none",
 )
 
-DEFAULT_LANGUAGE = "english"  # of a store of which no bundle says another
+# Language of a store if no bundle sets one.
+DEFAULT_LANGUAGE = "english"
 
 
 def check_language(name: str) -> str:
-    """The language in lower case. Raises ValueError."""
+    """Return the language in lower case. Raises ValueError: it is unknown."""
     if name.lower() not in LANGUAGES:
-        raise ValueError(f"there are no stems of {name!r}; known are {', '.join(LANGUAGES)}")
+        raise ValueError(f"unknown language {name!r}; known: {', '.join(LANGUAGES)}")
     return name.lower()
 
 

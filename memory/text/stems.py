@@ -1,5 +1,7 @@
-"""Stems: words of one stem are found for each other. Made when a query is read: the index has the
-words as they are."""
+"""Stems: a query word matches all words with the same stem.
+
+Stems apply when a query is parsed. The index has the words unchanged.
+"""
 
 from collections.abc import Container
 from typing import TYPE_CHECKING
@@ -9,33 +11,41 @@ import Stemmer
 from memrelay.memory.dedup.irregular import FORMS
 from memrelay.memory.text.folding import folded, is_hidden, shown
 
-if TYPE_CHECKING:  # numpy, which telling two facts apart by their stems does not need
+# Importing it loads numpy, which comparing two facts by their stems does not need.
+if TYPE_CHECKING:
     from memrelay.memory.sqlite.vocabulary import Vocabulary
 
-MOST_WORDS = 4096  # that are looked at for those of one stem
+# Maximum number of words compared for one stem.
+MAX_WORDS = 4096
 VOWELS = "aeiouy"
-IRREGULAR = ("english", "porter")  # languages whose irregular words are known
+# Languages with known irregular words.
+IRREGULAR = ("english", "porter")
 
 
 def is_word(word: str) -> bool:
-    """Whether a word of the index has stems: letters alone, and the marks on them."""
+    """Return whether an indexed word has a stem: only letters and their marks."""
     return word.isalpha() or (is_hidden(word) and not any(map(str.isdecimal, word)))
 
 
 class Stems:
-    """Stems of one language; for one thread. "none" leaves words as they are."""
+    """Stems of one of the languages in memory/text/languages.py, for one thread.
+
+    "none" leaves words unchanged.
+    """
 
     def __init__(self, language: str) -> None:
-        """One of memory/text/languages.py."""
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
         self._base = FORMS.base if language in IRREGULAR else {}
-        self._families: dict[str, list[str]] = {}  # by stem: an irregular word, then its forms
+        # By stem: an irregular base word, followed by its forms.
+        self._families: dict[str, list[str]] = {}
         for form, base in self._base.items():
             self._families.setdefault(self.stem(base), [base]).append(form)
 
     def stem(self, word: str) -> str:
-        """The stem of a word of the index, which is in lower case and without accents. What has a
-        digit is no word."""
+        """Return the stem of an indexed word, which is in lower case and without accents.
+
+        Words with digits stay unchanged.
+        """
         return (
             word
             if self._stemmer is None or not is_word(word)
@@ -43,37 +53,36 @@ class Stems:
         )
 
     def root(self, word: str) -> str:
-        """The stem of what a word is a form of: `go` for `went`, `going` and `go`."""
+        """Return the stem of the base word: `go` for `went`, `going` and `go`."""
         return self.stem(self._base.get(word, word))
 
     def spellings(self, word: str, vocabulary: "Vocabulary") -> dict[str, int]:
-        """The store's words that have the stem of `word`, itself among them, each with the number
-        of its records.
+        """Return the store's words with the stem of `word`, including itself, with their number of
+        records.
 
-        They are looked for among the first 4,096 that begin with the stem, without the vowel that a
-        longer one may end in.
+        It searches the first 4,096 words that begin with the stem. A final vowel of a stem of 3
+        letters or more is ignored.
         """
         stem = self.stem(word)
-        prefix = (
-            stem[:-1] if stem[-1:] in VOWELS and len(stem) > 2 else stem
-        )  # `go` is the stem of `going`
+        # `go` is the stem of `going`.
+        prefix = stem[:-1] if stem[-1:] in VOWELS and len(stem) > 2 else stem
         found: dict[str, int] = {}
         if self._stemmer is not None and len(prefix) > 1 and is_word(word):
-            words = vocabulary.beginning(prefix, MOST_WORDS)
+            words = vocabulary.beginning(prefix, MAX_WORDS)
             stems = self._stemmer.stemWords(list(map(shown, words)))
             found = {
                 one: words[one]
-                for one, its in zip(words, stems, strict=True)
-                if folded(its) == stem
+                for one, word_stem in zip(words, stems, strict=True)
+                if folded(word_stem) == stem
             }
         if word not in found and (count := vocabulary.count(word)):
             found[word] = count
         return found
 
     def kin(self, word: str, same: Container[str], vocabulary: "Vocabulary") -> dict[str, int]:
-        """The store's words that are forms of the same irregular word and not among the `same`,
-        which are the spellings of
-        `word`, as `bought` is to `buying`: each with the number of its records.
+        """Return the other forms of the same irregular word, with their number of records.
+
+        `bought` is such a form of `buying`. `same` are the spellings of `word`, which are left out.
         """
         base, *forms = self._families.get(self.root(word)) or [word]
         if not forms:

@@ -1,13 +1,14 @@
-"""What a text's words are to the full-text index, and what more of it is indexed so that its parts
-are found too.
+"""Split texts into words as the full-text index does, and derive the parts that are indexed in
+addition.
 
-unicode61 leaves `userName` whole, and a sentence in Chinese. So such a record has a second text to
-find, its `parts`: there
-identifiers are taken apart where the case changes or a digit meets a letter, Chinese, Japanese,
-Korean, Thai, Lao, Burmese and
-Khmer letter by letter, letters are plain ones (memory/text/folding.py), and numbers have no separators.
-What unicode61 takes apart
-by itself, `user_name` and `user-name` and an e-mail address, needs none.
+unicode61 keeps `userName` and a Chinese sentence whole. So such a record has a second searchable
+text, its `parts`:
+- Identifiers are split where the case changes or a digit meets a letter.
+- Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer are split into letters.
+- Letters are folded (memory/text/folding.py).
+- Numbers have no separators.
+
+Texts that unicode61 splits itself need no parts: `user_name`, `user-name`, an email address.
 """
 
 import re
@@ -19,17 +20,16 @@ import apsw
 
 from memrelay.memory.text.folding import HIDDEN, folded, hidden, is_hidden, normal
 
-# a token between the parts of two words, so that no phrase is found across them; of private use
+# A private-use token between the parts of two words, so that no phrase matches across them.
 BREAK = "\U0010fffd"
-MOST_HUMPS, MOST_DIGITS = (
-    16,
-    4,
-)  # places to take an identifier apart; what has more is a hash or a key
-_HUMP, _DIGIT = "\x01", "\x02"  # marks of such places; unicode61 takes neither for a part of a word
+# Maximum split positions in an identifier. A word with more is a hash or a key.
+MOST_HUMPS, MOST_DIGITS = 16, 4
+# Marks of split positions. unicode61 treats neither as part of a word.
+_HUMP, _DIGIT = "\x01", "\x02"
 
 
-def _class(chars: Iterable[int]) -> str:
-    """The inside of a pattern's [...]."""
+def _character_class(chars: Iterable[int]) -> str:
+    """Return the character class of the code points, for the inside of [...]."""
     ranges: list[list[int]] = []
     for char in chars:
         if ranges and ranges[-1][1] == char - 1:
@@ -39,32 +39,36 @@ def _class(chars: Iterable[int]) -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
-_CJK = (
-    "\u0e01-\u0eff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
-    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+_UNSPACED = (
+    "\u0e01-\u0eff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u30ff\u3105-\u31bf"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
-# Burmese and Khmer letters, each with the marks that follow it
+# Burmese and Khmer letters, each followed by its marks.
 _SYLLABLES = "\u1000-\u102a\u103f\u1050-\u1055\u1780-\u17b3"
-_LETTER = re.compile(f"[{_CJK}{_SYLLABLES}]")
+_LETTER = re.compile(f"[{_UNSPACED}{_SYLLABLES}]")
 _AROUND_LETTERS = re.compile(
-    f"(?=[{_CJK}{hidden(_SYLLABLES)}])|(?<=[{_CJK}])|(?<=[{HIDDEN}])(?=[0-9A-Za-z])"
+    f"(?=[{_UNSPACED}{hidden(_SYLLABLES)}])|(?<=[{_UNSPACED}])|(?<=[{HIDDEN}])(?=[0-9A-Za-z])"
 )
 _BETWEEN = re.compile(rf"[^\w.@\-\u0300-\u036f{HIDDEN}{_HUMP}{_DIGIT}]+")
 
 _BETWEEN_WORDS = re.compile(rf"[^\w\u0300-\u036f{HIDDEN}{_HUMP}{_DIGIT}]+|_+")
 
 
-def _places(upper: str, lower: str, letter: str) -> re.Pattern[str]:
-    """Finds where a word is taken apart. It begins with what is rare in plain text, which makes it
-    cost 10 ns a character."""
+def _split_positions(upper: str, lower: str, letter: str) -> re.Pattern[str]:
+    """Return the pattern of split positions.
+
+    It begins with characters that are rare in plain text, so it costs 10 ns per character.
+    """
     return re.compile(
-        rf"[0-9{upper}](?:(?<={lower}.)|(?<=[0-9])(?={letter})|(?<=[{upper}].)(?:(?<=[0-9])|(?={lower})))"
+        rf"[0-9{upper}](?:(?<={lower}.)|(?<=[0-9])(?={letter})"
+        rf"|(?<=[{upper}].)(?:(?<=[0-9])|(?={lower})))"
     )
 
 
-_ASCII_PLACES = _places("A-Z", "[a-z]", "[A-Za-z]")
-# Whether there are any, found in half the time: of each character only its kind, where one byte is
-# searched for.
+_ASCII_PLACES = _split_positions("A-Z", "[a-z]", "[A-Za-z]")
+# Tests for split positions in half the time: each character becomes its kind, and single bytes are
+# searched.
 _KINDS = bytes(
     ord(
         ","
@@ -79,12 +83,12 @@ _KINDS = bytes(
     )
     for code in range(128)
 ) + bytes(128)
-_0, _A = b"0A"  # as numbers, which are searched for in a tenth of the time
+# Integers, because searching bytes for an integer takes a tenth of the time.
+_0, _A = b"0A"
 _CAPITAL = re.compile(rb"A(?:(?<=aA)|(?<=AA)(?=a))").search
 _NUMBER = re.compile(rb"0(?:(?<=[aA]0)|(?=[aA]))").search
 _GROUP = re.compile(rb",(?<=0,)000(?!0)").search
-# Numbers in groups of three digits: 1,000,000.5 and 1'000 and 1 000 with a space that does not
-# break; 1.000,50.
+# Numbers in groups of three digits: 1,000,000.5 and 1'000, 1 000 with a no-break space, 1.000,50.
 _SEPARATORS = ",'\u2019\u00a0\u2009\u202f"
 _MAY_BE_GROUPED = re.compile(f"[0-9][{_SEPARATORS}][0-9]")
 _GROUPED = re.compile(
@@ -94,14 +98,18 @@ _GROUPED = re.compile(
 
 
 @cache
-def _places_beyond_ascii() -> re.Pattern[str]:
-    """In the scripts that have cases, but for rare ones. Made by the first text that needs it."""
-    upper = _class(char for char in range(0x2000) if chr(char).isupper())
-    return _places(upper, rf"[^\W\d_{upper}]", r"[^\W\d_]")
+def _unicode_positions() -> re.Pattern[str]:
+    """Return the pattern for scripts with case, except rare ones. The first text that needs it
+    builds it.
+    """
+    upper = _character_class(char for char in range(0x2000) if chr(char).isupper())
+    return _split_positions(upper, rf"[^\W\d_{upper}]", r"[^\W\d_]")
 
 
 class _Tokenizer(threading.local):
-    """SQLite's own, so that nothing differs; one a thread, since it keeps a buffer."""
+    """SQLite's own tokenizer, so that results are identical. One per thread, because it has a
+    buffer.
+    """
 
     def __init__(self) -> None:
         self.split = apsw.Connection(":memory:").fts5_tokenizer(
@@ -113,8 +121,10 @@ _tokenizer = _Tokenizer()
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text as the index has them, in order: folded, without accents. A microsecond
-    for a sentence."""
+    """Return the words of a text in order, as the index has them: folded, without accents.
+
+    It takes a microsecond for a sentence.
+    """
     found = _tokenizer.split(
         text.encode(errors="replace"),
         apsw.FTS5_TOKENIZE_DOCUMENT,
@@ -126,48 +136,49 @@ def tokens(text: str) -> list[str]:
 
 
 def plain_tokens(text: str) -> list[str]:
-    """The words of a text in plain letters, those in scripts with marks whole, as its parts have
-    them."""
+    """Return the words of a text in plain letters, as its parts have them. Words in scripts with
+    marks stay whole.
+    """
     return tokens(folded(text))
 
 
 def parts_of(content: str) -> str | None:
-    """What is indexed of a content beside itself; None where there is nothing to take apart, as in
-    most."""
+    """Return the text that is indexed in addition to a content, None if there is
+    none, as for most.
+    """
     if content.isascii():
         if not _has_ascii_places(content):
             return None
-    elif (plain := _unlike(content)) is not None:
-        marked = _marked(
-            _ungrouped(plain)
-        )  # all of it, so that phrases are found whatever scripts they mix
-        return f" {BREAK} ".join((_apart(marked), *_wholes(marked)))
-    elif _places_beyond_ascii().search(content) is None and not _numbers(content):
+    elif (plain := _fold_if_different(content)) is not None:
+        # The whole text, so that phrases match in any mix of scripts.
+        marked = _marked(_ungrouped(plain))
+        return f" {BREAK} ".join((_split(marked), *_whole_identifiers(marked)))
+    elif _unicode_positions().search(content) is None and not _ungrouped_numbers(content):
         return None
     words = [
         word
-        for near in _marked(content).split()
-        if _HUMP in near or _DIGIT in near
-        for word in _BETWEEN.split(near)
+        for chunk in _marked(content).split()
+        if _HUMP in chunk or _DIGIT in chunk
+        for word in _BETWEEN.split(chunk)
     ]
-    pieces = (apart for word in words if " " in (apart := _spaced(word)))
-    return f" {BREAK} ".join((*pieces, *_numbers(content))) or None
+    pieces = (split for word in words if " " in (split := _spaced(word)))
+    return f" {BREAK} ".join((*pieces, *_ungrouped_numbers(content))) or None
 
 
-def _unlike(text: str) -> str | None:
-    """The text in plain letters, where some of its words are others then, or some of its letters
-    are words."""
+def _fold_if_different(text: str) -> str | None:
+    """Return the folded text if folding changes its words or it has letters that are words, else
+    None.
+    """
     plain = folded(text)
     if plain is text:
         return plain if in_letters(text) else None
-    unlike = len(plain) >= len(text) or in_letters(text) or tokens(plain) != tokens(text)
-    return (
-        plain if unlike else None
-    )  # shorter, it may lack signs alone, as those that emoji are made of
+    is_different = len(plain) >= len(text) or in_letters(text) or tokens(plain) != tokens(text)
+    # A shorter text may only lack signs, such as those that build emoji.
+    return plain if is_different else None
 
 
-def _numbers(content: str) -> list[str]:
-    """Those in groups, in digits alone: most texts have nothing that may be one."""
+def _ungrouped_numbers(content: str) -> list[str]:
+    """Return the grouped numbers in digits only. Most texts have none."""
     return (
         list(map(_digits, _GROUPED.finditer(content)))
         if _MAY_BE_GROUPED.search(content) is not None
@@ -176,8 +187,7 @@ def _numbers(content: str) -> list[str]:
 
 
 def _has_ascii_places(content: str) -> bool:
-    """The same as whether `_ASCII_PLACES` finds any, or something that may be a number in
-    groups."""
+    """Return whether an ASCII text has split positions or may have a grouped number."""
     kinds = content.encode().translate(_KINDS)
     return (_A in kinds and _CAPITAL(kinds) is not None) or (
         _0 in kinds and (_NUMBER(kinds) is not None or _GROUP(kinds) is not None)
@@ -185,7 +195,7 @@ def _has_ascii_places(content: str) -> bool:
 
 
 def _ungrouped(text: str) -> str:
-    """With numbers of a thousand or more in digits alone: `1000.50` for `1,000.50`."""
+    """Return the text with grouped numbers in digits only: `1000.50` for `1,000.50`."""
     return _GROUPED.sub(_digits, text)
 
 
@@ -194,32 +204,35 @@ def _digits(number: re.Match[str]) -> str:
 
 
 def taken_apart(text: str) -> str | None:
-    """All words of a query as `parts_of` has them; None where that is `text` itself."""
-    return None if parts_of(text) is None else _apart(_marked(_ungrouped(folded(text))))
+    """Return all words of a query as `parts_of` has them, None if they are the
+    same as in `text`.
+    """
+    return None if parts_of(text) is None else _split(_marked(_ungrouped(folded(text))))
 
 
 def in_letters(text: str) -> bool:
-    """Whether some of it is Chinese, Japanese, Korean, Thai, Lao, Burmese or Khmer, where a letter
-    is a word."""
+    """Return whether a text has Chinese, Japanese, Korean, Thai, Lao, Burmese or Khmer letters,
+    which count as words.
+    """
     return not text.isascii() and _LETTER.search(text) is not None
 
 
 def in_parts(text: str) -> bool:
-    """Whether some of it is found in parts alone: all records that hold it have it there, and
-    unicode61 has it otherwise."""
+    """Return whether some of a text matches only in parts: all records with it have it there."""
     return in_letters(text) or is_hidden(folded(text))
 
 
-def _apart(marked: str) -> str:
-    """All of a text, with spaces for its marks."""
+def _split(marked: str) -> str:
+    """Return the whole text with spaces in place of its marks."""
     if _HUMP not in marked and _DIGIT not in marked:
-        return " ".join([_BETWEEN.sub(" ", near) for near in marked.split()])
-    return " ".join([" ".join(map(_spaced, _BETWEEN.split(near))) for near in marked.split()])
+        return " ".join([_BETWEEN.sub(" ", chunk) for chunk in marked.split()])
+    return " ".join([" ".join(map(_spaced, _BETWEEN.split(chunk))) for chunk in marked.split()])
 
 
-def _wholes(marked: str) -> list[str]:
-    """Identifiers as a whole, in plain letters and without what stands beside them: the index of
-    the content has neither."""
+def _whole_identifiers(marked: str) -> list[str]:
+    """Return whole identifiers in plain letters, without adjacent characters. The index of contents
+    lacks both.
+    """
     words = _BETWEEN_WORDS.split(marked) if _HUMP in marked else ()
     return [
         _spaced(word.replace(_HUMP, "")) for word in words if _HUMP in word and " " in _spaced(word)
@@ -227,16 +240,16 @@ def _wholes(marked: str) -> list[str]:
 
 
 def _marked(text: str) -> str:
-    """The text with a mark where a word is taken apart, and spaces around letters that are
-    words."""
+    """Return the text with a mark at each split position, and spaces around
+    letters that are words.
+    """
     if text.isascii():
         return _ASCII_PLACES.sub(_mark, text)
-    text = normal(
-        "NFKC", text
-    )  # letters in half and full width, and of several code points, are the same
+    # Half-width and full-width letters, and letters of several code points, become the same.
+    text = normal("NFKC", text)
     if in_letters(text) or is_hidden(text):
         text = _AROUND_LETTERS.sub(" ", text)
-    return _places_beyond_ascii().sub(_mark, text)
+    return _unicode_positions().sub(_mark, text)
 
 
 def _mark(place: re.Match[str]) -> str:
@@ -244,11 +257,12 @@ def _mark(place: re.Match[str]) -> str:
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if char.isdecimal():
         return (_DIGIT if before.isalpha() else "") + char + (_DIGIT if after.isalpha() else "")
-    plural = after == "s" and before.isupper() and not text[at + 2 : at + 3].isalnum()  # of URLs
+    # The plural of an abbreviation, such as URLs.
+    plural = after == "s" and before.isupper() and not text[at + 2 : at + 3].isalnum()
     return char if plural or not before.isalpha() else _HUMP + char
 
 
 def _spaced(word: str) -> str:
-    """A word with spaces for its marks, or without them where they are too many."""
+    """Return a word with its marks replaced by spaces, or removed if there are too many."""
     space = " " if word.count(_HUMP) <= MOST_HUMPS and word.count(_DIGIT) <= MOST_DIGITS else ""
     return word.replace(_HUMP, space).replace(_DIGIT, space)

@@ -17,7 +17,7 @@ MARKS = {
     "bus": "embedded_server_ready",
     "worker": "pipelines_served",
     "web": "web_ready",
-    "up": "Ctrl-C ends it",
+    "up": "Press Ctrl-C to stop",
 }
 
 

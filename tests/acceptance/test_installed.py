@@ -84,7 +84,9 @@ class User:
                 stderr=out,
             )
         up = self._up
-        wait_for(lambda: "Ctrl-C ends it" in log.read_text() or up.poll() is not None, "it is up")
+        wait_for(
+            lambda: "Press Ctrl-C to stop" in log.read_text() or up.poll() is not None, "it is up"
+        )
         return log.read_text()
 
     def memrelay(self, *words: str) -> str:
@@ -139,7 +141,7 @@ def test_without_a_checkout_settings_have_their_defaults_and_data_is_in_the_curr
     assert user.memrelay("--version").startswith("memrelay ")
     log = user.up()
 
-    assert "Ctrl-C ends it" in log, log
+    assert "Press Ctrl-C to stop" in log, log
     assert '"guid"' in user.memrelay("say", "memory_test", "/write The meeting is at 3pm")
     assert "The meeting is at 3pm" in user.memrelay("search", "memory_test", "meeting")
     assert re.search(
@@ -161,7 +163,7 @@ def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> Non
     assert "Commands:" in user.memrelay("--help")
     log = user.up()
 
-    assert "Ctrl-C ends it" in log, log
+    assert "Press Ctrl-C to stop" in log, log
     assert '"guid"' in user.memrelay("say", "memory_test", "/write tea")
 
 
@@ -169,5 +171,5 @@ def test_files_by_other_authors_come_with_their_licenses(installed: Path) -> Non
     package = installed / "memrelay"
     for name in ("memory/embedding/vocab.txt", "memory/embedding/word_signs.bin"):
         assert (package / f"{name}.license").is_file(), name
-    assert list(package.glob("web/console/static/htmx-*.licence.txt"))
+    assert list(package.glob("web/console/static/htmx-*.license.txt"))
     assert (package / "py.typed").is_file()

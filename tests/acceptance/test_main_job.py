@@ -179,7 +179,7 @@ def test_a_second_up_in_the_same_folder_is_refused(program: Program) -> None:
     ended = program.run("up", MEMRELAY_WEB__PORT=port)
 
     assert ended.code == 1
-    assert "is another one running?" in ended.err and "Traceback" not in ended.err
+    assert "is another server running?" in ended.err and "Traceback" not in ended.err
     assert say(program, "/search nothing like this") == [[]]
 
 
@@ -200,7 +200,9 @@ def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
         for one in started:
             stack.callback(one.kill)
 
-        wait_for(lambda: all("Ctrl-C ends it" in log.read_text() for log in logs), "all are up")
+        wait_for(
+            lambda: all("Press Ctrl-C to stop" in log.read_text() for log in logs), "all are up"
+        )
         there = program.run("ls").lines
         for one in started:
             one.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Tiny data sets in the layouts of the real ones, made up here."""
+"""Tiny data sets in the layouts of the real ones."""
 
 import json
 from pathlib import Path
@@ -15,9 +15,9 @@ def ask(question: str, *evidence: str, category: int = 4) -> dict[str, Any]:
 
 
 def conversation(*questions: dict[str, Any]) -> dict[str, Any]:
-    """Ann and Ben in turn, in two sessions."""
+    """Return a conversation of Ann and Ben in two sessions."""
     found: dict[str, Any] = {"speaker_a": "Ann", "speaker_b": "Ben"}
-    for number, said in enumerate(SESSIONS, start=1):
+    for number, turns in enumerate(SESSIONS, start=1):
         found[f"session_{number}_date_time"] = f"1:56 pm on {number} May, 2023"
         found[f"session_{number}"] = [
             {
@@ -25,7 +25,7 @@ def conversation(*questions: dict[str, Any]) -> dict[str, Any]:
                 "dia_id": f"D{number}:{place + 1}",
                 "text": text,
             }
-            for place, text in enumerate(said)
+            for place, text in enumerate(turns)
         ]
     return {"conversation": found, "qa": list(questions)}
 
@@ -46,7 +46,8 @@ def write_locomo(
 def write_cranfield(folder: Path) -> Path:
     folder.mkdir()
     (folder / "cran.all.1400").write_text(
-        ".I 1\n.T\nwings\n.A\nsomebody\n.B\nj. 1\n.W\nwings\nin a slipstream .\n.I 2\n.T\nheat\n.A\n.B\n.W\nheat in slabs .\n"
+        ".I 1\n.T\nwings\n.A\nsomebody\n.B\nj. 1\n.W\nwings\nin a slipstream .\n"
+        ".I 2\n.T\nheat\n.A\n.B\n.W\nheat in slabs .\n"
     )
     (folder / "cran.qry").write_text(
         ".I 001\n.W\nwhat of wings\nin streams .\n.I 004\n.W\nwhat of heat .\n"

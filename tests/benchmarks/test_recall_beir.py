@@ -1,4 +1,4 @@
-"""BEIR's layout, and how a folder's data sets are told apart."""
+"""The BEIR layout, and the detection of data sets in a folder."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ import pytest
 
 from benchmarks.recall.beir import load
 from benchmarks.recall.collection import BadData, Document, Question
-from benchmarks.recall.folder import collections
+from benchmarks.recall.data_sets import collections
 from tests.benchmarks.datasets import ask, conversation, write_beir, write_cranfield, write_locomo
 
 
-def test_a_document_is_its_title_and_its_text(tmp_path: Path) -> None:
+def test_a_document_joins_title_and_text(tmp_path: Path) -> None:
     found = load(write_beir(tmp_path / "drinks"))
 
     assert found.name == "drinks"
@@ -20,7 +20,7 @@ def test_a_document_is_its_title_and_its_text(tmp_path: Path) -> None:
     ]
 
 
-def test_what_was_judged_above_zero_is_gold_and_a_question_without_gold_is_left_out(
+def test_positive_judgments_are_gold_and_questions_without_gold_are_omitted(
     tmp_path: Path,
 ) -> None:
     assert load(write_beir(tmp_path / "drinks")).corpora[0].questions == [
@@ -28,14 +28,14 @@ def test_what_was_judged_above_zero_is_gold_and_a_question_without_gold_is_left_
     ]
 
 
-def test_judgements_need_no_heading(tmp_path: Path) -> None:
+def test_judgments_do_not_need_a_header(tmp_path: Path) -> None:
     folder = write_beir(tmp_path / "drinks")
     (folder / "qrels" / "test.tsv").write_text("q2\tb\t1\n")
 
     assert load(folder).corpora[0].questions == [Question("nothing is judged", {"b": 1.0})]
 
 
-def test_a_folder_of_data_sets_has_them_all(tmp_path: Path) -> None:
+def test_all_data_sets_of_a_folder_are_found(tmp_path: Path) -> None:
     write_beir(tmp_path / "drinks")
     write_cranfield(tmp_path / "cranfield")
     write_locomo(tmp_path / "locomo", conversation(ask("Whose?", "D1:1")))
@@ -44,6 +44,6 @@ def test_a_folder_of_data_sets_has_them_all(tmp_path: Path) -> None:
     assert [found.name for found in collections(tmp_path / "drinks")] == ["drinks"]
 
 
-def test_a_folder_without_any_is_refused_with_what_is_known(tmp_path: Path) -> None:
+def test_a_folder_without_data_is_rejected_with_the_known_layouts(tmp_path: Path) -> None:
     with pytest.raises(BadData, match="BEIR's layout"):
         collections(tmp_path)

@@ -1,4 +1,4 @@
-"""Cranfield's layout."""
+"""The Cranfield layout."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def test_documents_are_the_abstracts(tmp_path: Path) -> None:
     ]
 
 
-def test_a_judgement_is_by_a_question_s_place_and_minus_one_is_not_relevant(tmp_path: Path) -> None:
+def test_a_judgment_refers_to_the_position_of_its_question(tmp_path: Path) -> None:
     found = load(write_cranfield(tmp_path / "cranfield"))
 
     assert found.corpora[0].questions == [
@@ -27,7 +27,7 @@ def test_a_judgement_is_by_a_question_s_place_and_minus_one_is_not_relevant(tmp_
     ]
 
 
-def test_the_digests_of_the_files_are_kept(tmp_path: Path) -> None:
+def test_the_digests_of_the_files_are_recorded(tmp_path: Path) -> None:
     found = load(write_cranfield(tmp_path / "cranfield"))
 
     assert (
@@ -36,7 +36,7 @@ def test_the_digests_of_the_files_are_kept(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     folder = write_cranfield(tmp_path / "cranfield")
     (folder / "cranqrel").unlink()
 

@@ -1,4 +1,4 @@
-"""LoCoMo's layout."""
+"""The LoCoMo layout."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_turns_are_documents_with_their_session_speaker_and_time(tmp_path: Path)
     assert documents[0].at_ms == 1_682_949_360_000
 
 
-def test_each_conversation_is_a_store_of_its_own(tmp_path: Path) -> None:
+def test_each_conversation_has_its_own_store(tmp_path: Path) -> None:
     one = conversation(ask("Whose puppy?", "D1:2"))
 
     corpora = load(write_locomo(tmp_path / "locomo", one, one)).corpora
@@ -29,7 +29,7 @@ def test_each_conversation_is_a_store_of_its_own(tmp_path: Path) -> None:
     assert [len(corpus.documents) for corpus in corpora] == [5, 5]
 
 
-def test_evidence_is_read_however_it_is_written(tmp_path: Path) -> None:
+def test_evidence_is_parsed_in_every_notation(tmp_path: Path) -> None:
     folder = write_locomo(
         tmp_path / "locomo", conversation(ask("Whose?", "D1:2; D2:03", "D9:9", category=1))
     )
@@ -39,11 +39,11 @@ def test_evidence_is_read_however_it_is_written(tmp_path: Path) -> None:
     ]
 
 
-def test_the_audit_s_evidence_takes_the_place_of_the_question_s(tmp_path: Path) -> None:
-    asked = conversation(ask("Whose?", "D1:1"), ask("What?", "D1:1"))
+def test_audited_evidence_replaces_the_evidence_of_the_question(tmp_path: Path) -> None:
+    annotated = conversation(ask("Whose?", "D1:1"), ask("What?", "D1:1"))
     audit = {"locomo_1_qa1": ["D2:2"], "locomo_0_qa0": []}
 
-    corpora = load(write_locomo(tmp_path / "locomo", asked, asked, audit=audit)).corpora
+    corpora = load(write_locomo(tmp_path / "locomo", annotated, annotated, audit=audit)).corpora
 
     assert [[dict(question.gold) for question in corpus.questions] for corpus in corpora] == [
         [{"D1:1": 1.0}],
@@ -51,7 +51,7 @@ def test_the_audit_s_evidence_takes_the_place_of_the_question_s(tmp_path: Path) 
     ]
 
 
-def test_questions_without_evidence_are_left_out(tmp_path: Path) -> None:
+def test_questions_without_evidence_are_omitted(tmp_path: Path) -> None:
     folder = write_locomo(
         tmp_path / "locomo", conversation(ask("Whose?"), ask("What?", "D7:1"), ask("Who?", "D1:1"))
     )
@@ -59,7 +59,7 @@ def test_questions_without_evidence_are_left_out(tmp_path: Path) -> None:
     assert [question.text for question in load(folder).corpora[0].questions] == ["Who?"]
 
 
-def test_other_json_is_refused_with_what_is_wanted(tmp_path: Path) -> None:
+def test_other_json_is_rejected_with_the_expected_format(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('[{"name": "tea"}]')
 
     with pytest.raises(BadData, match="a list of `qa` and `conversation`"):

@@ -1,4 +1,4 @@
-"""Measures against values worked out by hand, and the interval around their mean."""
+"""Measures compared with values computed by hand, and the confidence interval of their mean."""
 
 from math import log2
 
@@ -7,45 +7,45 @@ import pytest
 from benchmarks.recall.bootstrap import interval
 from benchmarks.recall.collection import Question
 from benchmarks.recall.measures import ndcg, recall, session_recall, threads_of
-from benchmarks.recall.rank_fusion import fused
+from benchmarks.recall.rank_fusion import fuse
 
 THREADS = {"a": "one", "b": "one", "c": "two", "d": "three"}
 
 
-def test_recall_is_the_share_of_the_gold_among_the_first() -> None:
+def test_recall_is_the_share_of_gold_in_the_top_k() -> None:
     assert recall(["a", "x", "b", "c"], ["a", "b", "c", "d"], 3) == 0.5
     assert recall([], ["a"], 3) == 0.0
 
 
-def test_ndcg_is_the_discounted_gain_beside_the_best_possible() -> None:
+def test_ndcg_divides_the_discounted_gain_by_the_best_possible() -> None:
     found = ndcg(["x", "a", "b"], {"a": 1.0, "b": 1.0}, 10)
 
     assert found == pytest.approx((1 / log2(3) + 1 / log2(4)) / (1 / log2(2) + 1 / log2(3)))
     assert found == pytest.approx(0.6934, abs=1e-4)
 
 
-def test_ndcg_takes_gains_as_they_are_and_looks_no_further_than_k() -> None:
+def test_ndcg_uses_linear_gains_and_stops_at_k() -> None:
     gold = {"a": 3.0, "b": 1.0, "c": 1.0}
 
     assert ndcg(["b", "a", "c"], gold, 2) == pytest.approx((1 + 3 / log2(3)) / (3 + 1 / log2(3)))
     assert ndcg(["x", "y", "a"], gold, 2) == 0.0
 
 
-def test_a_thread_stands_where_its_first_document_does() -> None:
+def test_a_thread_ranks_at_its_first_document() -> None:
     assert threads_of(["c", "a", "b", "d"], THREADS) == ["two", "one", "three"]
 
 
-def test_sessions_are_counted_once_however_many_of_their_turns_are_found() -> None:
+def test_a_session_counts_once_for_any_number_of_turns() -> None:
     question = Question("?", {"c": 1.0, "d": 1.0})
 
     assert session_recall(2)(["a", "b", "c", "d"], question, THREADS) == 0.5
 
 
-def test_rank_fusion_adds_up_the_reciprocals_of_the_ranks() -> None:
-    assert fused([["a", "b", "c"], ["c", "b"]]) == ["c", "b", "a"]
+def test_rank_fusion_sums_reciprocal_ranks() -> None:
+    assert fuse([["a", "b", "c"], ["c", "b"]]) == ["c", "b", "a"]
 
 
-def test_an_interval_is_the_same_each_time_and_narrows_with_the_number_of_questions() -> None:
+def test_an_interval_is_deterministic_and_narrows_with_more_questions() -> None:
     few, many = interval([0.0, 1.0] * 20), interval([0.0, 1.0] * 2000)
 
     assert few == interval([0.0, 1.0] * 20)

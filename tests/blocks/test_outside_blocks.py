@@ -74,7 +74,8 @@ class Installation:
                 stderr=log,
             )
         wait_for(
-            lambda: "Ctrl-C ends it" in self.log or self._up.poll() is not None, "memrelay is up"
+            lambda: "Press Ctrl-C to stop" in self.log or self._up.poll() is not None,
+            "memrelay is up",
         )
         assert self._up.poll() is None, self.log
         return self

@@ -1,5 +1,4 @@
-"""The server that the tests of one file share; a file whose tests kill it has a fixture of that
-name of its own."""
+"""The server that the tests of one file share; a file that kills its server overrides it."""
 
 from collections.abc import Iterator
 
@@ -11,6 +10,6 @@ from tests.support.server import running_server
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """A server of ours, which lives through the file."""
+    """Yield a running server."""
     with running_server(tmp_path_factory.mktemp("bus")) as server:
         yield server

@@ -1,5 +1,4 @@
-"""The embedded server's append-only file, damaged: who starts it is told what mends it, and that
-does."""
+"""A damaged append-only file: the error has a command that repairs it."""
 
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from tests.support.waiting import wait_for
 
 @contextmanager
 def served(folder: Path) -> Iterator[redis.Redis]:
-    """A client of a server on that folder, which is ended."""
+    """Yield a client of a server on the folder, which ends afterwards."""
     server = EmbeddedServer(folder)
     server.start()
     try:
@@ -27,8 +26,8 @@ def served(folder: Path) -> Iterator[redis.Redis]:
         server.stop()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the remedy is a command of bash's")
-def test_a_damaged_append_only_file_is_told_with_a_command_that_mends_it(tmp_path: Path) -> None:
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the repair uses bash")
+def test_the_error_for_a_damaged_file_has_a_command_that_repairs_it(tmp_path: Path) -> None:
     folder = tmp_path / "it's here"
     with served(folder) as client:
         for number in range(100):
@@ -51,7 +50,7 @@ def test_a_damaged_append_only_file_is_told_with_a_command_that_mends_it(tmp_pat
 
 
 @pytest.mark.parametrize("left", [None, 0, 1, 1.5])
-def test_a_manifest_that_was_lost_or_cut_is_told_with_a_command_that_makes_it_anew(
+def test_the_error_for_a_lost_or_truncated_manifest_has_a_command_that_recreates_it(
     tmp_path: Path, left: float | None
 ) -> None:
     folder = tmp_path / "it's here"
@@ -75,7 +74,7 @@ def test_a_manifest_that_was_lost_or_cut_is_told_with_a_command_that_makes_it_an
         assert client.llen("list") == 100
 
 
-def test_what_a_rewrite_that_was_cut_short_leaves_is_no_fault(tmp_path: Path) -> None:
+def test_files_of_an_interrupted_rewrite_are_accepted(tmp_path: Path) -> None:
     with served(tmp_path) as client:
         client.rpush("list", *range(100))
     (tmp_path / "appendonlydir" / "appendonly.aof.2.base.aof").write_bytes(b"*1\r\n$4\r\nPING\r\n")

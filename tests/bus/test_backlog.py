@@ -1,5 +1,4 @@
-"""What waits in an input bounds what is appended to it, at no round trip of its own, and only for
-as long as it waits."""
+"""The backlog of an input limits appends to it, without additional round trips."""
 
 import asyncio
 import time
@@ -23,15 +22,15 @@ def client(server: EmbeddedServer) -> Iterator[Client]:
         yield client
 
 
-async def append_all(ingress: Ingress, given: list[NewEntry]) -> list[type]:
-    """What became of each: its id, or a fault."""
+async def append_all(ingress: Ingress, new_entries: list[NewEntry]) -> list[type]:
+    """Return the type of each result: an ID or an exception."""
     return [
         type(one)
-        for one in await asyncio.gather(*map(ingress.append, given), return_exceptions=True)
+        for one in await asyncio.gather(*map(ingress.append, new_entries), return_exceptions=True)
     ]
 
 
-def test_no_more_is_appended_than_may_wait(server: EmbeddedServer, client: Client) -> None:
+def test_entries_above_the_limit_are_refused(server: EmbeddedServer, client: Client) -> None:
     found = run(
         server.socket_path, lambda ingress: append_all(ingress, entries("full", 15)), limits=TEN
     )
@@ -40,54 +39,51 @@ def test_no_more_is_appended_than_may_wait(server: EmbeddedServer, client: Clien
     assert client.redis.xlen(input_of("full")) == 10
 
 
-def test_what_others_have_appended_counts_as_soon_as_the_server_has_told(
+def test_entries_of_other_clients_count_after_the_first_answer_of_the_server(
     server: EmbeddedServer, client: Client
 ) -> None:
     client.enter_together("others", ["x"] * 50)
 
-    async def about(ingress: Ingress) -> list[type]:
+    async def act(ingress: Ingress) -> list[type]:
         return [one for entry in entries("others", 3) for one in await append_all(ingress, [entry])]
 
-    assert run(server.socket_path, about, limits=TEN) == [
-        str,
-        BusBusy,
-        BusBusy,
-    ]  # it did not know before the first
+    # The ingress knows nothing before the first entry.
+    assert run(server.socket_path, act, limits=TEN) == [str, BusBusy, BusBusy]
 
 
-def test_the_refusal_names_the_rule_and_the_remedy(server: EmbeddedServer, client: Client) -> None:
-    async def about(ingress: Ingress) -> None:
-        await append_all(ingress, entries("told", 10))
-        await ingress.append(NewEntry("told", b"{}", "chat"))
+def test_a_refusal_names_the_limit_and_the_remedy(server: EmbeddedServer, client: Client) -> None:
+    async def act(ingress: Ingress) -> None:
+        await append_all(ingress, entries("stuck", 10))
+        await ingress.append(NewEntry("stuck", b"{}", "chat"))
 
     with pytest.raises(
         BusBusy,
-        match=r"10 messages wait for the worker of .* told, and bus\.max_backlog allows 10; come",
+        match=r"10 messages wait for the worker of .* stuck, and bus\.max_backlog allows 10; retry",
     ):
-        run(server.socket_path, about, limits=TEN)
+        run(server.socket_path, act, limits=TEN)
 
 
-def test_as_soon_as_the_input_is_worked_off_there_is_room(
+def test_entries_are_accepted_again_when_the_input_is_processed(
     server: EmbeddedServer, client: Client
 ) -> None:
-    async def about(ingress: Ingress) -> list[type]:
+    async def act(ingress: Ingress) -> list[type]:
         before = await append_all(ingress, entries("drained", 11))
         client.redis.delete(input_of("drained"))
         await asyncio.sleep(FRESH_S * 1.5)
         return [before[-1], *await append_all(ingress, entries("drained", 5))]
 
-    assert run(server.socket_path, about, limits=TEN) == [BusBusy, *[str] * 5]
+    assert run(server.socket_path, act, limits=TEN) == [BusBusy, *[str] * 5]
 
 
-def test_one_full_pipeline_is_no_other_ones_matter(server: EmbeddedServer, client: Client) -> None:
-    async def about(ingress: Ingress) -> list[type]:
+def test_a_full_pipeline_does_not_affect_another(server: EmbeddedServer, client: Client) -> None:
+    async def act(ingress: Ingress) -> list[type]:
         await append_all(ingress, entries("mine", 11))
         return await append_all(ingress, entries("yours", 10))
 
-    assert run(server.socket_path, about, limits=TEN) == [str] * 10
+    assert run(server.socket_path, act, limits=TEN) == [str] * 10
 
 
-def test_what_waits_is_bounded_in_bytes_too(server: EmbeddedServer, client: Client) -> None:
+def test_the_backlog_is_limited_in_bytes_too(server: EmbeddedServer, client: Client) -> None:
     big = [NewEntry("big", make_envelope("x" * 100_000), "chat") for _ in range(20)]
 
     found = run(
@@ -99,7 +95,7 @@ def test_what_waits_is_bounded_in_bytes_too(server: EmbeddedServer, client: Clie
     assert found == [str] * 10 + [BusBusy] * 10
 
 
-def test_what_waits_for_the_server_is_bounded_in_bytes_too(
+def test_entries_that_wait_for_the_server_are_limited_in_bytes_too(
     server: EmbeddedServer, client: Client
 ) -> None:
     big = [NewEntry("long", make_envelope("x" * 100_000), "chat") for _ in range(20)]
@@ -113,22 +109,21 @@ def test_what_waits_for_the_server_is_bounded_in_bytes_too(
     assert found == [str] * 10 + [BusBusy] * 10
 
 
-def test_the_server_is_asked_seldom_and_in_the_write_of_an_append(
+def test_the_server_is_asked_at_most_once_per_interval(
     server: EmbeddedServer, client: Client
 ) -> None:
-    async def about(ingress: Ingress) -> None:
+    async def act(ingress: Ingress) -> None:
         for entry in entries("seldom", 300):
             await ingress.append(entry)
 
-    before, began = calls(client), time.monotonic()
-    run(server.socket_path, about)
-    most = (
-        time.monotonic() - began
-    ) / FRESH_S + 2  # of 300 appends, which take longer on a loaded machine
+    before, began = count_lookups(client), time.monotonic()
+    run(server.socket_path, act)
+    # 300 appends take longer on a loaded machine.
+    most = (time.monotonic() - began) / FRESH_S + 2
 
-    assert 1 <= calls(client) - before <= most
+    assert 1 <= count_lookups(client) - before <= most
 
 
-def calls(client: Client) -> int:
-    """How often a length was asked for."""
+def count_lookups(client: Client) -> int:
+    """Return how often the length of an input was read."""
     return int(client.redis.info("commandstats").get("cmdstat_xlen", {}).get("calls", 0))

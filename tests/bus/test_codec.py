@@ -1,4 +1,4 @@
-"""The codec: envelopes there and back, what is refused, and how our own live copies are known."""
+"""The codec: round trips, malformed envelopes, and recognition of own live copies."""
 
 import json
 from typing import Any
@@ -52,7 +52,7 @@ def mid_of(copy: bytes) -> str:
 
 
 @given(envelopes)
-def test_what_is_decoded_and_encoded_says_the_same(envelope: dict[str, Any]) -> None:
+def test_decoding_and_encoding_keep_the_contents(envelope: dict[str, Any]) -> None:
     message = decode(to_json(envelope), PLENTY)
 
     again = json.loads(encode(message))
@@ -65,16 +65,16 @@ def test_what_is_decoded_and_encoded_says_the_same(envelope: dict[str, Any]) -> 
 
 
 @given(envelopes)
-def test_the_first_part_is_what_blocks_read(envelope: dict[str, Any]) -> None:
+def test_the_text_is_that_of_the_first_part(envelope: dict[str, Any]) -> None:
     message = decode(to_json(envelope), PLENTY)
 
     assert message.text == envelope["args"][0]["text"]
     assert len(message.args) == len(envelope["args"])
 
 
-def test_keys_of_the_envelope_that_nobody_knows_are_not_said_again() -> None:
+def test_unknown_keys_of_an_envelope_are_dropped() -> None:
     data = orjson.dumps(
-        {"from": "a", "args": [{"text": "tea"}], "mid": "5-1.0~00000000", "colour": "green"}
+        {"from": "a", "args": [{"text": "tea"}], "mid": "5-1.0~00000000", "color": "green"}
     )
 
     message = decode(data, PLENTY)
@@ -106,12 +106,12 @@ def test_keys_of_the_envelope_that_nobody_knows_are_not_said_again() -> None:
         b'{"id": {}, "args": [{"text": "tea"}]}',
     ],
 )
-def test_what_is_no_envelope_is_refused_and_told_what_one_looks_like(data: bytes) -> None:
+def test_a_malformed_envelope_is_refused_with_an_example(data: bytes) -> None:
     with pytest.raises(MalformedMessage, match=r'"args": \[\{"text": "\.\.\."'):
         decode(data, PLENTY)
 
 
-def test_what_is_null_is_as_good_as_missing() -> None:
+def test_null_is_the_same_as_missing() -> None:
     message = decode(
         b'{"from": null, "id": null, "args": [{"text": null, "type": null, "username": null}]}',
         PLENTY,
@@ -123,7 +123,7 @@ def test_what_is_null_is_as_good_as_missing() -> None:
 @given(st.binary() | jsons | envelope_like)
 @example(b'{"args": [{"timestamp": 1e999}]}')
 @example(b'{"args": [{"text": "a", "text": 1}]}')
-def test_bytes_are_a_message_or_malformed_and_nothing_else(data: bytes) -> None:
+def test_any_bytes_are_a_message_or_malformed(data: bytes) -> None:
     try:
         message = decode(data, PLENTY)
     except MalformedMessage as error:
@@ -140,15 +140,15 @@ def test_bytes_are_a_message_or_malformed_and_nothing_else(data: bytes) -> None:
 @example(b'{"args": [{"text": "tea", "m\xff": 1}]}')
 @example(b'{"more": "\xff", "args": [{"text": "tea"}]}')
 @example(b'{"args": [{"text":\r\n\t"tea"}\n]}')
-def test_what_is_said_is_json_in_utf8_whatever_came_in(data: bytes) -> None:
+def test_encoded_messages_are_json_in_utf8(data: bytes) -> None:
     try:
-        said = encode(decode(data, PLENTY))
+        encoded = encode(decode(data, PLENTY))
     except MalformedMessage:
         return
-    assert json.loads(said.decode())["args"]
+    assert json.loads(encoded.decode())["args"]
 
 
-def test_a_message_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() -> None:
+def test_a_message_of_exactly_the_limit_is_accepted_and_a_longer_one_is_not() -> None:
     data = make_data("x" * 1000)
 
     assert decode(data, len(data)).text == "x" * 1000
@@ -157,7 +157,7 @@ def test_a_message_of_exactly_the_limit_is_taken_and_one_byte_more_is_not() -> N
 
 
 @given(envelopes, entries, st.integers(0, 2000))
-def test_a_live_copy_is_the_envelope_with_one_more_key_and_is_known(
+def test_a_live_copy_is_the_envelope_with_a_mid_and_is_recognized(
     envelope: Any, entry: bytes, number: int
 ) -> None:
     data = encode(decode(to_json(envelope), PLENTY))
@@ -169,9 +169,7 @@ def test_a_live_copy_is_the_envelope_with_one_more_key_and_is_known(
 
 
 @given(texts, st.data())
-def test_a_copy_with_one_byte_of_its_envelope_changed_is_not_known(
-    text: str, draw: st.DataObject
-) -> None:
+def test_a_copy_with_a_changed_byte_is_not_recognized(text: str, draw: st.DataObject) -> None:
     data = make_data(text)
     copy = live_copy(b"5-1", 2, data)
     at = draw.draw(st.integers(copy.index(b'"from"'), len(copy) - 1))
@@ -187,11 +185,11 @@ def test_a_copy_with_one_byte_of_its_envelope_changed_is_not_known(
 @example(b'{"mid":"~00000000"}')
 @example(b'{"mid":"","args":[{"text":"tea"}]}')
 @example(b'{"mid":"5-1.0~cbf43926","args":[{"text":"tea"}]}')
-def test_what_others_say_is_never_taken_for_a_copy_of_ours(payload: bytes) -> None:
+def test_foreign_messages_are_not_recognized_as_own_copies(payload: bytes) -> None:
     assert not is_own_copy(payload)
 
 
-def test_a_copy_that_went_through_another_program_is_not_known() -> None:
+def test_a_copy_that_another_program_re_encoded_is_not_recognized() -> None:
     data = make_data()
     copy = live_copy(b"5-1", 0, data)
 
@@ -201,7 +199,7 @@ def test_a_copy_that_went_through_another_program_is_not_known() -> None:
     assert not is_own_copy(orjson.dumps(parsed, option=orjson.OPT_INDENT_2))
 
 
-def test_the_mid_names_the_input_and_the_place_and_changes_with_what_is_said() -> None:
+def test_a_mid_depends_on_input_number_and_text() -> None:
     made = [(0, make_data()), (1, make_data()), (0, make_data("x")), (0, make_data())]
 
     first, other_place, other_text, again = (mid_of(live_copy(b"5-1", *one)) for one in made)
@@ -212,8 +210,8 @@ def test_the_mid_names_the_input_and_the_place_and_changes_with_what_is_said() -
 
 
 @given(texts, st.sampled_from([JSON, "text/plain"]))
-def test_what_is_said_is_one_part_with_all_that_a_chat_shows(text: str, kind: str) -> None:
-    said = orjson.loads(
+def test_a_new_message_is_one_part_with_all_chat_fields(text: str, kind: str) -> None:
+    envelope = orjson.loads(
         encode(
             new_message(
                 "keeper", "me", text, username="Keeper", now_ms=1_700_000_000_000, kind=kind
@@ -222,4 +220,4 @@ def test_what_is_said_is_one_part_with_all_that_a_chat_shows(text: str, kind: st
     )
 
     part = {"username": "Keeper", "text": text, "timestamp": 1_700_000_000_000, "type": kind}
-    assert said == {"from": "keeper", "id": "me", "args": [part]}
+    assert envelope == {"from": "keeper", "id": "me", "args": [part]}

@@ -1,4 +1,4 @@
-"""What is appended to an input: the command, word by word."""
+"""The command that appends an entry to an input."""
 
 import hiredis
 from hypothesis import given
@@ -9,8 +9,8 @@ from memrelay.bus.streams.entry import NewEntry
 TEXTS = st.text(max_size=20)
 
 
-def words(entry: NewEntry) -> list[bytes]:
-    """The command, as the server reads it."""
+def parse(entry: NewEntry) -> list[bytes]:
+    """Return the packed command as the server parses it."""
     reader = hiredis.Reader()
     reader.feed(entry.pack())
     read: list[bytes] = reader.gets()
@@ -18,14 +18,14 @@ def words(entry: NewEntry) -> list[bytes]:
     return read
 
 
-def test_an_entry_has_the_fields_that_are_given_and_no_others() -> None:
+def test_an_entry_has_only_the_given_fields() -> None:
     entry = NewEntry("a", b"{}", "chat")
 
-    assert words(entry) == [b"XADD", b"pipeline:{a}:in", b"*", b"swarm", b"chat", b"data", b"{}"]
+    assert parse(entry) == [b"XADD", b"pipeline:{a}:in", b"*", b"swarm", b"chat", b"data", b"{}"]
 
 
-def test_an_entry_without_data_says_so_and_becomes_a_dead_letter() -> None:
-    assert words(NewEntry("a", b"", agent="user"))[3:] == [b"agent", b"user", b"data", b""]
+def test_an_entry_without_data_has_an_empty_field() -> None:
+    assert parse(NewEntry("a", b"", agent="user"))[3:] == [b"agent", b"user", b"data", b""]
 
 
 ENTRIES = st.builds(
@@ -37,14 +37,15 @@ ENTRIES = st.builds(
     producer_id=TEXTS,
     reply=TEXTS,
     hop=TEXTS,
-    again=TEXTS,
-    heard=st.booleans(),
+    origin=TEXTS,
+    replay_of=TEXTS,
+    published=st.booleans(),
 )
 
 
 @given(ENTRIES)
-def test_every_entry_is_one_command_whatever_its_words_hold(entry: NewEntry) -> None:
-    command = words(entry)
+def test_every_entry_is_one_command_with_any_words(entry: NewEntry) -> None:
+    command = parse(entry)
 
     given = {
         "swarm": entry.swarm,
@@ -52,8 +53,9 @@ def test_every_entry_is_one_command_whatever_its_words_hold(entry: NewEntry) -> 
         "id": entry.producer_id,
         "reply": entry.reply,
         "hop": entry.hop,
-        "again": entry.again,
-        "heard": "1" if entry.heard else "",
+        "origin": entry.origin,
+        "replay_of": entry.replay_of,
+        "published": "1" if entry.published else "",
     }
     assert command[:3] == [b"XADD", f"pipeline:{{{entry.uid}}}:in".encode(), b"*"]
     assert dict(zip(command[3::2], command[4::2], strict=True)) == {b"data": entry.data} | {

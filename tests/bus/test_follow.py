@@ -1,5 +1,4 @@
-"""Following logs live: everything once and in order, however many listen, come and go, and whatever
-the server does."""
+"""Following logs live: each message once and in order, with many listeners and a failing server."""
 
 import asyncio
 import os
@@ -27,138 +26,140 @@ def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
         yield server
 
 
-def follow(server: EmbeddedServer, about: Callable[[Follower, Client], Awaitable[Any]]) -> Any:
-    """What comes of something that is done with a follower, while a client speaks."""
+def follow(server: EmbeddedServer, act: Callable[[Follower, Client], Awaitable[Any]]) -> Any:
+    """Return the result of `act` with a follower and a client that publishes."""
 
-    async def whole() -> Any:
+    async def run() -> Any:
         with Client(server.socket_path) as client:
             async with Follower(Address(path=str(server.socket_path))) as follower:
-                return await about(follower, client)
+                return await act(follower, client)
 
-    return asyncio.run(whole())
+    return asyncio.run(run())
 
 
-def say(client: Client, uid: str, *texts: str) -> None:
+def publish(client: Client, uid: str, *texts: str) -> None:
     for text in texts:
         client.redis.xadd(swarm_of(uid, "chat"), {"mid": text, "data": "{}"})
 
 
-class Ears:
-    """What one listener was given."""
+class Listener:
+    """Collects the messages of one listener."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.received: list[str] = []
         self._more = asyncio.Event()
 
-    def take(self, said: list[LogEntry]) -> None:
-        self.heard += [one.mid for one in said]
+    def take(self, entries: list[LogEntry]) -> None:
+        self.received += [entry.mid for entry in entries]
         self._more.set()
 
     async def until(self, text: str) -> list[str]:
-        """All that was heard, when the last of it is this."""
+        """Return all received messages once `text` is among them."""
         async with asyncio.timeout(SOON_S):
-            while text not in self.heard:
+            while text not in self.received:
                 self._more.clear()
                 await self._more.wait()
-        return self.heard
+        return self.received
 
 
-def test_who_follows_hears_what_is_said_from_then_on(server: EmbeddedServer) -> None:
-    async def about(follower: Follower, client: Client) -> list[str]:
-        ears = Ears()
-        say(client, "a", "before")
-        await follower.follow("a", "chat", ears.take)
-        say(client, "a", "one", "two")
-        return await ears.until("two")
+def test_a_listener_receives_later_messages(server: EmbeddedServer) -> None:
+    async def act(follower: Follower, client: Client) -> list[str]:
+        listener = Listener()
+        publish(client, "a", "before")
+        await follower.follow("a", "chat", listener.take)
+        publish(client, "a", "one", "two")
+        return await listener.until("two")
 
-    assert follow(server, about) == ["one", "two"]
+    assert follow(server, act) == ["one", "two"]
 
 
-def test_many_who_follow_one_log_hear_it_over_one_reading(server: EmbeddedServer) -> None:
-    async def about(follower: Follower, client: Client) -> None:
-        everyone = [Ears() for _ in range(100)]
-        for ears in everyone:
-            await follower.follow("a", "chat", ears.take)
-        say(client, "a", *map(str, range(50)))
-        heard = [await ears.until("49") for ears in everyone]
-        assert heard == [[str(number) for number in range(50)]] * 100
+def test_many_listeners_of_a_log_share_one_read(server: EmbeddedServer) -> None:
+    async def act(follower: Follower, client: Client) -> None:
+        everyone = [Listener() for _ in range(100)]
+        for listener in everyone:
+            await follower.follow("a", "chat", listener.take)
+        publish(client, "a", *map(str, range(50)))
+        received = [await listener.until("49") for listener in everyone]
+        assert received == [[str(number) for number in range(50)]] * 100
         assert len(client.redis.client_list()) == 3
 
-    follow(server, about)
+    follow(server, act)
 
 
-def test_another_log_is_heard_at_once_though_the_reading_waits_at_the_server(
+def test_a_new_log_is_followed_at_once_during_a_blocking_read(
     server: EmbeddedServer,
 ) -> None:
-    async def about(follower: Follower, client: Client) -> float:
-        first, second, loop = Ears(), Ears(), asyncio.get_running_loop()
+    async def act(follower: Follower, client: Client) -> float:
+        first, second, loop = Listener(), Listener(), asyncio.get_running_loop()
         await follower.follow("a", "chat", first.take)
         await asyncio.sleep(0.1)
         began = loop.time()
         await follower.follow("b", "chat", second.take)
-        say(client, "b", "hello")
+        publish(client, "b", "hello")
         await second.until("hello")
-        assert first.heard == []
+        assert first.received == []
         return loop.time() - began
 
-    assert follow(server, about) < 0.5  # a reading waits for a second
+    assert follow(server, act) < 0.5  # a read blocks for a second
 
 
-def test_a_log_at_whose_key_another_value_was_put_stops_no_other_and_is_heard_again_when_that_is_gone(
+def test_a_log_of_a_wrong_type_stops_no_other_and_is_followed_again_once_it_is_deleted(
     server: EmbeddedServer,
 ) -> None:
-    async def about(follower: Follower, client: Client) -> list[list[str]]:
-        sound, odd = Ears(), Ears()
+    async def act(follower: Follower, client: Client) -> list[list[str]]:
+        sound, wrong = Listener(), Listener()
         await follower.follow("a", "chat", sound.take)
-        await follower.follow("b", "chat", odd.take)
+        await follower.follow("b", "chat", wrong.take)
         client.redis.set(swarm_of("b", "chat"), "no log")
-        say(client, "a", "one")
+        publish(client, "a", "one")
         await sound.until("one")
         client.redis.delete(swarm_of("b", "chat"))
         await asyncio.sleep(0)
-        say(client, "b", "again")
-        return [sound.heard, await odd.until("again")]
+        publish(client, "b", "again")
+        return [sound.received, await wrong.until("again")]
 
-    assert follow(server, about) == [["one"], ["again"]]
+    assert follow(server, act) == [["one"], ["again"]]
 
 
-def test_who_leaves_hears_no_more_and_the_others_do(server: EmbeddedServer) -> None:
-    async def about(follower: Follower, client: Client) -> list[list[str]]:
-        one, other = Ears(), Ears()
+def test_a_listener_that_leaves_receives_no_more_and_others_do(server: EmbeddedServer) -> None:
+    async def act(follower: Follower, client: Client) -> list[list[str]]:
+        one, other = Listener(), Listener()
         leave = await follower.follow("a", "chat", one.take)
         await follower.follow("a", "chat", other.take)
-        say(client, "a", "one")
+        publish(client, "a", "one")
         await one.until("one")
         leave()
         leave()
-        say(client, "a", "two")
+        publish(client, "a", "two")
         await other.until("two")
-        return [one.heard, other.heard]
+        return [one.received, other.received]
 
-    assert follow(server, about) == [["one"], ["one", "two"]]
+    assert follow(server, act) == [["one"], ["one", "two"]]
 
 
-def test_who_comes_as_the_last_one_leaves_hears_nothing_old_and_nothing_twice(
+def test_a_listener_after_the_last_one_left_receives_only_new_messages_once(
     server: EmbeddedServer,
 ) -> None:
-    async def about(follower: Follower, client: Client) -> None:
+    async def act(follower: Follower, client: Client) -> None:
         for turn in range(100):
-            first, second = Ears(), Ears()
+            first, second = Listener(), Listener()
             leave = await follower.follow("a", "chat", first.take)
-            say(client, "a", f"{turn} old")  # may be on its way when the first one has left
+            publish(
+                client, "a", f"{turn} old"
+            )  # may be on its way when the first listener has left
             leave()
             leave = await follower.follow("a", "chat", second.take)
-            say(client, "a", f"{turn} new")
+            publish(client, "a", f"{turn} new")
             assert await second.until(f"{turn} new") == [f"{turn} new"]
             leave()
 
-    follow(server, about)
+    follow(server, act)
 
 
-def test_more_than_one_reading_holds_comes_in_order(server: EmbeddedServer) -> None:
-    async def about(follower: Follower, client: Client) -> list[str]:
-        ears = Ears()
-        await follower.follow("a", "chat", ears.take)
+def test_more_messages_than_one_read_returns_arrive_in_order(server: EmbeddedServer) -> None:
+    async def act(follower: Follower, client: Client) -> list[str]:
+        listener = Listener()
+        await follower.follow("a", "chat", listener.take)
         with client.redis.pipeline(transaction=True) as pipe:
             for number in range(2000):
                 pipe.xadd(
@@ -166,35 +167,35 @@ def test_more_than_one_reading_holds_comes_in_order(server: EmbeddedServer) -> N
                     {"mid": str(number), "data": "{}"} if number % 7 else {"note": "foreign"},
                 )
             pipe.execute()
-        return await ears.until("1999")
+        return await listener.until("1999")
 
-    assert follow(server, about) == [str(number) for number in range(2000) if number % 7]
+    assert follow(server, act) == [str(number) for number in range(2000) if number % 7]
 
 
-def test_a_server_that_dies_makes_no_gap_and_nothing_comes_twice(server: EmbeddedServer) -> None:
-    async def about(follower: Follower, client: Client) -> list[str]:
-        ears = Ears()
-        await follower.follow("a", "chat", ears.take)
+def test_a_killed_server_causes_neither_gaps_nor_duplicates(server: EmbeddedServer) -> None:
+    async def act(follower: Follower, client: Client) -> list[str]:
+        listener = Listener()
+        await follower.follow("a", "chat", listener.take)
         for turn in range(3):
-            say(client, "a", *[f"{turn}-{number}" for number in range(10)])
+            publish(client, "a", *[f"{turn}-{number}" for number in range(10)])
             assert server.pid is not None
             os.kill(server.pid, signal.SIGKILL)
             os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
             client.redis.connection_pool.disconnect()
             server.start()
-            say(client, "a", f"{turn}-last")
-        return await ears.until("2-last")
+            publish(client, "a", f"{turn}-last")
+        return await listener.until("2-last")
 
-    assert follow(server, about) == [
+    assert follow(server, act) == [
         f"{turn}-{number}" for turn in range(3) for number in [*range(10), "last"]
     ]
 
 
-def test_without_a_server_nobody_follows(server: EmbeddedServer) -> None:
+def test_following_fails_without_a_server(server: EmbeddedServer) -> None:
     server.stop()
 
-    async def about(follower: Follower, _: Client) -> None:
+    async def act(follower: Follower, _: Client) -> None:
         with pytest.raises(BusUnavailable):
-            await follower.follow("a", "chat", Ears().take)
+            await follower.follow("a", "chat", Listener().take)
 
-    follow(server, about)
+    follow(server, act)

@@ -1,4 +1,4 @@
-"""The way in: appends of one tick share a write, and whoever appends learns what became of it."""
+"""Appends to inputs: those of one tick share a write, and each caller gets its own result."""
 
 import asyncio
 import os
@@ -23,21 +23,23 @@ def client(server: EmbeddedServer) -> Iterator[Client]:
         yield client
 
 
-def run(path: Path, about: Callable[[Ingress], Awaitable[Any]], **options: Any) -> Any:
-    """What comes of something that is done with an ingress."""
+def run(path: Path, act: Callable[[Ingress], Awaitable[Any]], **options: Any) -> Any:
+    """Return the result of `act` with an ingress."""
 
-    async def whole() -> Any:
+    async def run_act() -> Any:
         async with Ingress(Address(path=str(path)), **options) as ingress:
-            return await about(ingress)
+            return await act(ingress)
 
-    return asyncio.run(whole())
+    return asyncio.run(run_act())
 
 
 def entries(uid: str, count: int) -> list[NewEntry]:
     return [NewEntry(uid, f"{number}".encode(), "chat") for number in range(count)]
 
 
-def test_an_entry_is_there_when_its_id_is_returned(server: EmbeddedServer, client: Client) -> None:
+def test_an_entry_is_appended_when_its_id_is_returned(
+    server: EmbeddedServer, client: Client
+) -> None:
     ident = run(server.socket_path, lambda ingress: ingress.append(NewEntry("one", b"{}", "chat")))
 
     assert client.redis.xrange(input_of("one")) == [
@@ -45,98 +47,98 @@ def test_an_entry_is_there_when_its_id_is_returned(server: EmbeddedServer, clien
     ]
 
 
-def test_many_at_once_are_appended_in_their_order_and_each_gets_its_own_id(
+def test_concurrent_entries_are_appended_in_order_and_get_their_ids(
     server: EmbeddedServer, client: Client
 ) -> None:
-    async def about(ingress: Ingress) -> list[str]:
+    async def act(ingress: Ingress) -> list[str]:
         return await asyncio.gather(*[ingress.append(entry) for entry in entries("many", 3000)])
 
-    idents = run(server.socket_path, about)
+    idents = run(server.socket_path, act)
 
-    there = client.redis.xrange(input_of("many"))
-    assert [(ident.decode(), fields[b"data"]) for ident, fields in there] == [
+    appended = client.redis.xrange(input_of("many"))
+    assert [(ident.decode(), fields[b"data"]) for ident, fields in appended] == [
         (ident, f"{number}".encode()) for number, ident in enumerate(idents)
     ]
 
 
-def test_what_comes_in_one_tick_is_synced_once_or_twice_and_not_each_alone(
-    server: EmbeddedServer, client: Client
-) -> None:
-    async def about(ingress: Ingress) -> None:
+def test_entries_of_one_tick_share_a_write(server: EmbeddedServer, client: Client) -> None:
+    async def act(ingress: Ingress) -> None:
         await ingress.append(NewEntry("tick", b"the connection is open now", "chat"))
         before = client.redis.info("stats")["total_reads_processed"]
         await asyncio.gather(*[ingress.append(entry) for entry in entries("tick", 100)])
         assert client.redis.info("stats")["total_reads_processed"] - before < 5
 
-    run(server.socket_path, about)
+    run(server.socket_path, act)
 
     assert client.redis.xlen(input_of("tick")) == 101
 
 
-def test_past_the_limit_whoever_comes_is_turned_away_and_nothing_is_appended(
+def test_entries_above_the_limit_are_refused_and_not_appended(
     server: EmbeddedServer, client: Client
 ) -> None:
-    async def about(ingress: Ingress) -> list[str | BaseException]:
+    async def act(ingress: Ingress) -> list[str | BaseException]:
         return await asyncio.gather(
             *[ingress.append(entry) for entry in entries("busy", 15)], return_exceptions=True
         )
 
-    results = run(server.socket_path, about, limits=IngressLimits(waiting=10))
+    results = run(server.socket_path, act, limits=IngressLimits(waiting=10))
 
     assert [type(result) for result in results] == [str] * 10 + [BusBusy] * 5
     assert client.redis.xlen(input_of("busy")) == 10
 
 
-def test_when_the_rush_is_over_there_is_room_again(server: EmbeddedServer) -> None:
-    async def about(ingress: Ingress) -> str:
+def test_entries_are_accepted_again_below_the_limit(server: EmbeddedServer) -> None:
+    async def act(ingress: Ingress) -> str:
         await asyncio.gather(*[ingress.append(entry) for entry in entries("rush", 10)])
         return await ingress.append(NewEntry("rush", b"one more", "chat"))
 
-    assert run(server.socket_path, about, limits=IngressLimits(waiting=10))
+    assert run(server.socket_path, act, limits=IngressLimits(waiting=10))
 
 
-def test_a_refusal_is_the_callers_alone(server: EmbeddedServer, client: Client) -> None:
+def test_a_refusal_affects_only_its_caller(server: EmbeddedServer, client: Client) -> None:
     client.redis.set(input_of("broken"), "no stream")
 
-    async def about(ingress: Ingress) -> list[str | BaseException]:
+    async def act(ingress: Ingress) -> list[str | BaseException]:
         mixed = [NewEntry(uid, b"{}", "chat") for uid in ("fine", "broken", "fine")]
         return await asyncio.gather(*map(ingress.append, mixed), return_exceptions=True)
 
-    results = run(server.socket_path, about)
+    results = run(server.socket_path, act)
 
     assert [type(result) for result in results] == [str, BusRefused, str]
     assert client.redis.xlen(input_of("fine")) == 2
 
 
-def test_one_who_gives_up_harms_nobody(server: EmbeddedServer, client: Client) -> None:
-    async def about(ingress: Ingress) -> None:
-        tasks = [asyncio.ensure_future(ingress.append(entry)) for entry in entries("given up", 3)]
+def test_a_cancelled_append_affects_no_other(server: EmbeddedServer, client: Client) -> None:
+    async def act(ingress: Ingress) -> None:
+        tasks = [asyncio.ensure_future(ingress.append(entry)) for entry in entries("cancelled", 3)]
         await asyncio.sleep(0)
         tasks[1].cancel()
         await asyncio.wait(tasks)
         assert [task.cancelled() for task in tasks] == [False, True, False]
 
-    run(server.socket_path, about)
+    run(server.socket_path, act)
 
-    assert client.redis.xlen(input_of("given up")) in (2, 3)
+    assert client.redis.xlen(input_of("cancelled")) in (2, 3)
 
 
-def test_without_a_server_everybody_is_told(tmp_path: Path) -> None:
-    async def about(ingress: Ingress) -> list[str | BaseException]:
+def test_without_a_server_all_appends_fail(tmp_path: Path) -> None:
+    async def act(ingress: Ingress) -> list[str | BaseException]:
         return await asyncio.gather(
             *[ingress.append(entry) for entry in entries("a", 50)], return_exceptions=True
         )
 
-    results = run(tmp_path / "nowhere.sock", about)
+    results = run(tmp_path / "nowhere.sock", act)
 
     assert {type(result) for result in results} == {BusUnavailable}
 
 
-def test_after_the_server_has_died_the_next_one_finds_the_new_server(tmp_path: Path) -> None:
+def test_appends_under_way_fail_with_a_killed_server_and_later_ones_reach_its_successor(
+    tmp_path: Path,
+) -> None:
     server = EmbeddedServer(tmp_path / "bus")
     server.start()
 
-    async def about(ingress: Ingress) -> None:
+    async def act(ingress: Ingress) -> None:
         await ingress.append(NewEntry("a", b"{}", "chat"))
         assert server.pid is not None
         os.kill(server.pid, signal.SIGSTOP)
@@ -149,6 +151,6 @@ def test_after_the_server_has_died_the_next_one_finds_the_new_server(tmp_path: P
         server.start()
         assert await ingress.append(NewEntry("a", b"{}", "chat"))
 
-    run(server.socket_path, about)
+    run(server.socket_path, act)
 
     server.stop()

@@ -1,4 +1,4 @@
-"""Leases: who lives, who owns which pipelines under which epoch, and who is fenced."""
+"""Leases: live workers, ownership and epochs of pipelines, fencing."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,57 +7,58 @@ from typing import Any
 
 import pytest
 
-from memrelay.bus.client.connection import Connection, connect
+from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
-from memrelay.bus.errors import BusUnavailable, Fenced
+from memrelay.bus.errors import Fenced
 from memrelay.bus.keys import fence_key, owner_key
 from memrelay.bus.lease.lease import Lease
 from memrelay.bus.lease.workers import read_workers
 from tests.support.client import Client
 from tests.support.names import new_name
 
-Desk = Callable[..., Awaitable[Lease]]  # signs a worker on
+Register = Callable[..., Awaitable[Lease]]
 
 
-def talk(server: EmbeddedServer, about: Callable[[Connection, Desk], Awaitable[Any]]) -> Any:
-    """What comes of it, with a connection of its own and workers that sign on when they are asked
-    for."""
+def run_leases(
+    server: EmbeddedServer, act: Callable[[ReconnectingConnection, Register], Awaitable[Any]]
+) -> Any:
+    """Return the result of `act` with a client and a function that registers a new lease."""
 
-    async def whole() -> Any:
+    async def run() -> Any:
         async with AsyncExitStack() as stack:
+            address = Address(path=str(server.socket_path))
+            client = await stack.enter_async_context(ReconnectingConnection(address))
 
-            async def open_one() -> Connection:
-                connection = await connect(Address(path=str(server.socket_path)))
-                stack.push_async_callback(connection.close)
-                return connection
-
-            async def sign_on(lease_ms: int = 60_000) -> Lease:
-                control, name = await open_one(), new_name("worker")
+            async def register(lease_ms: int = 60_000) -> Lease:
+                control = await stack.enter_async_context(ReconnectingConnection(address))
+                data, name = await connect(address), new_name("worker")
+                stack.push_async_callback(data.close)
                 lease = Lease(control, name, lease_ms)
-                await lease.sign_on([control], {"name": name})
+                await lease.sign_on([data], {"name": name})
                 return lease
 
-            return await about(await open_one(), sign_on)
+            return await act(client, register)
 
-    return asyncio.run(whole())
+    return asyncio.run(run())
 
 
-def test_what_nobody_owns_is_granted_with_a_higher_epoch_each_time(server: EmbeddedServer) -> None:
-    async def about(_: Connection, sign_on: Desk) -> None:
-        lease, uid = await sign_on(), new_name("uid")
+def test_each_grant_has_a_higher_epoch(server: EmbeddedServer) -> None:
+    async def act(_: ReconnectingConnection, register: Register) -> None:
+        lease, uid = await register(), new_name("uid")
 
         assert [await lease.acquire([uid]) for _ in range(3)] == [(1, ""), (2, ""), (3, "")]
         assert await lease.acquire([uid], at_least=10) == (11, "")
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_what_a_living_worker_owns_is_granted_to_no_other(server: EmbeddedServer) -> None:
-    async def about(_: Connection, sign_on: Desk) -> None:
+def test_pipelines_of_a_live_worker_are_not_granted_to_another(server: EmbeddedServer) -> None:
+    async def act(_: ReconnectingConnection, register: Register) -> None:
         first, second, uid, free = (
-            await sign_on(),
-            await sign_on(),
+            await register(),
+            await register(),
             new_name("uid"),
             new_name("uid"),
         )
@@ -66,29 +67,29 @@ def test_what_a_living_worker_owns_is_granted_to_no_other(server: EmbeddedServer
         assert await second.acquire([free, uid]) == (0, first.name)
         assert await first.acquire([free]) == (1, ""), "all or none"
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_what_is_let_go_is_granted_to_the_next_and_the_time_between_is_a_gap(
+def test_the_time_between_two_owners_is_counted_as_a_gap(
     server: EmbeddedServer,
 ) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(), await sign_on(), new_name("uid")
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(), await register(), new_name("uid")
         await first.acquire([uid])
         await first.release([uid])
         await asyncio.sleep(0.05)
 
         assert await second.acquire([uid]) == (2, "")
-        gaps, deaf_ms = await connection.call("HMGET", owner_key(uid), "gaps", "deaf_ms")
+        gaps, deaf_ms = await client.call("HMGET", owner_key(uid), "gaps", "deaf_ms")
         assert int(gaps) == 1
         assert 50 <= int(deaf_ms) < 5000
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_one_may_let_go_only_what_it_owns(server: EmbeddedServer) -> None:
-    async def about(_: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(), await sign_on(), new_name("uid")
+def test_releasing_pipelines_of_another_worker_does_nothing(server: EmbeddedServer) -> None:
+    async def act(_: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(), await register(), new_name("uid")
         await first.acquire([uid])
 
         await second.release([uid])
@@ -96,28 +97,28 @@ def test_one_may_let_go_only_what_it_owns(server: EmbeddedServer) -> None:
 
         assert await second.acquire([uid]) == (0, first.name)
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_whoever_was_silent_for_the_time_of_its_lease_is_fenced_by_its_successor(
+def test_an_expired_lease_is_fenced_by_its_successor(
     server: EmbeddedServer,
 ) -> None:
-    async def about(_: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(lease_ms=50), await sign_on(), new_name("uid")
+    async def act(_: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(lease_ms=50), await register(), new_name("uid")
         await first.acquire([uid])
         await asyncio.sleep(0.1)
 
         assert await second.acquire([uid]) == (2, "")
         for late in (first.call_in({}), first.acquire([new_name("uid")])):
-            with pytest.raises((Fenced, BusUnavailable)):
+            with pytest.raises(Fenced):
                 await late
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_whoever_was_silent_and_was_followed_by_nobody_goes_on(server: EmbeddedServer) -> None:
-    async def about(_: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(lease_ms=50), await sign_on(), new_name("uid")
+def test_an_expired_lease_without_a_successor_continues(server: EmbeddedServer) -> None:
+    async def act(_: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(lease_ms=50), await register(), new_name("uid")
         await first.acquire([uid])
         await asyncio.sleep(0.1)
 
@@ -125,154 +126,144 @@ def test_whoever_was_silent_and_was_followed_by_nobody_goes_on(server: EmbeddedS
 
         assert await second.acquire([uid]) == (0, first.name)
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_what_it_owns_is_told_again_where_somebody_deletes_the_key(server: EmbeddedServer) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        first, second, uid, given_up = (
-            await sign_on(),
-            await sign_on(),
+def test_a_heartbeat_restores_a_deleted_owner_key(server: EmbeddedServer) -> None:
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, second, uid, released = (
+            await register(),
+            await register(),
             new_name("uid"),
             new_name("uid"),
         )
-        await first.acquire([uid, given_up], at_least=6)
-        await first.release([given_up])
-        await connection.call("DEL", owner_key(uid), owner_key(given_up))
+        await first.acquire([uid, released], at_least=6)
+        await first.release([released])
+        await client.call("DEL", owner_key(uid), owner_key(released))
 
         await first.call_in({})
 
         assert await second.acquire([uid]) == (0, first.name)
-        assert await connection.call("HGET", owner_key(uid), "epoch") == b"7"
-        assert await second.acquire([given_up]) == (1, "")
+        assert await client.call("HGET", owner_key(uid), "epoch") == b"7"
+        assert await second.acquire([released]) == (1, "")
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_where_another_took_what_had_no_owner_any_more_the_first_begins_anew(
+def test_a_worker_is_fenced_if_another_took_a_pipeline_with_a_deleted_owner_key(
     server: EmbeddedServer,
 ) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(), await sign_on(), new_name("uid")
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(), await register(), new_name("uid")
         await first.acquire([uid])
-        await connection.call("DEL", owner_key(uid))
+        await client.call("DEL", owner_key(uid))
         await second.acquire([uid])
 
         with pytest.raises(Fenced):
             await first.call_in({})
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_a_key_of_another_type_at_what_it_owns_does_not_keep_it_from_calling_in(
+def test_an_owner_key_of_another_type_does_not_stop_heartbeats(
     server: EmbeddedServer,
 ) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        first, uid = await sign_on(), new_name("uid")
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, uid = await register(), new_name("uid")
         await first.acquire([uid])
-        await connection.call("DEL", owner_key(uid))
-        await connection.call("SET", owner_key(uid), "tea")
+        await client.call("DEL", owner_key(uid))
+        await client.call("SET", owner_key(uid), "tea")
 
         await first.call_in({})
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_the_connections_of_a_dead_worker_are_closed_so_that_what_they_sent_late_is_not_read(
-    server: EmbeddedServer,
-) -> None:
-    async def about(_: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(lease_ms=50), await sign_on(), new_name("uid")
+def test_the_data_connections_of_a_fenced_worker_are_closed(server: EmbeddedServer) -> None:
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(lease_ms=50), await register(), new_name("uid")
+        name = f" name={first.name} ".encode()
         await first.acquire([uid])
+        assert name in await client.call("CLIENT", "LIST")
         await asyncio.sleep(0.1)
+
         await second.acquire([uid])
 
-        with pytest.raises(BusUnavailable):
+        assert name not in await client.call("CLIENT", "LIST")
+        with pytest.raises(Fenced):
             await first.call_in({})
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_a_worker_that_is_declared_dead_need_not_be_waited_for(server: EmbeddedServer) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(), await sign_on(), new_name("uid")
+def test_a_worker_that_is_declared_dead_is_replaced_at_once(server: EmbeddedServer) -> None:
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(), await register(), new_name("uid")
         await first.acquire([uid])
 
         await second.declare_dead(first.name)
 
         assert (await second.acquire([uid])).epoch == 2
-        assert not await connection.call("EXISTS", fence_key(first.name))
+        assert not await client.call("EXISTS", fence_key(first.name))
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_after_everything_is_flushed_a_worker_knows_that_it_must_begin_anew(
+def test_a_flushed_server_fences_its_workers(
     server: EmbeddedServer,
 ) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        lease = await sign_on()
-        await connection.call("FLUSHALL")
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        lease = await register()
+        await client.call("FLUSHALL")
 
         with pytest.raises(Fenced):
             await lease.call_in({})
         with pytest.raises(Fenced):
             await lease.acquire([new_name("uid")])
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_a_server_that_lets_nobody_close_connections_grants_all_the_same(
+def test_pipelines_are_granted_without_the_permission_to_close_connections(
     server: EmbeddedServer,
 ) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        first, uid, user = await sign_on(lease_ms=50), new_name("uid"), new_name("user")
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, uid, user = await register(lease_ms=50), new_name("uid"), new_name("user")
         await first.acquire([uid])
         await asyncio.sleep(0.1)
-        await connection.call(
-            "ACL",
-            "SETUSER",
-            user,
-            "on",
-            ">secret",
-            "~*",
-            "&*",
-            "+@all",
-            "-client|kill",
-            "-client|list",
-        )
-        confined = await connect(
-            Address(path=str(server.socket_path), username=user, password="secret")
-        )
-        second = Lease(confined, new_name("worker"), 60_000)
-        await second.sign_on([confined], {"name": "second"})
+        rules = ["on", ">secret", "~*", "&*", "+@all", "-client|kill", "-client|list"]
+        await client.call("ACL", "SETUSER", user, *rules)
+        address = Address(path=str(server.socket_path), username=user, password="secret")
+        async with ReconnectingConnection(address) as confined:
+            second = Lease(confined, new_name("worker"), 60_000)
+            await second.sign_on([], {"name": "second"})
 
-        assert (await second.acquire([uid])).epoch == 2
+            assert (await second.acquire([uid])).epoch == 2
         with pytest.raises(Fenced):
             await first.call_in({})
-        await confined.close()
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_who_signs_off_is_off_the_roll_at_once_and_owns_nothing(server: EmbeddedServer) -> None:
-    async def about(connection: Connection, sign_on: Desk) -> None:
-        first, second, uid = await sign_on(), await sign_on(), new_name("uid")
+def test_an_unregistered_worker_is_not_listed_and_owns_nothing(server: EmbeddedServer) -> None:
+    async def act(client: ReconnectingConnection, register: Register) -> None:
+        first, second, uid = await register(), await register(), new_name("uid")
         await first.acquire([uid])
         await first.sign_off()
 
-        assert first.name not in [report["name"] for report in await read_workers(connection)]
+        assert first.name not in [report["name"] for report in await read_workers(client)]
         assert (await second.acquire([uid])).epoch == 2
 
-    talk(server, about)
+    run_leases(server, act)
 
 
-def test_a_thousand_pipelines_are_asked_for_at_once(server: EmbeddedServer) -> None:
-    async def about(_: Connection, sign_on: Desk) -> None:
-        lease, uids = await sign_on(), [new_name("uid") for _ in range(1000)]
+def test_a_thousand_pipelines_are_acquired_at_once(server: EmbeddedServer) -> None:
+    async def act(_: ReconnectingConnection, register: Register) -> None:
+        lease, uids = await register(), [new_name("uid") for _ in range(1000)]
 
         assert await lease.acquire(uids) == (1, "")
         await lease.release(uids)
 
-    talk(server, about)
+    run_leases(server, act)
     with Client(server.socket_path) as client:
         assert client.redis.ping()

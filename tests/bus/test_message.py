@@ -1,4 +1,4 @@
-"""The message: its type, its time in either unit, and who says it."""
+"""The message: its type, its time in either unit, and its sender."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ from memrelay.bus.message import JSON, PLAIN, Message, new_message
 
 
 def make_message(**part: Any) -> Message:
-    """A message of one part, as it comes off the bus."""
+    """Return a message of one part, decoded."""
     return decode(
         json.dumps({"from": "User", "id": "me", "args": [{"text": "tea"} | part]}).encode(), 1 << 20
     )
@@ -29,7 +29,7 @@ def make_message(**part: Any) -> Message:
         ("1700000000123", 1_700_000_000_123),
     ],
 )
-def test_a_time_in_seconds_is_read_as_such(stamp: Any, expected_ms: int) -> None:
+def test_a_timestamp_in_seconds_is_converted(stamp: Any, expected_ms: int) -> None:
     assert make_message(timestamp=stamp).timestamp_ms == expected_ms
 
 
@@ -41,7 +41,7 @@ def test_a_time_in_seconds_is_read_as_such(stamp: Any, expected_ms: int) -> None
 @example(float("-inf"))
 @example("")
 @example(10**400)
-def test_whatever_stands_for_the_time_is_a_number_of_ms_or_none_or_refused(stamp: Any) -> None:
+def test_any_timestamp_is_a_number_of_ms_none_or_malformed(stamp: Any) -> None:
     try:
         found = make_message(timestamp=stamp).timestamp_ms
     except MalformedMessage:
@@ -51,11 +51,11 @@ def test_whatever_stands_for_the_time_is_a_number_of_ms_or_none_or_refused(stamp
 
 
 @pytest.mark.parametrize("part", [{}, {"type": PLAIN}])
-def test_what_names_no_type_is_plain_text(part: dict[str, str]) -> None:
+def test_a_part_without_a_type_is_plain_text(part: dict[str, str]) -> None:
     assert make_message(**part).type == PLAIN
 
 
-def test_what_another_says_is_the_same_but_for_the_sender() -> None:
+def test_a_message_under_another_sender_keeps_its_contents() -> None:
     message = new_message("User", "me", "{}", username="User", now_ms=1_700_000_000_000, kind=JSON)
 
     passed_on = message.under("no_command")

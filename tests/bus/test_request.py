@@ -1,4 +1,4 @@
-"""Request and reply over a real worker: the report comes when the whole cascade has ended."""
+"""Requests to a real worker: the report comes when the whole cascade has ended."""
 
 import asyncio
 from collections.abc import Iterator
@@ -34,28 +34,28 @@ def house() -> Iterator[House]:
 
 
 def deploy(house: House, *agents: Json) -> str:
-    """The uid of a pipeline of its own; without agents it has the five commands."""
+    """Deploy a new pipeline and return its uid; without agents it has the five commands."""
     uid = make_uid()
     house.deploy(make_bundle(uid, *agents))
     return uid
 
 
 def say(house: House, uid: str, *texts: str, within_s: float = 60) -> list[dict[str, Any]]:
-    """The reports of texts that are said all at once."""
+    """Send texts concurrently and return their reports."""
 
-    async def whole() -> list[dict[str, Any]]:
+    async def run() -> list[dict[str, Any]]:
         async with Requester(Address(path=str(house.client.socket))) as requester:
             entries = [NewEntry(uid, make_envelope(text), "chat") for text in texts]
             return await asyncio.gather(*[requester.say(entry, within_s) for entry in entries])
 
-    return asyncio.run(whole())
+    return asyncio.run(run())
 
 
 def texts_of(report: dict[str, Any]) -> list[str]:
     return [result["args"][0]["text"] for result in report["results"]]
 
 
-def test_the_report_has_what_nobody_in_the_pipeline_took_further(house: House) -> None:
+def test_a_report_contains_the_final_messages(house: House) -> None:
     (report,) = say(house, deploy(house), "/search nothing like this")
 
     assert report["settled"] is True
@@ -64,7 +64,7 @@ def test_the_report_has_what_nobody_in_the_pipeline_took_further(house: House) -
     assert report.keys() == {"id", "settled", "results"}
 
 
-def test_many_who_speak_at_once_get_their_own_answers(house: House) -> None:
+def test_concurrent_requests_get_their_own_reports(house: House) -> None:
     uid = deploy(house, make_agent("plus", "add_1", hears="User"))
 
     reports = say(house, uid, *map(str, range(200)))
@@ -72,14 +72,14 @@ def test_many_who_speak_at_once_get_their_own_answers(house: House) -> None:
     assert [texts_of(report) for report in reports] == [[str(number + 1)] for number in range(200)]
 
 
-def test_nothing_to_answer_is_reported_too(house: House) -> None:
+def test_a_message_without_results_is_reported(house: House) -> None:
     (report,) = say(house, deploy(house), "hello")
 
     assert report["settled"] is True
     assert report["results"] == []
 
 
-def test_an_agent_that_does_not_publish_is_named(house: House) -> None:
+def test_an_agent_that_does_not_publish_is_reported_as_silent(house: House) -> None:
     quiet = make_memory("write", hears="User") | {"wf_publish_results": False}
 
     (report,) = say(house, deploy(house, quiet), "tea")
@@ -87,14 +87,14 @@ def test_an_agent_that_does_not_publish_is_named(house: House) -> None:
     assert (report["results"], report["silent"]) == ([], ["memory_write_"])
 
 
-def test_a_message_that_is_given_up_is_reported_with_the_reason(house: House) -> None:
+def test_a_dead_letter_is_reported_with_its_reason(house: House) -> None:
     (report,) = say(house, deploy(house, make_agent("plus", "add_1")), "1")
 
     assert report["results"] == []
     assert "worker.max_hops" in report["errors"][0]
 
 
-def test_the_report_waits_for_what_goes_on_in_other_stores(house: House) -> None:
+def test_a_report_waits_for_steps_in_other_stores(house: House) -> None:
     note = make_memory("write", hears="memory_search", memory_id=NOTES, alias="note")
     more = make_memory(
         "append", hears="note", memory_id="instances/${pipeline_uid}/more", alias="more"
@@ -107,7 +107,7 @@ def test_the_report_waits_for_what_goes_on_in_other_stores(house: House) -> None
     assert (len(house.contents(uid, "notes")), len(house.contents(uid, "more"))) == (1, 1)
 
 
-def test_where_nobody_serves_the_pipeline_the_message_is_kept_and_the_speaker_told(
+def test_a_message_to_an_unserved_pipeline_is_kept_and_not_answered(
     house: House,
 ) -> None:
     uid = make_uid()
@@ -120,7 +120,7 @@ def test_where_nobody_serves_the_pipeline_the_message_is_kept_and_the_speaker_to
     assert house.contents(uid) == ["tea"]
 
 
-def test_where_the_pipeline_is_paused_the_speaker_is_told_why_and_the_message_is_kept(
+def test_a_message_to_a_paused_pipeline_is_kept_and_the_reason_reported(
     house: House,
 ) -> None:
     uid = deploy(house)
@@ -128,11 +128,9 @@ def test_where_the_pipeline_is_paused_the_speaker_is_told_why_and_the_message_is
     with locked(house.store_file(uid)):
         house.client.enter(uid, "/write coffee")
         await_paused(house, uid, "locked")
-        with pytest.raises(
-            NoAnswer, match="runs when the pipeline goes on, which is paused"
-        ) as told:
+        with pytest.raises(NoAnswer, match="runs when the paused pipeline is resumed") as raised:
             say(house, uid, "/write cocoa", within_s=0.2)
 
-    assert "is locked by another program" in told.value.paused
+    assert "is locked by another program" in raised.value.paused
     house.client.await_quiet(uid)
     assert house.contents(uid) == ["tea", "coffee", "cocoa"]

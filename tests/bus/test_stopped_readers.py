@@ -1,5 +1,4 @@
-"""Clients of the embedded server that stop reading: what they keep is bounded, and a worker's
-connections stay."""
+"""Clients that stop reading: their buffers are limited, and connections of workers are kept."""
 
 import asyncio
 import socket
@@ -11,6 +10,7 @@ import pytest
 import redis
 
 from memrelay.bus.client.connection import Connection, connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.lease.lease import Lease
@@ -21,7 +21,7 @@ MB = 1 << 20
 
 @contextmanager
 def stopped_readers(server: EmbeddedServer, count: int) -> Iterator[list[socket.socket]]:
-    """They subscribe, and read nothing from then on."""
+    """Yield sockets that subscribe and then read nothing."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(count)]
         for one in sockets:
@@ -36,7 +36,7 @@ def listeners(client: redis.Redis) -> int:
 
 
 @pytest.mark.parametrize("size", [1000, 20_000, MB])
-def test_one_that_stops_reading_is_cut_off_whatever_the_size_of_what_is_said(
+def test_a_client_that_stops_reading_is_disconnected_at_any_message_size(
     tmp_path: Path, size: int
 ) -> None:
     with (
@@ -53,7 +53,9 @@ def test_one_that_stops_reading_is_cut_off_whatever_the_size_of_what_is_said(
         assert listeners(client) == 0
 
 
-def test_many_together_are_bounded_and_those_who_keep_most_go_first(tmp_path: Path) -> None:
+def test_beyond_the_common_limit_the_clients_with_the_longest_buffers_are_disconnected(
+    tmp_path: Path,
+) -> None:
     with (
         running_server(tmp_path / "bus") as server,
         redis.Redis(unix_socket_path=str(server.socket_path)) as client,
@@ -63,22 +65,24 @@ def test_many_together_are_bounded_and_those_who_keep_most_go_first(tmp_path: Pa
         client.config_set("maxmemory-clients", 8 * MB)
         for _ in range(6):
             client.publish("news", b"x" * MB)
-            assert len(stopped[0].recv(MB, socket.MSG_WAITALL)) == MB  # this one goes on reading
+            assert len(stopped[0].recv(MB, socket.MSG_WAITALL)) == MB  # this client reads on
 
         stopped[0].sendall(b"PING\r\n")
         last = b""
-        while b"pong" not in last and (some := stopped[0].recv(MB)):
-            last += some
+        while b"pong" not in last and (data := stopped[0].recv(MB)):
+            last += data
 
         assert listeners(client) <= 3
         assert b"pong" in last
 
 
-def test_the_connections_of_a_worker_are_none_of_them(tmp_path: Path) -> None:
+def test_connections_of_a_worker_are_kept(tmp_path: Path) -> None:
     async def kept(server: EmbeddedServer) -> tuple[bool, bool]:
-        ours, other = [await connect(Address(path=str(server.socket_path))) for _ in range(2)]
-        await Lease(ours, "worker", 1000).sign_on([ours], {})
-        found = await lives_through(ours), await lives_through(other)
+        address = Address(path=str(server.socket_path))
+        ours, other = [await connect(address) for _ in range(2)]
+        async with ReconnectingConnection(address) as control:
+            await Lease(control, "worker", 1000).sign_on([ours], {})
+        found = await survives_large_command(ours), await survives_large_command(other)
         for connection in (ours, other):
             await connection.close()
         return found
@@ -92,8 +96,8 @@ def test_the_connections_of_a_worker_are_none_of_them(tmp_path: Path) -> None:
         assert asyncio.run(kept(server)) == (True, False)
 
 
-async def lives_through(connection: Connection) -> bool:
-    """Whether the server goes on with a connection by which much comes at once."""
+async def survives_large_command(connection: Connection) -> bool:
+    """Return whether the server keeps a connection that sends 16 MB at once."""
     await asyncio.wait(
         [connection.send(b"*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n" % (16 * MB, b"x" * 16 * MB))]
     )

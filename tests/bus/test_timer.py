@@ -1,5 +1,4 @@
-"""A timer's tick: one entry in each interval, however many ask for it, and none on top of one that
-is not done."""
+"""Timer ticks: one entry per interval, and none while the last one is not processed."""
 
 import asyncio
 from itertools import count
@@ -7,7 +6,7 @@ from itertools import count
 import pytest
 import redis
 
-from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusRefused
@@ -22,19 +21,15 @@ uids = (f"timed{number}" for number in count())
 def ask(
     server: EmbeddedServer, uid: str, *, interval_ms: int = HOUR_MS, times: int = 1
 ) -> list[int]:
-    """What so many who ask at once are told is left of the interval, ms."""
+    """Ask for a tick several times concurrently, and return the ms left of the interval."""
 
-    async def together() -> list[int]:
-        connections = [await connect(Address(path=str(server.socket_path))) for _ in range(times)]
-        try:
+    async def run() -> list[int]:
+        async with ReconnectingConnection(Address(path=str(server.socket_path))) as client:
             return await asyncio.gather(
-                *[tick(one, uid, "clock", interval_ms, b"tick") for one in connections]
+                *[tick(client, uid, "clock", interval_ms, b"tick") for _ in range(times)]
             )
-        finally:
-            for one in connections:
-                await one.close()
 
-    return asyncio.run(together())
+    return asyncio.run(run())
 
 
 def entries(client: redis.Redis, uid: str) -> list[dict[bytes, bytes]]:
@@ -42,14 +37,14 @@ def entries(client: redis.Redis, uid: str) -> list[dict[bytes, bytes]]:
 
 
 def set_last(client: redis.Redis, uid: str, by: int) -> None:
-    """As if the last tick had been `by` intervals from now."""
+    """Pretend that the last tick was `by` intervals from now."""
     seconds, _ = client.time()
     number = seconds * 1000 // HOUR_MS + by
     _, _, entry = client.hget(timers_key(uid), "clock").split()
     client.hset(timers_key(uid), "clock", b"%d %d %s" % (HOUR_MS, number, entry))
 
 
-def test_a_new_timer_begins_with_the_next_interval(server: EmbeddedServer) -> None:
+def test_a_new_timer_starts_with_the_next_interval(server: EmbeddedServer) -> None:
     with Client(server.socket_path) as client:
         uid = next(uids)
 
@@ -59,7 +54,7 @@ def test_a_new_timer_begins_with_the_next_interval(server: EmbeddedServer) -> No
         assert entries(client.redis, uid) == []
 
 
-def test_of_many_who_ask_in_one_interval_one_is_served(server: EmbeddedServer) -> None:
+def test_one_entry_is_appended_per_interval(server: EmbeddedServer) -> None:
     with Client(server.socket_path) as client:
         uid = next(uids)
         ask(server, uid)
@@ -71,7 +66,7 @@ def test_of_many_who_ask_in_one_interval_one_is_served(server: EmbeddedServer) -
         assert entries(client.redis, uid) == [{b"agent": b"clock", b"data": b"tick"}]
 
 
-def test_an_interval_that_was_missed_is_not_made_up_for(server: EmbeddedServer) -> None:
+def test_missed_intervals_are_not_made_up_for(server: EmbeddedServer) -> None:
     with Client(server.socket_path) as client:
         uid = next(uids)
         ask(server, uid)
@@ -82,7 +77,7 @@ def test_an_interval_that_was_missed_is_not_made_up_for(server: EmbeddedServer) 
         assert len(entries(client.redis, uid)) == 1
 
 
-def test_there_is_no_tick_on_top_of_one_that_is_not_done(server: EmbeddedServer) -> None:
+def test_no_entry_is_appended_while_the_last_one_is_not_processed(server: EmbeddedServer) -> None:
     with Client(server.socket_path) as client:
         uid = next(uids)
         ask(server, uid)
@@ -98,7 +93,7 @@ def test_there_is_no_tick_on_top_of_one_that_is_not_done(server: EmbeddedServer)
         assert len(entries(client.redis, uid)) == 1
 
 
-def test_another_interval_begins_anew(server: EmbeddedServer) -> None:
+def test_a_changed_interval_starts_over(server: EmbeddedServer) -> None:
     with Client(server.socket_path) as client:
         uid = next(uids)
         ask(server, uid)
@@ -111,7 +106,7 @@ def test_another_interval_begins_anew(server: EmbeddedServer) -> None:
 
 
 @pytest.mark.parametrize(("back_by", "expected"), [(1, 0), (24, 1)], ids=["a little", "a day"])
-def test_a_server_whose_clock_is_set_back_ticks_no_interval_twice_and_does_not_stop(
+def test_a_clock_that_is_set_back_repeats_no_tick_and_stops_no_timer(
     server: EmbeddedServer, back_by: int, expected: int
 ) -> None:
     with Client(server.socket_path) as client:
@@ -124,7 +119,7 @@ def test_a_server_whose_clock_is_set_back_ticks_no_interval_twice_and_does_not_s
         assert len(entries(client.redis, uid)) == expected
 
 
-def test_a_key_that_is_something_else_is_refused_and_nothing_is_appended(
+def test_a_key_of_a_wrong_type_is_refused_and_nothing_is_appended(
     server: EmbeddedServer,
 ) -> None:
     with Client(server.socket_path) as client:

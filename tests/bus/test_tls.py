@@ -1,4 +1,4 @@
-"""A server behind TLS: who vouches for it, who vouches for us, and one that falls silent."""
+"""A server behind TLS: certificates of both sides, and a server that falls silent."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from tests.support.tls import Certificates, TlsServer
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """They are the same for all tests of the file."""
+    """Return certificates for all tests of this file."""
     return Certificates(tmp_path_factory.mktemp("tls"))
 
 
 def ping(port: int, **files: str) -> bytes:
-    """What is answered over a connection of its own."""
+    """Return the reply to a PING over a new connection."""
 
-    async def whole() -> bytes:
+    async def run() -> bytes:
         connection = await connect(Address(host="localhost", port=port, tls=True, **files))
         try:
             answer: bytes = await connection.call("PING")
@@ -30,22 +30,22 @@ def ping(port: int, **files: str) -> bytes:
         finally:
             await connection.close()
 
-    return asyncio.run(whole())
+    return asyncio.run(run())
 
 
-def test_an_authority_of_ones_own_vouches_for_the_server(certificates: Certificates) -> None:
+def test_a_private_authority_is_accepted(certificates: Certificates) -> None:
     with TlsServer(certificates) as server:
         assert ping(server.port, ca=certificates.ca) == b"PONG"
 
 
-def test_a_server_that_nobody_vouches_for_is_told_as_such(certificates: Certificates) -> None:
+def test_an_unknown_authority_is_refused(certificates: Certificates) -> None:
     with TlsServer(certificates) as server:
         for files in ({}, {"ca": certificates.client}):
             with pytest.raises(BusUnavailable, match="certificate verify failed"):
                 ping(server.port, **files)
 
 
-def test_a_certificate_for_another_name_is_told_as_such(certificates: Certificates) -> None:
+def test_a_certificate_for_another_name_is_refused(certificates: Certificates) -> None:
     with (
         TlsServer(certificates, certificates.stranger) as server,
         pytest.raises(BusUnavailable, match="not valid for"),
@@ -53,18 +53,16 @@ def test_a_certificate_for_another_name_is_told_as_such(certificates: Certificat
         ping(server.port, ca=certificates.ca)
 
 
-def test_a_server_that_asks_for_a_certificate_gets_ours(certificates: Certificates) -> None:
-    ours = {"certificate": certificates.client, "key": certificates.key_of(certificates.client)}
+def test_a_client_certificate_is_sent(certificates: Certificates) -> None:
+    own = {"certificate": certificates.client, "key": certificates.key_of(certificates.client)}
     with TlsServer(certificates, asks=True) as server:
-        assert ping(server.port, ca=certificates.ca, **ours) == b"PONG"
+        assert ping(server.port, ca=certificates.ca, **own) == b"PONG"
         with pytest.raises(BusUnavailable, match="the connection to the server broke"):
             ping(server.port, ca=certificates.ca)
 
 
 @pytest.mark.parametrize("which", ["ca", "certificate", "key"])
-def test_a_file_that_cannot_be_used_is_named(
-    certificates: Certificates, tmp_path: Path, which: str
-) -> None:
+def test_an_unusable_file_is_named(certificates: Certificates, tmp_path: Path, which: str) -> None:
     files = {
         "ca": certificates.ca,
         "certificate": certificates.client,
@@ -81,9 +79,7 @@ def test_a_file_that_cannot_be_used_is_named(
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_a_server_that_falls_silent_does_not_hold_up_the_end(
-    certificates: Certificates, run: type
-) -> None:
+def test_a_silent_server_does_not_delay_the_close(certificates: Certificates, run: type) -> None:
     async def closing(port: int) -> float:
         connection = await connect(
             Address(host="localhost", port=port, tls=True, ca=certificates.ca)

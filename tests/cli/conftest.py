@@ -1,4 +1,4 @@
-"""What the tests of the commands that need a bus share."""
+"""Fixtures with a running program."""
 
 from collections.abc import Iterator
 
@@ -10,14 +10,13 @@ from tests.support.program import Program
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[Program]:
-    """`memrelay up`, for all tests that leave it running as it is."""
+    """Yield a running program for all tests that do not change it."""
     with serving() as program:
         yield program
 
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[Program]:
-    """One for the tests of a file alone, which change it; a file whose tests need none has its own
-    fixture of that name."""
+    """Yield a running program for the tests of one file. A file can override it."""
     with serving() as program:
         yield program

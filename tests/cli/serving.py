@@ -1,18 +1,18 @@
-"""The real program, up, with the sample pipeline: what the commands that need a bus are tried
-on."""
+"""Running programs and houses, on which the tests of the commands run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
-from tests.support.program import Program
+from tests.support.child import CHECKOUT
+from tests.support.house import House
+from tests.support.program import Completed, Program, environment_without_settings, run_anywhere
 
 
 @contextmanager
 def serving() -> Iterator[Program]:
-    """`memrelay up` on ports of its own, ended in order."""
+    """Run `memrelay up` on a free port, and end it in order."""
     with Program() as program:
-        program.environment["MEMRELAY_WEB__PORT"] = "0"
         program.up()
         yield program
         assert program.end() == 0
@@ -20,8 +20,17 @@ def serving() -> Iterator[Program]:
 
 @cache
 def uid_of(program: Program) -> str:
-    """The sample pipeline's."""
+    """Return the uid of the sample pipeline."""
     uids: list[str] = [
         one["pipeline_uid"] for one in program.run("ls").lines if one["name"] == "memory_test"
     ]
     return uids[0]
+
+
+def run_on(house: House, *words: str) -> Completed:
+    """Run a command on the bus and the memory root of a house."""
+    environment = environment_without_settings() | {
+        "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(house.root),
+    }
+    return run_anywhere(list(words), CHECKOUT, environment)

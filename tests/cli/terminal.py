@@ -1,4 +1,4 @@
-"""A terminal with the real program in it: what a person types, and what they see."""
+"""A terminal with the real program: typed input and visible output."""
 
 import fcntl
 import os
@@ -15,21 +15,17 @@ from typing import Self
 from tests.support.program import COMMAND, Program
 from tests.support.waiting import PATIENCE_S
 
-KEYS = re.compile(
-    r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>78]|\x1b\][^\x07]*\x07"
-)  # what moves the cursor and colours
+KEYS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[=>78]|\x1b\][^\x07]*\x07")
 
 
 class Terminal:
-    """Use it as a context: at its end the program is gone."""
+    """A command in a terminal of 100 columns. Use it as a context: it ends the command."""
 
     def __init__(self, program: Program, *arguments: str, **environment: str) -> None:
-        """Runs the command in a terminal of 100 columns."""
         self._program, self._arguments, self._environment = program, arguments, environment
         self.raw = b""
 
     def __enter__(self) -> Self:
-        """Starts it."""
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (30, 100))
         environment = (
@@ -56,7 +52,6 @@ class Terminal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends what runs."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -64,29 +59,31 @@ class Terminal:
 
     @property
     def seen(self) -> str:
-        """What was shown, without colours and movements of the cursor."""
+        """The visible text, without colors and cursor movements."""
         return KEYS.sub("", self.raw.decode(errors="replace")).replace("\r", "")
 
     def type(self, text: str | bytes) -> None:
-        """Types it."""
+        """Type a text."""
         os.write(self._master, text.encode() if isinstance(text, str) else text)
 
     def rest(self, for_s: float = 0.5) -> None:
-        """Lets the program come to rest where nothing is shown that could be waited for."""
+        """Give the program time if it shows nothing to wait for."""
         deadline = time.monotonic() + for_s
         while time.monotonic() < deadline:
             self._read(0.1)
 
     def until(self, text: str, after: int = 0, within_s: float = PATIENCE_S) -> int:
-        """Waits until a text is shown `after` what was shown before; where it ends."""
+        """Wait until a text is visible after a position, and return the position of its end."""
         deadline = time.monotonic() + within_s
         while (at := self.seen.find(text, after)) < 0:
-            assert time.monotonic() < deadline, f"waited in vain for {text!r}; seen: {self.seen!r}"
+            assert time.monotonic() < deadline, (
+                f"timed out waiting for {text!r}; seen: {self.seen!r}"
+            )
             self._read(0.2)
         return at + len(text)
 
     def end(self, within_s: float = PATIENCE_S) -> int:
-        """Waits for the end of the program; its exit code."""
+        """Wait for the end of the program, and return its exit code."""
         deadline = time.monotonic() + within_s
         while self._process.poll() is None:
             assert time.monotonic() < deadline, f"it does not end; seen: {self.seen!r}"
@@ -101,10 +98,10 @@ class Terminal:
             return
         try:
             self.raw += os.read(self._master, 65536)
-        except OSError:  # what Linux says when the other end is closed
+        except OSError:  # Linux reports a closed terminal as an error.
             time.sleep(0.05)
 
 
 def _take_terminal() -> None:
-    """Makes it the terminal of the program's session, so that Ctrl-C reaches it as a signal."""
+    """Make it the terminal of the session, so that Ctrl-C is a signal."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

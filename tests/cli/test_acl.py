@@ -1,5 +1,4 @@
-"""`memrelay acl`: with what it prints, a client of a real server reaches one pipeline and nothing
-else."""
+"""`memrelay acl`: its output confines a client of a real server to one pipeline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ OURS, OTHERS = "ours", "oursx"
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[redis.Redis, redis.Redis]]:
-    """(the administrator, the confined one)."""
+    """Yield (administrator, confined client)."""
     with running_server(tmp_path_factory.mktemp("bus")) as server:
         path = str(server.socket_path)
         with redis.Redis(unix_socket_path=path) as admin:
@@ -29,7 +28,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[redis.Re
                 yield admin, client
 
 
-def test_the_client_appends_reads_and_hears_in_its_pipeline(
+def test_the_client_can_append_read_and_listen_in_its_pipeline(
     clients: tuple[redis.Redis, redis.Redis],
 ) -> None:
     admin, client = clients
@@ -39,11 +38,11 @@ def test_the_client_appends_reads_and_hears_in_its_pipeline(
     assert client.xlen(input_of(OURS)) == 1
     assert len(client.xrange(swarm_of(OURS, "chat"))) == 1
     for channel in (swarm_of(OURS, "chat"), f"reply:{{{OURS}}}:x"):
-        with client.pubsub() as heard:
-            heard.subscribe(channel)
-            assert heard.get_message(timeout=5)["type"] == "subscribe"
+        with client.pubsub() as channels:
+            channels.subscribe(channel)
+            assert channels.get_message(timeout=5)["type"] == "subscribe"
             assert client.publish(channel, "tea") == 1
-            assert heard.get_message(timeout=5)["data"] == b"tea"
+            assert channels.get_message(timeout=5)["data"] == b"tea"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_the_client_appends_reads_and_hears_in_its_pipeline(
     ],
     ids=" ".join,
 )
-def test_the_client_reaches_nothing_else(
+def test_the_client_is_denied_everything_else(
     clients: tuple[redis.Redis, redis.Redis], words: tuple[str, ...]
 ) -> None:
     _, client = clients
@@ -96,13 +95,14 @@ def test_the_client_reaches_nothing_else(
         client.execute_command(*words)
 
 
-def test_the_line_names_the_pipeline_and_leaves_the_password_to_the_administrator(
+def test_the_line_names_the_pipeline_and_has_a_placeholder_for_the_password(
     tmp_path: Path,
 ) -> None:
     with Program() as program:
         bundle = tmp_path / "tiny.json"
         bundle.write_text(
-            '{"pipeline_name": "tiny", "agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
+            '{"pipeline_name": "tiny", '
+            '"agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
         )
         program.run("deploy", bundle, "--uid", OURS)
 
@@ -116,14 +116,14 @@ def test_the_line_names_the_pipeline_and_leaves_the_password_to_the_administrato
     assert (unknown.code, "no pipeline 'nobody'" in unknown.err) == (1, True)
 
 
-def test_memrelay_itself_needs_no_other_rights_than_those_that_are_named(tmp_path: Path) -> None:
+def test_memrelay_needs_only_its_documented_permissions(tmp_path: Path) -> None:
     with running_server(tmp_path / "bus") as server, Program() as program:
         admin = redis.Redis(unix_socket_path=str(server.socket_path))
         admin.execute_command("ACL", "SETUSER", "own", "reset", "on", ">tea", *own_rights())
         program.environment["MEMRELAY_BUS__URL"] = f"unix://own:tea@{server.socket_path}"
         program.up()
 
-        said = [
+        answered = [
             program.run("say", "memory_test", text).code
             for text in ("/write tea", "/search tea", "/read", "broken")
         ]
@@ -147,5 +147,5 @@ def test_memrelay_itself_needs_no_other_rights_than_those_that_are_named(tmp_pat
         assert program.end() == 0
         admin.close()
 
-    assert (said, ended) == ([0] * 4, [0] * 9)
+    assert (answered, ended) == ([0] * 4, [0] * 9)
     assert not log

@@ -1,10 +1,9 @@
-"""`memrelay chat`: at a real terminal, and by script."""
+"""`memrelay chat`: on a real terminal, and with a script."""
 
 import stat
 
 import orjson
 
-from tests.cli.piped import piped
 from tests.cli.serving import uid_of
 from tests.cli.terminal import Terminal
 from tests.support.program import Program
@@ -13,23 +12,22 @@ PROMPT = "memory_test>"
 
 
 def test_a_script_gets_its_answers_as_sentences_in_order(served: Program) -> None:
-    ended = piped(
-        served,
-        b"/write scripted tea\n\n  \n/search scripted\n/delete none\nhello\n",
+    ended = served.run(
         "chat",
         "memory_test",
+        stdin=b"/write scripted tea\n\n  \n/search scripted\n/delete none\nhello\n",
     )
 
-    written, found, deleted, said = ended.out.splitlines()
+    written, found, deleted, echoed = ended.out.splitlines()
     assert (ended.code, ended.err) == (0, "")
     assert written.startswith("Written as ")
     assert "  observation  " in found and found.endswith("  scripted tea")
-    assert deleted == "Nothing was deleted: no record has this guid."
-    assert said == "hello"
+    assert deleted == "Nothing deleted: no record has this guid."
+    assert echoed == "hello"
 
 
-def test_json_is_what_say_prints(served: Program) -> None:
-    ended = piped(served, b"/append as json\r\n/search json", "chat", "memory_test", "--json")
+def test_json_output_is_the_same_as_that_of_say(served: Program) -> None:
+    ended = served.run("chat", "memory_test", "--json", stdin=b"/append as json\r\n/search json")
 
     appended, found = ended.lines
     assert appended["guid"] == found[0]["guid"]
@@ -37,15 +35,15 @@ def test_json_is_what_say_prints(served: Program) -> None:
 
 
 def test_quit_ends_a_script(served: Program) -> None:
-    ended = piped(served, b"one\n /quit \ntwo\n", "chat", "memory_test")
+    ended = served.run("chat", "memory_test", stdin=b"one\n /quit \ntwo\n")
 
     assert (ended.code, ended.out) == (0, "one\n")
 
 
-def test_a_line_that_cannot_be_said_fails_the_script_and_not_the_other_lines(
+def test_an_invalid_line_fails_the_script_but_not_the_other_lines(
     served: Program,
 ) -> None:
-    ended = piped(served, b"\xff\xfe\nhello\n" + b"x" * 1_048_570 + b"\n", "chat", "memory_test")
+    ended = served.run("chat", "memory_test", stdin=b"\xff\xfe\nhello\n" + b"x" * 1_048_570 + b"\n")
 
     assert (ended.code, ended.out) == (1, "hello\n")
     assert (
@@ -53,14 +51,14 @@ def test_a_line_that_cannot_be_said_fails_the_script_and_not_the_other_lines(
     )
 
 
-def test_a_command_that_nobody_knows_is_no_failure(served: Program) -> None:
-    ended = piped(served, b"/dance\n", "chat", "memory_test")
+def test_an_unknown_chat_command_is_not_a_failure(served: Program) -> None:
+    ended = served.run("chat", "memory_test", stdin=b"/dance\n")
 
     assert (ended.code, ended.out) == (0, "")
     assert "no results" in ended.err
 
 
-def test_at_the_prompt_commands_and_guids_are_completed(served: Program) -> None:
+def test_the_prompt_completes_commands_and_guids(served: Program) -> None:
     with Terminal(served, "chat", "memory_test") as terminal:
         at = terminal.until(PROMPT, terminal.until("Tab completes"))
         terminal.type("/wri\t")
@@ -68,7 +66,7 @@ def test_at_the_prompt_commands_and_guids_are_completed(served: Program) -> None
         terminal.type(" completed by tab\r")
         at = terminal.until(PROMPT, terminal.until("Written as ", at))
         guid = terminal.seen.partition("Written as ")[2].split()[0]
-        terminal.type(f"/delete {guid[14:]}\t")  # any part of it will do
+        terminal.type(f"/delete {guid[14:]}\t")  # a part of the guid is enough
         at = terminal.until(guid, at)
         terminal.type("\r")
         terminal.until(PROMPT, terminal.until("Deleted 1 record.", at))
@@ -77,7 +75,7 @@ def test_at_the_prompt_commands_and_guids_are_completed(served: Program) -> None
         assert terminal.end() == 0
 
 
-def test_the_history_is_kept_for_this_user_alone(served: Program) -> None:
+def test_the_history_file_is_private(served: Program) -> None:
     history = served.root / "chat_history"
     with Terminal(served, "chat", "memory_test") as terminal:
         at = terminal.until(PROMPT)
@@ -89,7 +87,7 @@ def test_the_history_is_kept_for_this_user_alone(served: Program) -> None:
 
     with Terminal(served, "chat", "memory_test") as terminal:
         at = terminal.until(PROMPT, terminal.until("Tab completes"))
-        terminal.rest()  # the file is read meanwhile
+        terminal.rest()  # the history file is loaded
         terminal.type("\x1b[A\x1b[A")
         terminal.until("remember this line", at)
         terminal.type("\x03\x04")
@@ -98,7 +96,7 @@ def test_the_history_is_kept_for_this_user_alone(served: Program) -> None:
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
-def test_what_people_say_elsewhere_is_shown_and_what_we_said_is_not_repeated(
+def test_messages_of_others_are_shown_and_own_messages_are_not_repeated(
     served: Program,
 ) -> None:
     with Terminal(served, "chat", "memory_test", "--as", "Bob") as terminal:
@@ -113,7 +111,7 @@ def test_what_people_say_elsewhere_is_shown_and_what_we_said_is_not_repeated(
     assert "Bob: from bob" not in terminal.seen
 
 
-def test_ctrl_c_ends_the_waiting_and_not_the_chat(served: Program) -> None:
+def test_ctrl_c_ends_the_wait_but_not_the_chat(served: Program) -> None:
     with Terminal(served, "chat", "memory_test") as terminal:
         at = terminal.until(PROMPT)
         served.client().redis.execute_command("CLIENT", "PAUSE", "4000", "ALL")
@@ -121,14 +119,14 @@ def test_ctrl_c_ends_the_waiting_and_not_the_chat(served: Program) -> None:
         at = terminal.until("there?", at)
         terminal.rest()
         terminal.type("\x03")
-        at = terminal.until("not waited for", at)
+        at = terminal.until("no longer waiting", at)
         terminal.until(PROMPT, at)
         terminal.type("\x04")
 
         assert terminal.end() == 0
 
 
-def test_lines_that_are_no_text_are_refused_and_the_prompt_stays(served: Program) -> None:
+def test_a_line_that_is_not_utf8_is_rejected_and_the_prompt_stays(served: Program) -> None:
     with Terminal(served, "chat", "memory_test") as terminal:
         at = terminal.until(PROMPT)
         terminal.type(b"bad \xff\xfe bytes\r")

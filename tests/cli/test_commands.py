@@ -1,4 +1,4 @@
-"""The commands that need no bus: what they print, what they refuse, and how they say so."""
+"""Commands without a bus: output, rejected input, and error messages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 
 @pytest.fixture
 def program() -> Iterator[Program]:
-    """The program, with nothing deployed and no bus."""
+    """Yield a program without a pipeline and without a bus."""
     with Program() as program:
         yield program
 
@@ -27,7 +27,7 @@ def write_bundle(program: Program, bundle: Any, name: str = "bundle.json") -> Pa
 
 
 def make_faulty() -> dict[str, Any]:
-    """A bundle with three faults and a warning."""
+    """Return a bundle with three faults and a warning."""
     unknown = make_agent("one", "memory_wirte")
     misspelt = make_agent("two", "add_1") | {"agent_form": "User"}
     refused = make_agent("three", "regex_match", {"pattern": "(a"})
@@ -41,7 +41,7 @@ def make_faulty() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("command", ["check", "deploy"])
-def test_all_faults_of_a_bundle_are_told_at_once_with_place_rule_and_suggestion(
+def test_all_faults_of_a_bundle_are_reported_with_place_rule_and_suggestion(
     program: Program, command: str
 ) -> None:
     file = write_bundle(program, make_faulty())
@@ -51,17 +51,19 @@ def test_all_faults_of_a_bundle_are_told_at_once_with_place_rule_and_suggestion(
     assert (ended.code, ended.out) == (1, "")
     lines = ended.err.splitlines()
     assert len(lines) == 4 and all(line.startswith(f"{file}: ") for line in lines)
-    for told, meant in (
+    for typo, meant in (
         ("memory_wirte", "memory_write"),
         ("agent_form", "agent_from"),
         ("dispatch_wirte", "dispatch_write"),
     ):
-        assert any(told in line and f'did you mean "{meant}"?' in line for line in lines), ended.err
+        assert any(typo in line and f'did you mean "{meant}"?' in line for line in lines), ended.err
     assert any("RE2" in line for line in lines)
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"agents": [', b"\xff\xfe", b"[" * 100_000])
-def test_a_file_that_is_no_bundle_is_refused_with_a_sentence(program: Program, text: bytes) -> None:
+def test_a_file_that_is_not_a_bundle_is_rejected_without_a_traceback(
+    program: Program, text: bytes
+) -> None:
     ended = program.run("deploy", write_bundle(program, text))
 
     assert (ended.code, ended.out) == (1, "")
@@ -69,7 +71,7 @@ def test_a_file_that_is_no_bundle_is_refused_with_a_sentence(program: Program, t
 
 
 @pytest.mark.parametrize("file", ["nowhere.json", "."])
-def test_a_file_that_cannot_be_read_is_named(program: Program, file: str) -> None:
+def test_an_unreadable_file_is_named(program: Program, file: str) -> None:
     ended = program.run("check", file)
 
     assert ended.code == 1
@@ -109,19 +111,19 @@ def test_a_check_changes_nothing(program: Program) -> None:
         ("erase", "tea", "--guid", "x"),
     ],
 )
-def test_a_memory_root_that_is_mistyped_is_named_and_not_made(
+def test_a_mistyped_memory_root_is_named_and_not_created(
     program: Program, words: tuple[str, ...]
 ) -> None:
     ended = program.run(*words, MEMRELAY_BUS__URL="unix:///nobody.sock")
 
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith(
-        f"memrelay: nothing is stored in {program.root}; memory.root names another folder"
+        f"memrelay: nothing is stored in {program.root}; correct memory.root"
     )
     assert not program.root.exists()
 
 
-def test_a_deploy_prints_what_is_in_service_and_ls_lists_it(program: Program) -> None:
+def test_a_deploy_prints_the_active_version_and_ls_lists_it(program: Program) -> None:
     (deployed,) = program.run("deploy", SAMPLE, "--uid", "a3d8f1b2").lines
 
     (listed,) = program.run("ls").lines
@@ -139,7 +141,7 @@ def test_a_deploy_prints_what_is_in_service_and_ls_lists_it(program: Program) ->
 @pytest.mark.parametrize(
     "words", [("keys", "revoke"), ("rollback",), ("dlq", "show", "a3d8f1b2"), ("backup", "--to")]
 )
-def test_a_word_that_is_no_text_is_refused_with_a_sentence(
+def test_an_argument_that_is_not_utf8_is_rejected_without_a_traceback(
     program: Program, words: tuple[str, ...]
 ) -> None:
     program.run("deploy", SAMPLE, "--uid", "a3d8f1b2")
@@ -148,12 +150,12 @@ def test_a_word_that_is_no_text_is_refused_with_a_sentence(
 
     assert ended.code == 1
     assert ended.err.startswith(
-        "memrelay: what is given must be text in UTF-8, names of files too; this is not: "
+        "memrelay: arguments and file names must be text in UTF-8; this is not: "
     )
     assert "\n" not in ended.err.rstrip()
 
 
-def test_another_deploy_is_another_version_and_the_same_bundle_is_none(program: Program) -> None:
+def test_a_changed_bundle_is_a_new_version_and_the_same_bundle_is_not(program: Program) -> None:
     first = write_bundle(program, make_bundle("a3d8f1b2"))
     second = write_bundle(
         program, make_bundle("a3d8f1b2", make_agent("plus", "add_1")), "second.json"
@@ -165,7 +167,7 @@ def test_another_deploy_is_another_version_and_the_same_bundle_is_none(program: 
     assert len(program.run("ls").lines) == 1
 
 
-def test_a_deploy_tells_of_a_namesake_and_of_a_pipeline_that_it_takes_the_place_of(
+def test_a_deploy_notes_a_duplicate_name_and_a_renamed_pipeline(
     program: Program,
 ) -> None:
     program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2", name="notes")))
@@ -175,12 +177,12 @@ def test_a_deploy_tells_of_a_namesake_and_of_a_pipeline_that_it_takes_the_place_
 
     assert (namesake.code, other.code) == (0, 0)
     assert (
-        "notes is in service as a3d8f1b2 too" in namesake.err and "--uid a3d8f1b2" in namesake.err
+        "pipeline a3d8f1b2 is also named notes" in namesake.err and "--uid a3d8f1b2" in namesake.err
     )
-    assert "pipeline a3d8f1b2 was notes; it is tasks now" in other.err
+    assert "pipeline a3d8f1b2 was named notes; now it is tasks" in other.err
 
 
-def test_a_bad_bundle_leaves_the_old_one_in_service(program: Program) -> None:
+def test_an_invalid_bundle_leaves_the_old_one_active(program: Program) -> None:
     (deployed,) = program.run("deploy", write_bundle(program, make_bundle("a3d8f1b2"))).lines
 
     refused = program.run("deploy", write_bundle(program, make_faulty()))
@@ -189,7 +191,7 @@ def test_a_bad_bundle_leaves_the_old_one_in_service(program: Program) -> None:
     assert [one["hash"] for one in program.run("ls").lines] == [deployed["hash"]]
 
 
-def test_a_bundle_without_a_uid_gets_one_each_time_it_is_deployed(program: Program) -> None:
+def test_a_bundle_without_a_uid_gets_a_new_one_at_each_deploy(program: Program) -> None:
     uids = [program.run("deploy", SAMPLE).lines[0]["pipeline_uid"] for _ in range(2)]
 
     ended = program.run("rm", "memory_test")
@@ -209,7 +211,7 @@ def test_a_pipeline_is_removed_by_its_uid(program: Program) -> None:
     assert program.run("ls").lines == []
 
 
-def test_say_without_a_bus_says_what_to_do(program: Program) -> None:
+def test_say_without_a_bus_names_the_fix(program: Program) -> None:
     program.run("deploy", SAMPLE)
 
     ended = program.run("say", "memory_test", "/read")
@@ -218,7 +220,7 @@ def test_say_without_a_bus_says_what_to_do(program: Program) -> None:
     assert "no bus runs" in ended.err and "make up" in ended.err and "Traceback" not in ended.err
 
 
-def test_say_to_a_pipeline_that_is_not_there_names_those_that_are(program: Program) -> None:
+def test_say_to_an_unknown_pipeline_lists_the_active_ones(program: Program) -> None:
     program.run("deploy", SAMPLE, "--uid", "a3d8f1b2")
 
     ended = program.run("say", "memory_tset", "/read")
@@ -228,7 +230,7 @@ def test_say_to_a_pipeline_that_is_not_there_names_those_that_are(program: Progr
 
 
 @pytest.mark.parametrize("url", ["unix:///nowhere/bus.sock", "redis://127.0.0.1:1"])
-def test_say_on_a_bus_that_does_not_answer_names_it(program: Program, url: str) -> None:
+def test_say_on_an_unreachable_bus_names_its_address(program: Program, url: str) -> None:
     program.run("deploy", SAMPLE)
 
     ended = program.run("say", "memory_test", "/read", MEMRELAY_BUS__URL=url)
@@ -238,7 +240,7 @@ def test_say_on_a_bus_that_does_not_answer_names_it(program: Program, url: str) 
 
 
 @pytest.mark.parametrize("name", ["MEMRELAY_BUS__URLL", "MEMRELAY_WORKER__BATCH"])
-def test_a_wrong_setting_is_named_by_every_command(program: Program, name: str) -> None:
+def test_an_invalid_setting_is_named(program: Program, name: str) -> None:
     ended = program.run("ls", **{name: "tea"})
 
     assert ended.code == 1
@@ -255,7 +257,7 @@ def test_a_damaged_control_plane_is_named(program: Program) -> None:
     assert str(program.root / "system.db") in ended.err and "Traceback" not in ended.err
 
 
-def test_a_memory_root_that_cannot_be_made_is_named(program: Program) -> None:
+def test_a_memory_root_that_cannot_be_created_is_named(program: Program) -> None:
     program.root.write_text("a file stands here")
 
     ended = program.run("ls")

@@ -1,4 +1,4 @@
-"""Completion by the shells: what their scripts ask for and what they get."""
+"""Shell completion: the scripts, and the candidates that shells get."""
 
 import os
 import shutil
@@ -26,13 +26,14 @@ def deploy(program: Program, uid: str, name: str) -> None:
 
 
 def complete(program: Program, *words: str) -> list[str]:
-    """What bash offers for the last word."""
+    """Return the candidates of bash for the last word."""
     command = program.folder / "bin" / "memrelay"
     command.parent.mkdir(exist_ok=True)
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m cli.main "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m memrelay.cli.main "$@"\n')
     command.chmod(0o755)
     script = (
-        f'eval "$(memrelay completion bash)"; COMP_WORDS=({" ".join(words)!s}); COMP_CWORD={len(words) - 1}; '
+        f'eval "$(memrelay completion bash)"; COMP_WORDS=({" ".join(words)!s}); '
+        f"COMP_CWORD={len(words) - 1}; "
         '_memrelay_completion memrelay; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     path = f"{command.parent}{os.pathsep}{program.environment.get('PATH', '')}"
@@ -49,7 +50,7 @@ def complete(program: Program, *words: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -66,8 +67,8 @@ def test_bash_completes_commands_options_and_choices(
     assert complete(program, *words) == offered
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_completes_pipelines_and_no_name_that_a_shell_would_execute(program: Program) -> None:
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_pipelines_but_no_name_that_a_shell_would_execute(program: Program) -> None:
     deploy(program, "a1", "tea.party-2")
     deploy(program, "b2", '$(touch pwned)"; `rm`')
 
@@ -77,8 +78,8 @@ def test_bash_completes_pipelines_and_no_name_that_a_shell_would_execute(program
     assert not (program.folder / "pwned").exists()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_completes_uids_where_a_name_stands_for_several_pipelines(program: Program) -> None:
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_uids_if_several_pipelines_share_a_name(program: Program) -> None:
     for uid, name in (("a1", "tea"), ("b2", "tea"), ("c3", "mate")):
         deploy(program, uid, name)
 
@@ -86,15 +87,21 @@ def test_bash_completes_uids_where_a_name_stands_for_several_pipelines(program: 
 
 
 @pytest.mark.parametrize("damage", ["nothing", "settings", "catalogue"])
-def test_completion_is_silent_where_there_is_nothing_to_offer(
+def test_completion_prints_nothing_if_there_are_no_candidates(
     program: Program, damage: str
 ) -> None:
     if damage == "catalogue":
         program.root.mkdir()
         (program.root / "system.db").write_bytes(b"no database at all" * 100)
-    asked = {"COMP_WORDS": "memrelay rm ", "COMP_CWORD": "2", "_MEMRELAY_COMPLETE": "complete_bash"}
+    request = {
+        "COMP_WORDS": "memrelay rm ",
+        "COMP_CWORD": "2",
+        "_MEMRELAY_COMPLETE": "complete_bash",
+    }
 
-    ended = program.run(**asked | ({"MEMRELAY_NO": "setting"} if damage == "settings" else {}))
+    ended = program.run_process(
+        **request | ({"MEMRELAY_NO": "setting"} if damage == "settings" else {})
+    )
 
     assert (ended.out.strip(), ended.err) == ("", "")
     assert program.root.exists() == (damage == "catalogue")

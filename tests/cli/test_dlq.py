@@ -1,4 +1,4 @@
-"""`memrelay dlq`: dead letters by command."""
+"""`memrelay dlq`: list, show, replay and drop dead letters."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.cli.serving import uid_of
 from tests.cli.terminal import Terminal
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Client, make_envelope
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 from tests.support.waiting import wait_for
 
 MISSPELT = "chta"
@@ -18,13 +18,13 @@ MISSPELT = "chta"
 
 @pytest.fixture
 def client(program: Program) -> Iterator[Client]:
-    """The sample pipeline has no dead letters at the end."""
+    """Yield a client, and drop the dead letters of the sample pipeline at the end."""
     client = program.client()
     yield client
     dlq(program, "drop", "memory_test", "--all")
 
 
-def dlq(program: Program, *words: str) -> Ended:
+def dlq(program: Program, *words: str) -> Completed:
     return program.run("dlq", *words)
 
 
@@ -35,7 +35,7 @@ def deploy(program: Program, bundle: Json) -> None:
 
 
 def bury(program: Program, client: Client, *texts: str) -> list[str]:
-    """Says things to the sample where nobody listens; the letters' ids."""
+    """Send messages to an unknown swarm of the sample. Return the ids of the dead letters."""
     uid = uid_of(program)
     idents = [client.enter(uid, text, swarm=MISSPELT) for text in texts]
     client.await_quiet(uid)
@@ -55,9 +55,7 @@ def test_letters_are_listed_and_shown_as_json_lines(program: Program, client: Cl
     assert dlq(program, "ls", "memory_test").lines == listed
 
 
-def test_on_a_terminal_the_list_is_a_table_that_does_nothing_to_it(
-    program: Program, client: Client
-) -> None:
+def test_on_a_terminal_the_list_is_an_escaped_table(program: Program, client: Client) -> None:
     ident = client.enter(uid_of(program), "tea", swarm="\x1b[2J")
     client.await_quiet(uid_of(program))
 
@@ -70,9 +68,7 @@ def test_on_a_terminal_the_list_is_a_table_that_does_nothing_to_it(
     assert b"\x1b[2J" not in terminal.raw
 
 
-def test_letters_are_gathered_by_their_reasons_and_chosen_by_them(
-    program: Program, client: Client
-) -> None:
+def test_letters_are_grouped_and_selected_by_reason(program: Program, client: Client) -> None:
     uid, idents = uid_of(program), bury(program, client, "tea", "milk", "honey")
     broken = client.enter_raw(uid, b"broken")
     client.await_quiet(uid)
@@ -82,7 +78,7 @@ def test_letters_are_gathered_by_their_reasons_and_chosen_by_them(
     dropped = dlq(program, "drop", uid, "--reason", "no envelope").lines
 
     assert [first[name] for name in ("letters", "first_id", "last_id")] == [3, idents[0], idents[2]]
-    assert (second["letters"], second["error"][:26]) == (1, "the message is no envelope")
+    assert (second["letters"], second["error"][:30]) == (1, "the message is not an envelope")
     assert [one["id"] for one in chosen] == [one["dropped"] for one in dropped] == [broken]
     assert [one["id"] for one in dlq(program, "ls").lines] == idents
 
@@ -107,9 +103,7 @@ def test_many_letters_are_replayed_in_their_order(program: Program, client: Clie
     assert {one["attempts"] for one in dlq(program, "ls", uid).lines} == {2}
 
 
-def test_a_replay_that_fails_again_stays_with_one_attempt_more(
-    program: Program, client: Client
-) -> None:
+def test_a_letter_that_fails_again_has_one_more_attempt(program: Program, client: Client) -> None:
     uid, (first, second) = uid_of(program), bury(program, client, "tea", "milk")
 
     replayed = dlq(program, "replay", uid, first)
@@ -125,7 +119,7 @@ def test_a_replay_that_fails_again_stays_with_one_attempt_more(
     ]
 
 
-def test_what_was_mended_goes_through(program: Program, client: Client) -> None:
+def test_a_replay_succeeds_after_the_bundle_is_fixed(program: Program, client: Client) -> None:
     uid = make_uid()
     keeper = make_agent(
         "keeper", "memory_write", {"memory_id": STORE}, hears="User", on="chat", to="chat"
@@ -144,12 +138,12 @@ def test_what_was_mended_goes_through(program: Program, client: Client) -> None:
         return not dlq(program, "ls", "kept").lines
 
     wait_for(replays, "the worker serves the other version")
-    assert [said.text for said in client.log(uid, MISSPELT)] == ["tea"]
-    assert {said.input for said in client.log(uid)} == {ident}
+    assert [entry.text for entry in client.log(uid, MISSPELT)] == ["tea"]
+    assert {entry.input for entry in client.log(uid)} == {ident}
     assert program.run("rm", uid).code == 0
 
 
-def test_what_is_dropped_is_gone_and_what_is_not_there_is_said(
+def test_dropped_letters_are_deleted_and_missing_ones_are_reported(
     program: Program, client: Client
 ) -> None:
     uid, (first, second, third) = uid_of(program), bury(program, client, "tea", "milk", "sugar")
@@ -166,7 +160,7 @@ def test_what_is_dropped_is_gone_and_what_is_not_there_is_said(
     assert dlq(program, "ls").lines == []
 
 
-def test_the_letters_of_a_pipeline_that_is_no_more_are_there_under_its_uid(
+def test_the_letters_of_a_removed_pipeline_are_listed_by_its_uid(
     program: Program, client: Client
 ) -> None:
     uid = make_uid()
@@ -178,7 +172,7 @@ def test_the_letters_of_a_pipeline_that_is_no_more_are_there_under_its_uid(
 
     refused = dlq(program, "replay", uid, ident)
 
-    assert refused.code == 1 and "not in service" in refused.err
+    assert refused.code == 1 and "not active" in refused.err
     assert [one["id"] for one in dlq(program, "ls", uid).lines] == [ident]
     assert dlq(program, "drop", uid, ident).code == 0
     assert dlq(program, "ls", uid).code == 1
@@ -194,14 +188,14 @@ def test_the_letters_of_a_pipeline_that_is_no_more_are_there_under_its_uid(
         ("sho", "memory_test", "1-0"),
     ],
 )
-def test_wrong_usage_is_told(program: Program, words: tuple[str, ...]) -> None:
+def test_wrong_usage_is_reported(program: Program, words: tuple[str, ...]) -> None:
     ended = dlq(program, *words)
 
     assert (ended.code, ended.out) == (2, "")
     assert "--help" in ended.err
 
 
-def test_the_doctor_tells_of_dead_letters_with_the_remedy(program: Program, client: Client) -> None:
+def test_the_doctor_reports_dead_letters_with_a_fix(program: Program, client: Client) -> None:
     bury(program, client, "tea")
 
     ended = program.run("doctor", "--json")
@@ -211,7 +205,7 @@ def test_the_doctor_tells_of_dead_letters_with_the_remedy(program: Program, clie
     assert f"{uid_of(program)} has 1" in found["text"] and "memrelay dlq" in found["remedy"]
 
 
-def test_letters_can_be_looked_at_and_dropped_without_a_bus(program: Program) -> None:
+def test_letters_can_be_listed_without_a_bus(program: Program) -> None:
     with Program() as alone:
         deploy(alone, make_bundle(make_uid()))
         assert (alone.run("dlq", "ls").code, alone.run("dlq", "ls").lines) == (0, [])

@@ -1,5 +1,4 @@
-"""`memrelay doctor`: each thing that can be wrong is found, with its remedy; what is well is no
-fault."""
+"""`memrelay doctor`: each problem is reported with a fix, and a sound installation has none."""
 
 import os
 import signal
@@ -16,9 +15,9 @@ from memrelay.bus.embedded.binary import find_binary
 from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.memory.memory_id import path_of
 from memrelay.memory.sqlite.store import Store
-from tests.support.client import Client, input_of
+from tests.support.client import Client
 from tests.support.disk import small_disk
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
@@ -27,14 +26,14 @@ REFUSE_ALL_BUT = ("+auth", "+ping", "+select", "+subscribe", "+xadd")
 
 @pytest.fixture
 def alone() -> Iterator[Program]:
-    """The program, with nothing deployed and no bus."""
+    """Yield a program without a pipeline and without a bus."""
     with Program() as program:
         yield program
 
 
 @pytest.fixture
 def client(program: Program) -> Iterator[Client]:
-    """The server's configuration is as it was at the end."""
+    """Yield a client, and reset the configuration of the server at the end."""
     client = program.client()
     yield client
     for name, value in (
@@ -50,8 +49,8 @@ def client(program: Program) -> Iterator[Client]:
         client.redis.config_set(name, value)
 
 
-def found(ended: Ended) -> dict[str, dict[str, str]]:
-    """The worst finding of each check."""
+def found(ended: Completed) -> dict[str, dict[str, str]]:
+    """Return the worst finding of each check."""
     worst: dict[str, dict[str, str]] = {}
     for one in sorted(ended.lines, key=lambda one: ("ok", "warning", "fault").index(one["level"])):
         worst[one["check"]] = one
@@ -62,7 +61,7 @@ def examine(program: Program, **environment: str) -> dict[str, dict[str, str]]:
     return found(program.run("doctor", "--json", **environment))
 
 
-def test_what_make_up_starts_is_well(program: Program) -> None:
+def test_a_fresh_start_has_no_findings(program: Program) -> None:
     ended = program.run("doctor")
 
     *findings, summary = ended.out.splitlines()
@@ -80,11 +79,11 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
         "bus.data",
         "sqlite",
         "handles",
-        "catalogue",
+        "catalog",
         "dead letters",
         "bus",
         "version",
-        "rights",
+        "permissions",
         "writes",
         "keys",
         "durability",
@@ -112,7 +111,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
         ("idle", "ok", {"timeout": 300}),
     ],
 )
-def test_a_server_that_may_lose_something_is_found(
+def test_a_server_that_may_lose_data_is_reported(
     program: Program, client: Client, check: str, level: str, config: dict[str, Any]
 ) -> None:
     for name, value in config.items():
@@ -126,7 +125,7 @@ def test_a_server_that_may_lose_something_is_found(
     assert ended.code == (level == "fault")
 
 
-def test_a_server_at_its_memory_limit_is_found(program: Program, client: Client) -> None:
+def test_a_server_at_its_memory_limit_is_reported(program: Program, client: Client) -> None:
     client.redis.config_set("maxmemory", 1 << 20)
 
     ended = program.run("doctor", "--json")
@@ -135,7 +134,7 @@ def test_a_server_at_its_memory_limit_is_found(program: Program, client: Client)
     assert "maxmemory" in found(ended)["memory"]["remedy"]
 
 
-def test_a_pipeline_that_is_paused_is_found_with_the_reason(program: Program) -> None:
+def test_a_paused_pipeline_is_reported_with_its_reason(program: Program) -> None:
     (deployed,) = program.run("ls").lines
     store = program.root / f"instances/{deployed['pipeline_uid']}/memories.db"
     program.run("say", "memory_test", "/write tea")
@@ -163,7 +162,7 @@ def test_a_pipeline_that_is_paused_is_found_with_the_reason(program: Program) ->
         "swarm:{UID}:chat",
     ],
 )
-def test_a_key_of_another_type_is_found(program: Program, client: Client, key: str) -> None:
+def test_a_key_of_the_wrong_type_is_reported(program: Program, client: Client, key: str) -> None:
     (deployed,) = program.run("ls").lines
     key = key.replace("UID", deployed["pipeline_uid"])
     client.redis.delete(key)
@@ -178,7 +177,7 @@ def test_a_key_of_another_type_is_found(program: Program, client: Client, key: s
 
 
 @pytest.mark.parametrize("key", ["pipeline:{UID}:in", "pipeline:{UID}:stores", "swarm:{UID}:chat"])
-def test_a_key_that_will_expire_is_found(program: Program, client: Client, key: str) -> None:
+def test_a_key_with_an_expiry_is_reported(program: Program, client: Client, key: str) -> None:
     (deployed,) = program.run("ls").lines
     program.run("say", "memory_test", "/write tea")
     key = key.replace("UID", deployed["pipeline_uid"])
@@ -192,17 +191,7 @@ def test_a_key_that_will_expire_is_found(program: Program, client: Client, key: 
     assert examine(program)["keys"]["level"] == "ok"
 
 
-def test_who_reads_beside_the_owner_is_found(program: Program, client: Client) -> None:
-    (deployed,) = program.run("ls").lines
-    key = input_of(deployed["pipeline_uid"])
-    client.redis.xgroup_createconsumer(key, "owner", "stranger")
-    told = examine(program)["readers"]
-    client.redis.xgroup_delconsumer(key, "owner", "stranger")
-
-    assert (told["level"], f"stranger (of {key})" in told["text"]) == ("warning", True)
-
-
-def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Client) -> None:
+def test_a_read_only_replica_is_reported(program: Program, client: Client) -> None:
     client.redis.replicaof("127.0.0.1", "1")
     try:
         writes = examine(program)["writes"]
@@ -211,12 +200,12 @@ def test_a_replica_that_takes_no_writes_is_found(program: Program, client: Clien
 
     assert (writes["level"], writes["remedy"]) == (
         "fault",
-        "it is a replica; name its primary in bus.url",
+        "this server is a replica; set bus.url to its primary",
     )
     assert "READONLY" in writes["text"]
 
 
-def test_a_server_that_refuses_everything_is_told_with_what_helps(
+def test_a_server_that_refuses_every_command_is_reported_with_a_fix(
     program: Program, client: Client
 ) -> None:
     client.redis.config_set("replica-serve-stale-data", "no")
@@ -234,16 +223,16 @@ def test_a_server_that_refuses_everything_is_told_with_what_helps(
     )
 
 
-def test_a_database_that_there_is_not_is_told(program: Program, client: Client) -> None:
+def test_a_missing_database_is_reported(program: Program, client: Client) -> None:
     url = as_user(client, "~*", "&*", "+@all").removesuffix("0")
     bus = examine(program, MEMRELAY_BUS__URL=f"{url}99")["bus"]
 
-    assert (bus["level"], "name a database" in bus["remedy"]) == ("fault", True)
+    assert (bus["level"], "use an existing database" in bus["remedy"]) == ("fault", True)
 
 
 @contextmanager
 def strange_server(folder: Path, *options: str) -> Iterator[str]:
-    """Its url."""
+    """Run a server with these options and yield its URL."""
     path = folder / "server.sock"
     command = [find_binary(None), "--unixsocket", path, "--save", "", *options]
     with subprocess.Popen(list(map(str, command)), cwd=folder, stdout=subprocess.DEVNULL) as server:
@@ -252,7 +241,7 @@ def strange_server(folder: Path, *options: str) -> Iterator[str]:
         server.terminate()
 
 
-def test_a_cluster_is_told(tmp_path: Path) -> None:
+def test_a_cluster_is_reported(tmp_path: Path) -> None:
     ports = ("--port", str(free_port()), "--cluster-port", str(free_port()))
     with (
         strange_server(tmp_path, "--bind", "127.0.0.1", *ports, "--cluster-enabled", "yes") as url,
@@ -270,7 +259,7 @@ def free_port() -> int:
 
 
 def as_user(client: Client, *rules: str) -> str:
-    """Where the server is reached by a user with these rights, over TCP."""
+    """Return the URL of the server for a user with these permissions, over TCP."""
     port = free_port()
     client.redis.config_set("port", port)
     client.redis.execute_command("ACL", "SETUSER", "limited", "reset", "on", ">secret", *rules)
@@ -289,31 +278,29 @@ def as_user(client: Client, *rules: str) -> str:
     ],
     ids=" ".join,
 )
-def test_a_right_that_is_missing_is_named_and_the_remedy_is_one(
+def test_the_remedy_for_a_missing_permission_grants_it(
     program: Program, client: Client, rules: tuple[str, ...], named: str
 ) -> None:
     url = as_user(client, *rules)
-    finding = examine(program, MEMRELAY_BUS__URL=url)["rights"]
+    finding = examine(program, MEMRELAY_BUS__URL=url)["permissions"]
 
     client.redis.execute_command(
         *finding["remedy"].partition(": ")[2].replace("NAME", "limited").split()
     )
 
     assert (finding["level"], named in finding["text"]) == ("fault", True)
-    assert examine(program, MEMRELAY_BUS__URL=url)["rights"]["level"] == "ok"
+    assert examine(program, MEMRELAY_BUS__URL=url)["permissions"]["level"] == "ok"
 
 
 @pytest.mark.parametrize(
-    ("renamed", "named"), [("xdel", "the server has no XDEL"), ("eval", "refuses scripts")]
+    ("renamed", "named"), [("xdel", "the server lacks XDEL"), ("eval", "refuses scripts")]
 )
-def test_a_command_that_the_server_has_not_is_named(
-    tmp_path: Path, renamed: str, named: str
-) -> None:
+def test_a_renamed_command_is_reported(tmp_path: Path, renamed: str, named: str) -> None:
     with (
         strange_server(tmp_path, "--port", "0", "--rename-command", renamed, "") as url,
         Program() as program,
     ):
-        finding = examine(program, MEMRELAY_BUS__URL=url)["rights"]
+        finding = examine(program, MEMRELAY_BUS__URL=url)["permissions"]
 
     assert (finding["level"], named in finding["text"], "rename-command" in finding["remedy"]) == (
         "fault",
@@ -322,18 +309,20 @@ def test_a_command_that_the_server_has_not_is_named(
     )
 
 
-def test_what_a_server_does_not_tell_is_no_fault(program: Program, client: Client) -> None:
+def test_a_server_that_does_not_report_its_settings_is_a_warning(
+    program: Program, client: Client
+) -> None:
     url = as_user(client, "~*", "&*", "-@all", *REFUSE_ALL_BUT)
 
     ended = program.run("doctor", "--json", MEMRELAY_BUS__URL=url)
     refused = program.run("doctor", "--json", MEMRELAY_BUS__URL=url.replace("secret", "wrong"))
 
-    faults, untold = (
+    faults, warnings = (
         {check for check, one in found(ended).items() if one["level"] == level}
         for level in ("fault", "warning")
     )
-    assert faults == {"rights"}
-    assert untold == {
+    assert faults == {"permissions"}
+    assert warnings == {
         "version",
         "writes",
         "durability",
@@ -351,7 +340,7 @@ def test_what_a_server_does_not_tell_is_no_fault(program: Program, client: Clien
     assert "secret" not in ended.out and "wrong" not in refused.out + refused.err
 
 
-def test_a_server_that_is_stuck_is_not_waited_for(program: Program, client: Client) -> None:
+def test_the_checks_of_a_hanging_server_time_out(program: Program, client: Client) -> None:
     pid = client.redis.info("server")["process_id"]
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -362,21 +351,21 @@ def test_a_server_that_is_stuck_is_not_waited_for(program: Program, client: Clie
     assert bus["level"] == "fault" and "does not answer within 5 s" in bus["text"]
 
 
-def test_where_nobody_serves_the_next_command_is_named(alone: Program) -> None:
+def test_without_a_worker_the_next_command_is_named(alone: Program) -> None:
     alone.run("deploy", SAMPLE)
     server = EmbeddedServer(alone.bus)
     server.start()
     try:
         workers = examine(alone)["workers"]
-        said = alone.run("say", "memory_test", "/read", "--wait", "0.2")
+        sent = alone.run("say", "memory_test", "/read", "--wait", "0.2")
     finally:
         server.stop()
 
     assert workers["level"] == "warning" and "memrelay worker" in workers["remedy"]
-    assert said.code == 1 and "memrelay worker" in said.err
+    assert sent.code == 1 and "memrelay worker" in sent.err
 
 
-def test_without_a_bus_the_rest_is_looked_at(alone: Program) -> None:
+def test_without_a_bus_the_local_checks_run(alone: Program) -> None:
     ended = alone.run("doctor", "--json")
 
     assert ended.code == 1
@@ -384,17 +373,17 @@ def test_without_a_bus_the_rest_is_looked_at(alone: Program) -> None:
         "no bus runs" in found(ended)["bus"]["text"]
         and "memrelay up" in found(ended)["bus"]["remedy"]
     )
-    assert "memrelay deploy FILE" in found(ended)["catalogue"]["remedy"]
+    assert "memrelay deploy FILE" in found(ended)["catalog"]["remedy"]
     assert not alone.root.exists() and not alone.bus.exists()
 
 
-def test_a_bus_that_is_not_there_is_named(alone: Program) -> None:
+def test_an_unreachable_bus_is_named(alone: Program) -> None:
     bus = examine(alone, MEMRELAY_BUS__URL="redis://127.0.0.1:1")["bus"]
 
     assert bus["level"] == "fault" and "redis://127.0.0.1:1" in bus["text"]
 
 
-def test_wrong_settings_are_all_named_and_nothing_else_is_looked_at(alone: Program) -> None:
+def test_with_invalid_settings_only_these_are_reported(alone: Program) -> None:
     ended = alone.run("doctor", "--json", MEMRELAY_BUS__URLL="x", MEMRELAY_WORKER__BATCH="tea")
 
     assert ended.code == 1
@@ -403,41 +392,42 @@ def test_wrong_settings_are_all_named_and_nothing_else_is_looked_at(alone: Progr
 
 
 @pytest.mark.parametrize(("mode", "level"), [(0o700, "ok"), (0o750, "warning"), (0o777, "fault")])
-def test_a_folder_that_others_reach_is_found(alone: Program, mode: int, level: str) -> None:
+def test_a_folder_that_other_users_can_open_is_reported(
+    alone: Program, mode: int, level: str
+) -> None:
     alone.root.mkdir()
     alone.root.chmod(mode)
 
     assert examine(alone)["memory.root"]["level"] == level
 
 
-def test_a_folder_that_is_a_file_is_found(alone: Program) -> None:
+def test_a_file_in_place_of_a_folder_is_reported(alone: Program) -> None:
     alone.root.write_text("a file stands here")
 
     assert examine(alone)["memory.root"]["level"] == "fault"
 
 
-def test_a_full_disk_is_told_as_that_and_nothing_is_to_be_moved_away(alone: Program) -> None:
+def test_a_full_disk_is_not_reported_as_a_damaged_catalog(alone: Program) -> None:
     with small_disk(alone.root, 1) as disk:
         disk.fill()
         (alone.root / "system.db").touch()
         findings = examine(alone)
 
-    assert findings["memory.root"]["remedy"].startswith("make room there")
+    assert findings["memory.root"]["remedy"].startswith("free disk space there")
+    assert findings["catalog"]["level"] == "fault" and "disk is full" in findings["catalog"]["text"]
     assert (
-        findings["catalogue"]["level"] == "fault"
-        and "disk is full" in findings["catalogue"]["text"]
+        findings["catalog"]["remedy"] == "free disk space, or end the program that locks the file"
     )
-    assert findings["catalogue"]["remedy"] == "make room, or end the program that keeps it locked"
 
 
-def test_a_damaged_catalogue_is_found(alone: Program) -> None:
+def test_a_damaged_catalog_is_reported(alone: Program) -> None:
     alone.root.mkdir(mode=0o700)
     (alone.root / "system.db").write_bytes(b"no database at all" * 100)
 
-    assert examine(alone)["catalogue"]["level"] == "fault"
+    assert examine(alone)["catalog"]["level"] == "fault"
 
 
-def test_stores_that_the_catalogue_does_not_know_are_found(alone: Program) -> None:
+def test_stores_of_unknown_pipelines_are_reported(alone: Program) -> None:
     store = path_of(alone.root, "instances/lost/memories")
     Store("instances/lost/memories", store).close()
 
@@ -445,6 +435,6 @@ def test_stores_that_the_catalogue_does_not_know_are_found(alone: Program) -> No
 
     assert (
         findings["stores"]["level"] == "warning"
-        and "the stores of lost are" in findings["stores"]["text"]
+        and "the stores of lost" in findings["stores"]["text"]
     )
     assert "memrelay restore" in findings["stores"]["remedy"]

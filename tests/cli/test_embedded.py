@@ -168,7 +168,7 @@ def test_a_file_that_is_not_a_store_is_refused_and_no_file_is_created(tmp_path: 
     before = sorted(tmp_path.iterdir())
 
     for path in before:
-        with pytest.raises(StoreBroken, match="is not a store of Memrelay"), open_store(path):
+        with pytest.raises(StoreBroken, match="is not a Memrelay store"), open_store(path):
             pass
 
     assert sorted(tmp_path.iterdir()) == before

@@ -1,4 +1,4 @@
-"""`memrelay export`: what it prints deploys as the same."""
+"""`memrelay export`: bundles that deploy as the same version."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def program() -> Iterator[Program]:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_what_is_printed_deploys_as_the_same(program: Program, options: tuple[str, ...]) -> None:
+def test_a_deploy_of_the_output_changes_nothing(program: Program, options: tuple[str, ...]) -> None:
     (deployed,) = program.run("deploy", SAMPLE).lines
     file = program.folder / "exported.json"
 
@@ -30,7 +30,7 @@ def test_what_is_printed_deploys_as_the_same(program: Program, options: tuple[st
     assert file.read_text().count("\n") == 1 if options else file.read_text().startswith("{\n  ")
 
 
-def test_it_is_written_to_a_file_on_demand(program: Program) -> None:
+def test_an_export_can_go_to_a_file(program: Program) -> None:
     odd = make_bundle("a3d8f1b2", make_agent("plus", "add_1"), name="\u202eodd \x9b ☕") | {
         "more": [1.10, None, "\x7f"]
     }
@@ -44,7 +44,7 @@ def test_it_is_written_to_a_file_on_demand(program: Program) -> None:
     assert program.run("export", "a3d8f1b2").out.replace("\n", "").isprintable()
 
 
-def test_a_bundle_that_is_too_large_when_indented_is_written_on_one_line(program: Program) -> None:
+def test_a_bundle_that_would_be_too_large_indented_is_written_on_one_line(program: Program) -> None:
     large = make_bundle("a3d8f1b2") | {"more": [0] * 200_000}
     (program.folder / "large.json").write_bytes(orjson.dumps(large))
     (deployed,) = program.run("deploy", "large.json").lines
@@ -54,20 +54,18 @@ def test_a_bundle_that_is_too_large_when_indented_is_written_on_one_line(program
     assert program.run("deploy", "out.json").lines == [deployed]
 
 
-def test_a_file_that_cannot_be_written_is_named(program: Program) -> None:
+def test_a_file_in_a_missing_folder_is_named(program: Program) -> None:
     program.run("deploy", SAMPLE)
 
     ended = program.run("export", "memory_test", "--output", "nowhere/out.json")
 
     assert ended.code == 1
-    assert (
-        ended.err
-        == f"memrelay: {program.folder.resolve() / 'nowhere'} is no folder; make it, or name another file\n"
-    )
+    missing = program.folder.resolve() / "nowhere"
+    assert ended.err == f"memrelay: {missing} is not a folder; create it, or use another file\n"
 
 
 @pytest.mark.parametrize("options", [(), ("--records",)])
-def test_a_file_without_room_is_named(program: Program, options: tuple[str, ...]) -> None:
+def test_a_full_device_is_named(program: Program, options: tuple[str, ...]) -> None:
     program.run("deploy", SAMPLE)
 
     ended = program.run("export", "memory_test", "-o", "/dev/full", *options)
@@ -78,7 +76,7 @@ def test_a_file_without_room_is_named(program: Program, options: tuple[str, ...]
     )
 
 
-def test_a_pipeline_that_is_not_there_names_the_next_command(program: Program) -> None:
+def test_an_unknown_pipeline_names_the_next_command(program: Program) -> None:
     ended = program.run("export", "memory_test")
 
     assert (ended.code, ended.out) == (1, "")

@@ -1,5 +1,4 @@
-"""`memrelay export --records` and `memrelay import`: everything that a pipeline remembers, to a
-file and back."""
+"""`memrelay export --records` and `memrelay import`: all records to a file and back."""
 
 import os
 import subprocess
@@ -16,11 +15,10 @@ import pytest
 
 from memrelay.memory.errors import BadExport
 from memrelay.memory.files.export import UID, ExportedMemory, Line, read_export, verify_export
-from tests.cli.piped import piped
 from tests.support.bundles import make_bundle
 from tests.support.calls import call, refused
 from tests.support.client import Client
-from tests.support.program import COMMAND, Ended, Program
+from tests.support.program import COMMAND, Completed, Program
 
 SOURCE, TARGET = "source1", "target1"
 STORE = "instances/${pipeline_uid}/memories"
@@ -39,7 +37,7 @@ def up() -> Iterator[Program]:
 
 
 class Bus(NamedTuple):
-    """Of a program that is up, for calls."""
+    """The bus of a running program, for calls."""
 
     client: Client
 
@@ -52,8 +50,7 @@ def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
 
 
 def fill(program: Program) -> None:
-    """Records of every sort: edited, deleted, of a thread, with data, very long; and a named memory
-    with an entry."""
+    """Create records of every kind, also edited, deleted and very long ones, and a named memory."""
     made = one(
         program,
         SOURCE,
@@ -93,11 +90,13 @@ def export(program: Program, uid: str, name: str) -> list[bytes]:
     return (program.folder / name).read_bytes().splitlines(keepends=True)
 
 
-def take_in(program: Program, *options: str, file: str = "out.jsonl", uid: str = TARGET) -> Ended:
+def run_import(
+    program: Program, *options: str, file: str = "out.jsonl", uid: str = TARGET
+) -> Completed:
     return program.run("import", uid, file, "--json", *options)
 
 
-def test_a_pipe_is_written_into_and_stays_one(up: Program) -> None:
+def test_an_export_writes_into_an_existing_pipe(up: Program) -> None:
     whole = export(up, SOURCE, "whole.jsonl")
     os.mkfifo(pipe := up.folder / "pipe")
     with ThreadPoolExecutor() as pool:
@@ -108,17 +107,15 @@ def test_a_pipe_is_written_into_and_stays_one(up: Program) -> None:
     assert read.result().splitlines(keepends=True)[1:] == whole[1:]
 
 
-def test_a_folder_that_is_not_there_is_named(up: Program) -> None:
+def test_a_missing_folder_is_named(up: Program) -> None:
     ended = up.run("export", SOURCE, "--records", "-o", "none/whole.jsonl")
 
     assert ended.code == 1
-    assert (
-        ended.err
-        == f"memrelay: {up.folder.resolve() / 'none'} is no folder; make it, or name another file\n"
-    )
+    missing = up.folder.resolve() / "none"
+    assert ended.err == f"memrelay: {missing} is not a folder; create it, or use another file\n"
 
 
-def test_a_reader_of_stdout_that_leaves_is_no_failure(up: Program) -> None:
+def test_a_closed_reader_of_stdout_is_not_a_failure(up: Program) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(
         [*COMMAND, "export", SOURCE, "--records"],
@@ -134,22 +131,24 @@ def test_a_reader_of_stdout_that_leaves_is_no_failure(up: Program) -> None:
         assert (begun, command.stderr.read(), command.wait(60)) == (b"{", b"", 0)
 
 
-def test_an_import_from_a_pipe_is_refused_since_it_would_be_empty_when_it_is_read_again(
+def test_an_import_from_a_pipe_is_rejected_because_it_reads_the_file_twice(
     up: Program,
 ) -> None:
     export(up, SOURCE, "whole.jsonl")
 
-    ended = piped(up, (up.folder / "whole.jsonl").read_bytes(), "import", TARGET, "/dev/stdin")
+    ended = up.run_process(
+        "import", TARGET, "/dev/stdin", stdin=(up.folder / "whole.jsonl").read_bytes()
+    )
 
     assert ended.code == 1 and "write it into a file" in ended.err, ended
 
 
-def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_first_line(
+def test_an_export_of_an_import_differs_only_in_the_header(
     up: Program,
 ) -> None:
     header, *rest = export(up, SOURCE, "out.jsonl")
 
-    first, again = take_in(up), take_in(up)
+    first, again = run_import(up), run_import(up)
 
     lines = len(rest) - 1 - sum(line.startswith(b'{"store"') for line in rest)
     assert first.lines == [{"added": lines, "same": 0, "replaced": 0}], first.err
@@ -165,8 +164,8 @@ def test_what_is_exported_imported_and_exported_again_is_the_same_but_for_the_fi
     assert up.run("scrub", TARGET).code == 0
 
 
-def test_what_was_imported_lives_on_in_its_pipeline(up: Program) -> None:
-    take_in(up)
+def test_imported_records_work_as_if_they_were_created_in_the_pipeline(up: Program) -> None:
+    run_import(up)
     (memory,) = one(up, TARGET, "memories.list")["items"]
     (entry,) = one(up, TARGET, "entries.list", memory_id=memory["id"])["items"]
     same = one(up, TARGET, "entries.create", memory_id=memory["id"], content=entry["content"])
@@ -179,7 +178,7 @@ def test_what_was_imported_lives_on_in_its_pipeline(up: Program) -> None:
     assert found["record"]["content"] == "coffee\nblack"
 
 
-def test_long_lines_of_imports_at_once_are_not_mixed(up: Program) -> None:
+def test_pieces_of_long_lines_of_concurrent_imports_are_not_mixed(up: Program) -> None:
     lines = {of: made_up(guid=of * 32, content=of * 60) for of in "ab"}
     half = len(lines["a"]) // 2
     for of, line in lines.items():
@@ -191,29 +190,29 @@ def test_long_lines_of_imports_at_once_are_not_mixed(up: Program) -> None:
     contents = [one(up, TARGET, "records.get", guid=of * 32)["content"] for of in lines]
     assert contents == ["a" * 60, "b" * 60]
     assert (
-        "not there any more"
+        "the earlier pieces of a long line are missing"
         in refused(bus_of(up), TARGET, "records.import", {"lines": [lines["a"]], "at": half})[1]
     )
     one(up, TARGET, "records.erase", guids=[of * 32 for of in lines])
 
 
-def test_a_conflict_is_named_and_gives_way_on_demand(up: Program) -> None:
+def test_a_conflict_is_named_and_is_replaced_on_demand(up: Program) -> None:
     exported = export(up, SOURCE, "out.jsonl")
-    take_in(up, "--replace")
+    run_import(up, "--replace")
     changed = one(up, TARGET, "records.list")["items"][0]
     one(up, TARGET, "records.update", guid=changed["guid"], content="another")
 
-    refused, replaced = take_in(up), take_in(up, "--replace")
+    refused, replaced = run_import(up), run_import(up, "--replace")
 
     assert (
         refused.code == 1
-        and f"record {changed['guid']}: it is there, and is not the same" in refused.err
+        and f"record {changed['guid']}: the store has different data" in refused.err
     )
     assert replaced.lines[0]["replaced"] >= 1
     assert sorted(export(up, TARGET, "again.jsonl")[1:-1]) == sorted(exported[1:-1])
 
 
-def test_a_file_that_was_cut_or_changed_is_refused_before_anything_is_done(up: Program) -> None:
+def test_a_truncated_or_changed_file_is_rejected_before_any_change(up: Program) -> None:
     data = b"".join(export(up, SOURCE, "out.jsonl"))
     bad = Path(up.folder, "bad.jsonl")
     for spoilt in (
@@ -228,7 +227,7 @@ def test_a_file_that_was_cut_or_changed_is_refused_before_anything_is_done(up: P
         with pytest.raises(BadExport, match=r"bad\.jsonl"):
             verify_export(bad)
 
-    ended = take_in(up, file="bad.jsonl")
+    ended = run_import(up, file="bad.jsonl")
 
     assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl "), ended.err
 
@@ -238,16 +237,18 @@ HEADER = (
 )
 
 
-@pytest.mark.parametrize(("begins", "said"), [(b"", "is no export"), (HEADER, "it was cut")])
-def test_a_line_without_an_end_is_refused_and_not_kept_in_memory(
-    tmp_path: Path, begins: bytes, said: str
+@pytest.mark.parametrize(
+    ("beginning", "fault"), [(b"", "is not an export"), (HEADER, "is truncated")]
+)
+def test_an_endless_line_is_rejected_without_being_kept_in_memory(
+    tmp_path: Path, beginning: bytes, fault: str
 ) -> None:
     path = tmp_path / "endless"
-    path.write_bytes(begins)
+    path.write_bytes(beginning)
     os.truncate(path, 200 << 20)
     tracemalloc.start()
 
-    with pytest.raises(BadExport, match=said):
+    with pytest.raises(BadExport, match=fault):
         verify_export(path)
 
     most = tracemalloc.get_traced_memory()[1]
@@ -265,7 +266,7 @@ def test_a_line_that_is_too_long_for_an_import_is_named(tmp_path: Path) -> None:
         list(read_export(path, longest=100))
 
 
-def test_one_store_goes_to_stdout_and_into_another(up: Program) -> None:
+def test_one_store_can_be_exported_to_stdout(up: Program) -> None:
     printed = up.run("export", SOURCE, "--records", "--store", f"instances/{SOURCE}/memories")
     wrong = up.run("export", SOURCE, "--records", "--store", "instances/x/y")
 
@@ -276,7 +277,7 @@ def test_one_store_goes_to_stdout_and_into_another(up: Program) -> None:
 
 
 def rewritten(program: Program, name: str, *lines: bytes) -> None:
-    """A file that is whole by its own digest, with these lines."""
+    """Write a file with these lines and a valid digest."""
     header, *_ = export(program, SOURCE, "out.jsonl")
     end = {
         "end": {
@@ -290,18 +291,18 @@ def rewritten(program: Program, name: str, *lines: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", [b"\xff\n", b'{"store":5}\n'])
-def test_a_file_that_somebody_made_up_is_refused_in_a_sentence(up: Program, line: bytes) -> None:
+def test_a_forged_file_is_rejected_without_a_traceback(up: Program, line: bytes) -> None:
     rewritten(up, "bad.jsonl", line)
 
-    ended = take_in(up, file="bad.jsonl")
+    ended = run_import(up, file="bad.jsonl")
 
-    assert ended.code == 1 and ended.err.startswith(
-        "memrelay: bad.jsonl has a line that is none of an export"
-    ), ended.err
+    assert ended.code == 1 and ended.err.startswith("memrelay: bad.jsonl has an invalid line"), (
+        ended.err
+    )
 
 
 def made_up(**given: Any) -> str:
-    """A line with a record."""
+    """Return an export line with one record."""
     record = {
         "guid": "made-up",
         "number": 1,
@@ -329,14 +330,14 @@ def made_up(**given: Any) -> str:
         {"data": '{"a\\u0000":1}'},
     ],
 )
-def test_a_record_that_no_list_could_tell_is_refused(up: Program, given: dict[str, Any]) -> None:
+def test_a_record_that_no_list_could_return_is_rejected(up: Program, given: dict[str, Any]) -> None:
     code, _ = refused(bus_of(up), TARGET, "records.import", {"lines": [made_up(**given)]})
 
     assert code == "refused"
     assert one(up, TARGET, "records.list")["total"] >= 0
 
 
-def test_json_is_kept_as_the_store_writes_it_so_that_texts_in_it_are_found(up: Program) -> None:
+def test_imported_json_is_normalized_so_that_erasures_find_its_texts(up: Program) -> None:
     line = made_up(tags=' [ "caf\\u00e9" ] ', data=' { "a" : "th\\u00e9" } ')
     for _ in range(2):
         taken = one(up, TARGET, "records.import", lines=[line])
@@ -356,7 +357,7 @@ def test_a_memory_of_another_pipeline_keeps_its_id() -> None:
     assert Line(memory=other).without_uid("instances/a/memories").memory == other
 
 
-def test_what_is_no_line_is_refused(up: Program) -> None:
+def test_invalid_lines_are_rejected(up: Program) -> None:
     huge = '{"record":{"guid":"x","number":99999999999999999999}}'
     tags = (
         '{"record":{"guid":"x","number":1,"scope":"","kind":"","source":"","tags":"{","created_at":0,"updated_at":0,'

@@ -1,4 +1,4 @@
-"""`memrelay keys`: a key is made, shown once, listed without its secret, and revoked."""
+"""`memrelay keys`: create, list and revoke keys; a secret is shown only once."""
 
 import re
 import time
@@ -15,7 +15,7 @@ KEY = re.compile(r"mr_[0-9a-f]{12}_[0-9a-f]{64}")
 
 @pytest.fixture
 def program() -> Iterator[Program]:
-    """A folder where nothing was deployed and nothing runs: keys need neither."""
+    """Yield a program without pipelines and processes, which keys do not need."""
     with Program() as program:
         yield program
 
@@ -28,7 +28,7 @@ def test_a_key_is_printed_once_and_listed_without_its_secret(program: Program) -
 
     assert KEY.fullmatch(text), made
     assert f"nothing was stored in {program.root} before" in made.err
-    assert "this is shown once" in made.err and "from now on HTTP needs a key" in made.err
+    assert "this key is not shown again" in made.err and "HTTP now requires a key" in made.err
     assert [
         (
             one["id"],
@@ -42,7 +42,7 @@ def test_a_key_is_printed_once_and_listed_without_its_secret(program: Program) -
     ] == [(text[3:15], "ann", ["publish", "read"], ["*"], None, True)]
     assert text[16:] not in listed.out + made.err
     again = program.run("keys", "create", "bob", "--scope", "read", "--pipeline", "*").err
-    assert "from now on" not in again and "nothing was stored" not in again
+    assert "now requires" not in again and "nothing was stored" not in again
 
 
 @pytest.mark.parametrize(("given", "lasts_s"), [("30m", 1800), ("12h", 43_200), ("90d", 7_776_000)])
@@ -56,10 +56,11 @@ def test_a_key_may_expire(program: Program, given: str, lasts_s: int) -> None:
     assert KEY.fullmatch(made["key"])
 
 
-def test_pipelines_are_named_by_uid_or_name_and_kept_by_uid(program: Program) -> None:
+def test_pipelines_are_given_by_uid_or_name_and_stored_by_uid(program: Program) -> None:
     sample = program.folder / "tiny.json"
     sample.write_text(
-        '{"pipeline_name": "tiny tea", "agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
+        '{"pipeline_name": "tiny tea", '
+        '"agents": [{"agent_class": "chat_agent", "agent_alias": "a"}]}'
     )
     uid = program.run("deploy", sample).lines[0]["pipeline_uid"]
 
@@ -77,7 +78,7 @@ def test_pipelines_are_named_by_uid_or_name_and_kept_by_uid(program: Program) ->
     )
 
     assert made.lines[0]["pipelines"] == sorted([uid, "later"])
-    assert "no pipeline later is in service yet" in made.err
+    assert "no pipeline later is active yet" in made.err
 
 
 @pytest.mark.parametrize(
@@ -85,19 +86,22 @@ def test_pipelines_are_named_by_uid_or_name_and_kept_by_uid(program: Program) ->
     [
         (
             ("--scope", "raed", "--pipeline", "*"),
-            "no scope 'raed'; there are deploy, publish, search, read,",
+            "unknown scope 'raed'; choose from deploy, publish, search, read,",
         ),
-        (("--scope", ",", "--pipeline", "*"), "a key needs a scope; there are deploy,"),
+        (("--scope", ",", "--pipeline", "*"), "a key needs a scope; choose from deploy,"),
         (("--scope", "read", "--pipeline", ","), "a key needs a pipeline, or '*' for all"),
-        (("--scope", "read", "--pipeline", "no such"), "no pipeline 'no such', and it is no uid"),
+        (
+            ("--scope", "read", "--pipeline", "no such"),
+            "no pipeline 'no such', and it is not a uid",
+        ),
         (
             ("--scope", "read", "--pipeline", "*", "--expires", "5y"),
-            "a number with m, h or d behind it (90d), or never; not '5y'",
+            "must be a number with m, h or d, such as 90d, or never; not '5y'",
         ),
         (("--scope", "read", "--pipeline", "*", "--expires", "0d"), "not '0d'"),
     ],
 )
-def test_what_is_wrong_is_told_and_no_key_is_made(
+def test_invalid_options_are_reported_and_create_no_key(
     program: Program, arguments: tuple[str, ...], fault: str
 ) -> None:
     ended = program.run("keys", "create", "ann", *arguments)
@@ -107,12 +111,12 @@ def test_what_is_wrong_is_told_and_no_key_is_made(
     assert program.run("keys", "ls").out == ""
 
 
-def test_a_name_is_needed(program: Program) -> None:
+def test_a_key_needs_a_name(program: Program) -> None:
     for name in ("", " ", "x" * 101):
         assert program.run("keys", "create", name, "--scope", "read", "--pipeline", "*").code == 1
 
 
-def test_revoking_says_when_no_key_is_left(program: Program) -> None:
+def test_revoking_the_last_valid_key_prints_a_note(program: Program) -> None:
     create = "keys", "create", "ann", "--scope", "read", "--pipeline", "*", "--json"
     ids = [program.run(*create).lines[0]["id"] for _ in range(2)]
 
@@ -121,7 +125,7 @@ def test_revoking_says_when_no_key_is_left(program: Program) -> None:
     )
 
     assert (first.lines, first.err) == ([{"revoked": ids[0]}], "")
-    assert "no key is in force now" in last.err
+    assert "no valid key is left" in last.err
     assert again.code == 0
     assert (nobody.code, "no key 'nobody'" in nobody.err) == (1, True)
     assert [one["in_force"] for one in program.run("keys", "ls").lines] == [False, False]
@@ -144,7 +148,7 @@ def test_the_command_line_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid"])
-def test_an_address_that_is_not_this_machine_s_is_told_with_the_remedy(host: str) -> None:
+def test_an_address_of_another_machine_is_rejected_with_a_fix(host: str) -> None:
     with serving() as program:
         program.run("keys", "create", "ann", "--scope", "read", "--pipeline", "*")
 

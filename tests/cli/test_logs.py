@@ -1,4 +1,4 @@
-"""The log: one event a line, whatever the values and the errors hold."""
+"""The log: one escaped event per line."""
 
 import ast
 import json
@@ -38,7 +38,7 @@ def logged(log_format: str) -> str:
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
-def test_values_do_nothing_to_a_terminal(log_format: str) -> None:
+def test_values_are_escaped_for_the_terminal(log_format: str) -> None:
     assert not set(logged(log_format)) & set("\x1b\x9b\r\u2028")
 
 
@@ -50,12 +50,10 @@ def test_only_events_begin_a_line() -> None:
         "failed",
         "took",
     ]
-    assert (
-        len([line for line in lines if "forged" in line]) == 2
-    )  # the event, and its place in the traceback
+    assert len([line for line in lines if "forged" in line]) == 2
 
 
-def test_in_json_each_event_is_a_line() -> None:
+def test_each_json_event_is_one_line() -> None:
     came, failed, library = map(json.loads, logged("json").splitlines())
 
     assert (came["event"], came["level"], came["path"], came["names"]) == (
@@ -69,7 +67,7 @@ def test_in_json_each_event_is_a_line() -> None:
 
 
 def test_no_event_has_data_with_the_name_of_a_record_attribute() -> None:
-    """logging would raise KeyError, and only when the event occurs."""
+    """For such a name, logging raises KeyError when the event occurs."""
     attributes = vars(logging.makeLogRecord({})).keys() | {"message", "asctime"}
     calls = [
         (path.name, call)

@@ -1,8 +1,6 @@
-"""The front door: what `memrelay` alone does, and how much of the house it wakes."""
+"""The command line as a whole: help, usage errors, imports, streams and signals."""
 
 import errno
-import importlib
-import keyword
 import os
 import signal
 import subprocess
@@ -11,14 +9,13 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from memrelay.cli.composition import settled
-from memrelay.cli.main import COMMANDS, NAME, make_app
+from memrelay.cli.composition import run_with_settings
+from memrelay.cli.main import COMMANDS, NAME, OPERATION_GROUPS, find_functions, make_app
 from memrelay.cli.settings import Settings
 from tests.cli.terminal import Terminal
 from tests.support.child import CHECKOUT
@@ -28,7 +25,7 @@ from tests.support.program import COMMAND, Program
 from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
-FULL = Path("/dev/full")  # of Linux
+FULL = Path("/dev/full")
 HEAVY = {
     "pydantic",
     "yaml",
@@ -45,7 +42,8 @@ HEAVY = {
     "orjson",
     "hiredis",
 }
-QUOTES = 'A text of several words stands in quotes: "The meeting is at 3pm"'
+QUOTES = 'Quote a text of several words: "The meeting is at 3pm"'
+UNWANTED = ("bus", "memory", "worker", "web", "cli.commands")
 LOADED = """
 import sys
 from memrelay.cli.main import main
@@ -76,28 +74,27 @@ def loaded_by(program: Program, *arguments: str, **environment: str) -> set[str]
 
 
 def invoke(*arguments: str) -> Result:
-    """The same program in this process, where nothing is started that would last."""
+    """Run a command that only prints in this process."""
     return CliRunner().invoke(make_app(), arguments, prog_name=NAME)
 
 
-def test_what_another_user_made_is_told_to_be_that_users(
+def test_a_file_of_another_user_is_reported_with_a_fix(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def refused(settings: Settings) -> None:
-        raise PermissionError(
-            errno.EACCES, "Permission denied", "/data/system.db"
-        )  # as root none would be
+        # root gets no such error from the system.
+        raise PermissionError(errno.EACCES, "Permission denied", "/data/system.db")
 
     with pytest.raises(typer.Exit):
-        settled(refused)
+        run_with_settings(refused)
 
     assert capsys.readouterr().err == (
-        "memrelay: /data/system.db: Permission denied; what another user made, as by sudo, "
-        "that user may use\n"
+        "memrelay: /data/system.db: Permission denied; run Memrelay as the user who owns it (was "
+        "it created with sudo?)\n"
     )
 
 
-def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word(program: Program) -> None:
+def test_ctrl_c_during_the_imports_ends_the_program_without_a_traceback(program: Program) -> None:
     (program.folder / "typer.py").write_text(
         "import time; print('loading', flush=True); time.sleep(60)"
     )
@@ -119,13 +116,13 @@ def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word(program: Prog
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("say", "x", "/write", "The", "meeting"), f"(The meeting). {QUOTES}"),
         (("records", "create", "x", "two", "words"), f"(words). {QUOTES}"),
         (
             ("say", "x", "-1"),
-            'No such option: -1. A text that begins with - comes last, behind --: -- "- milk"',
+            'No such option: -1. Put a text that begins with - last, after --: -- "- milk"',
         ),
         (
             ("say", "x", "y", "--swram", "z"),
@@ -135,86 +132,83 @@ def test_ctrl_c_while_the_program_is_loaded_ends_it_without_a_word(program: Prog
         (("rm", "-x"), "Error: No such option: -x"),
     ],
 )
-def test_a_text_that_a_shell_has_taken_apart_is_told_with_the_remedy(
-    words: tuple[str, ...], told: str
+def test_a_text_that_a_shell_has_split_is_reported_with_a_fix(
+    words: tuple[str, ...], message: str
 ) -> None:
     result = invoke(*words)
 
     assert result.exit_code == 2
-    assert result.output.endswith(f"{told}\n")
+    assert result.output.endswith(f"{message}\n")
 
 
-def test_help_lists_each_command_and_what_it_is_for(program: Program) -> None:
-    ended = program.run("--help")
+def test_help_lists_each_command_with_its_summary() -> None:
+    ended = invoke("--help")
 
-    assert ended.code == 0
+    assert ended.exit_code == 0
     assert all(
-        f"  {name} " in ended.out and summary in ended.out
+        f"  {name} " in ended.stdout and summary in ended.stdout
         for name, summary in COMMANDS.items()
         if len(summary) < 60
     )
 
 
-def test_it_says_its_version(program: Program) -> None:
-    ended = program.run("--version")
+def test_the_version_is_printed() -> None:
+    ended = invoke("--version")
 
-    assert (ended.code, ended.out) == (0, f"memrelay {version('memrelay')}\n")
+    assert (ended.exit_code, ended.stdout) == (0, f"memrelay {version('memrelay')}\n")
 
 
-def test_summaries_are_short_enough_for_a_shell_to_show_beside_the_name() -> None:
+def test_summaries_are_short_enough_for_shell_completion() -> None:
     assert [
         name for name, summary in COMMANDS.items() if len(summary) > 80 or not summary.endswith(".")
     ] == []
 
 
-def test_help_loads_no_part_that_a_command_needs(program: Program) -> None:
+def test_help_imports_nothing_that_only_commands_need(program: Program) -> None:
     loaded = loaded_by(program, "--help")
 
     assert loaded & HEAVY == set()
     assert {
         name
         for name in loaded
-        if name.startswith(("bus.", "memory.", "worker.", "web.", "cli.commands."))
+        if name.startswith(tuple(f"memrelay.{package}." for package in UNWANTED))
     } == set()
 
 
-def test_completing_a_command_loads_no_part_that_a_command_needs(program: Program) -> None:
+def test_completing_a_command_imports_nothing_that_only_commands_need(program: Program) -> None:
     loaded = loaded_by(
         program, COMP_WORDS="memrelay s", COMP_CWORD="1", _MEMRELAY_COMPLETE="complete_bash"
     )
 
-    assert loaded & HEAVY <= {"pydantic"}  # with which typer reads options
+    # typer uses pydantic for options.
+    assert loaded & HEAVY <= {"pydantic"}
 
 
-def test_a_command_that_opens_no_store_loads_nothing_of_stores(program: Program) -> None:
+def test_a_command_without_stores_imports_no_store_modules(program: Program) -> None:
     loaded = loaded_by(program, "ls")
 
-    assert "memory.catalog" in loaded
+    assert "memrelay.memory.control.catalog" in loaded
     assert (
-        loaded
-        & {"apsw", "re2", "jinja2", "aiohttp", "numpy", "memory.words", "memory.sqlite.store"}
+        loaded & {"apsw", "re2", "jinja2", "aiohttp", "numpy", "memrelay.memory.sqlite.store"}
         == set()
     )
 
 
-def in_its_file(name: str) -> Any:
-    """What `memrelay NAME` is made of: a function, or the list of a group's."""
-    word = name + "_" * keyword.iskeyword(name)
-    return getattr(importlib.import_module(f"memrelay.cli.commands.{word}"), word)
-
-
-GROUPS = {name: in_its_file(name) for name in COMMANDS if isinstance(in_its_file(name), list)}
+FOUND = {name: find_functions(name) for name in COMMANDS}
+GROUPS = {name: found for name, found in FOUND.items() if isinstance(found, list)}
 CALLED = [(name,) for name in COMMANDS if name not in GROUPS] + [
     (name, one.__name__) for name, group in GROUPS.items() for one in group
 ]
 
 
 def test_each_command_is_in_the_file_of_its_name() -> None:
-    assert all(callable(one) for name in COMMANDS for one in GROUPS.get(name, [in_its_file(name)]))
+    files = {path.stem.rstrip("_") for path in (CHECKOUT / "cli" / "commands").glob("[!_]*.py")}
+
+    assert files | set(OPERATION_GROUPS) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("words", CALLED, ids=" ".join)
-def test_each_command_says_how_it_is_used_and_those_that_answer_take_json(
+def test_each_command_has_usage_help_and_a_json_option(
     words: tuple[str, ...],
 ) -> None:
     ended = invoke(*words, "--help")
@@ -225,29 +219,29 @@ def test_each_command_says_how_it_is_used_and_those_that_answer_take_json(
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_a_group_lists_its_commands_and_wants_one(name: str) -> None:
-    asked, alone = invoke(name, "--help"), invoke(name)
+def test_a_group_lists_its_commands_and_requires_one(name: str) -> None:
+    helped, alone = invoke(name, "--help"), invoke(name)
 
-    assert (asked.exit_code, alone.exit_code) == (0, 2)
-    assert COMMANDS[name] in asked.stdout
-    assert all(f"  {one.__name__} " in asked.stdout for one in GROUPS[name])
+    assert (helped.exit_code, alone.exit_code) == (0, 2)
+    assert COMMANDS[name] in helped.stdout
+    assert all(f"  {one.__name__} " in helped.stdout for one in GROUPS[name])
 
 
 @pytest.mark.parametrize(
-    ("misspelt", "meant"), [("depoly", "deploy"), ("tial", "tail"), ("docter", "doctor")]
+    ("misspelled", "meant"), [("depoly", "deploy"), ("tial", "tail"), ("docter", "doctor")]
 )
-def test_a_misspelt_command_gets_a_suggestion(misspelt: str, meant: str) -> None:
-    ended = invoke(misspelt, "memory_test")
+def test_a_misspelled_command_gets_a_suggestion(misspelled: str, meant: str) -> None:
+    ended = invoke(misspelled, "memory_test")
 
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert f"No such command '{misspelt}'. Did you mean '{meant}'?" in ended.stderr
+    assert f"No such command '{misspelled}'. Did you mean '{meant}'?" in ended.stderr
 
 
-def test_without_a_command_help_is_printed_and_the_usage_was_wrong(program: Program) -> None:
-    ended = program.run()
+def test_without_a_command_help_is_printed_with_exit_code_2() -> None:
+    ended = invoke()
 
-    assert ended.code == 2
-    assert "Commands:" in ended.out + ended.err
+    assert ended.exit_code == 2
+    assert "Commands:" in ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -264,14 +258,14 @@ def test_without_a_command_help_is_printed_and_the_usage_was_wrong(program: Prog
         ("send", "x", "y", "--id", ""),
     ],
 )
-def test_wrong_usage_is_code_2_and_says_where_help_is(arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_has_exit_code_2_and_points_to_the_help(arguments: tuple[str, ...]) -> None:
     ended = invoke(*arguments)
 
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert f"Try 'memrelay {arguments[0]} --help' for help." in ended.stderr
 
 
-def test_a_reader_that_leaves_is_no_failure(program: Program) -> None:
+def test_a_closed_reader_is_not_a_failure(program: Program) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(
         [*COMMAND, "doctor"], env=program.environment, stdout=pipe, stderr=pipe
@@ -283,7 +277,7 @@ def test_a_reader_that_leaves_is_no_failure(program: Program) -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_stream_that_is_closed_is_no_failure(program: Program, closed: str) -> None:
+def test_a_closed_stream_is_not_a_failure(program: Program, closed: str) -> None:
     empty(program)
 
     done = subprocess.run(
@@ -299,11 +293,11 @@ def test_a_stream_that_is_closed_is_no_failure(program: Program, closed: str) ->
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+@pytest.mark.skipif(not FULL.exists(), reason="/dev/full exists only on Linux")
 @pytest.mark.parametrize(
     "words", [("--help",), ("say", "--help"), ("--version",), ("doctor",), ("completion", "bash")]
 )
-def test_what_cannot_be_written_is_told_in_a_sentence(
+def test_a_full_stdout_is_reported_in_one_sentence(
     program: Program, words: tuple[str, ...]
 ) -> None:
     with FULL.open("w") as full:
@@ -325,15 +319,15 @@ def test_what_cannot_be_written_is_told_in_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("command", "folder", "told"),
+    ("command", "folder", "message"),
     [
         ("worker", "memory", "memory/owner.lock: No space left on device; make room"),
         ("web", "memory", "disk is full; make room"),
         ("bus", "bus", "the embedded server needs room in "),
     ],
 )
-def test_a_first_start_on_a_full_disk_says_which_and_to_make_room(
-    command: str, folder: str, told: str
+def test_a_first_start_on_a_full_disk_names_the_disk(
+    command: str, folder: str, message: str
 ) -> None:
     with Program() as alone, small_disk(alone.folder / folder, 1) as disk:
         disk.fill()
@@ -347,19 +341,20 @@ def test_a_first_start_on_a_full_disk_says_which_and_to_make_room(
         and sentence.startswith("memrelay: ")
         and str(alone.folder / folder) in sentence
     )
-    assert told in sentence
+    assert message in sentence
 
 
 @pytest.mark.parametrize(
-    ("environment", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
+    ("environment", "is_colored"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
 )
-def test_a_terminal_is_given_colours_unless_they_are_not_wanted(
-    program: Program, environment: dict[str, str], coloured: bool
+def test_a_terminal_gets_colors_unless_the_environment_forbids_them(
+    program: Program, environment: dict[str, str], is_colored: bool
 ) -> None:
     with Terminal(program, "doctor", **environment) as terminal:
         terminal.end()
 
-    assert (b"\x1b[" in terminal.raw) == coloured
+    assert (b"\x1b[" in terminal.raw) == is_colored
 
 
 def test_on_a_terminal_ls_is_a_table(program: Program) -> None:
@@ -368,21 +363,21 @@ def test_on_a_terminal_ls_is_a_table(program: Program) -> None:
     with Terminal(program, "ls") as terminal:
         assert terminal.end() == 0
 
-    assert "No pipeline is in service; deploy one with `memrelay deploy FILE`." in terminal.seen
+    assert "No pipeline is active; deploy one with `memrelay deploy FILE`." in terminal.seen
 
 
 def empty(program: Program) -> None:
-    """A memory root in which there was a pipeline, and is none."""
+    """Deploy a pipeline and remove it."""
     program.run("deploy", SAMPLE, "--uid", "tea")
     assert program.run("rm", "tea").code == 0
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="it is Linux's")
+@pytest.mark.skipif(not FULL.exists(), reason="/dev/full exists only on Linux")
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_everything_goes_on_where_its_greeting_finds_no_room(
+def test_a_server_runs_if_its_greeting_cannot_be_written(
     options: list[str], tmp_path: Path
 ) -> None:
-    with House() as house, FULL.open("wb") as full, (log := tmp_path / "log").open("wb") as said:
+    with House() as house, FULL.open("wb") as full, (log := tmp_path / "log").open("wb") as errors:
         environment = os.environ | {
             "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",
             "MEMRELAY_WEB__PORT": "0",
@@ -393,13 +388,13 @@ def test_everything_goes_on_where_its_greeting_finds_no_room(
             cwd=CHECKOUT,
             env=environment,
             stdout=full,
-            stderr=said,
+            stderr=errors,
         ) as process:
             wait_for(
                 lambda: b"pipelines_served" in log.read_bytes() or process.poll() is not None,
                 "it serves",
             )
-            time.sleep(1)  # it greets meanwhile
+            time.sleep(1)  # the greeting is written
             process.terminate()
             ended = process.wait(30)
 

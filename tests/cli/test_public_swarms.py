@@ -1,4 +1,4 @@
-"""Public swarms by command: `say`, `tail`, `acl` and `doctor` on them."""
+"""Public swarms with `say`, `tail`, `acl`, `doctor` and `rm`."""
 
 import json
 from pathlib import Path
@@ -24,19 +24,19 @@ def deploy(program: Program, folder: Path, uid: str) -> None:
     assert program.run("deploy", file).code == 0
 
 
-def test_what_is_said_in_public_by_command_is_in_the_tail_of_every_pipeline(
+def test_a_public_message_is_in_the_tail_of_every_listening_pipeline(
     program: Program, tmp_path: Path
 ) -> None:
     for uid in ("here", "there"):
         deploy(program, tmp_path, uid)
 
-    said = program.run("say", "here", "hello", "--swarm", NEWS)
+    sent = program.run("say", "here", "hello", "--swarm", NEWS)
     tails = [
         program.run("tail", uid, "--swarm", NEWS, "--no-follow", "--json").lines
         for uid in ("here", "there")
     ]
 
-    assert (said.code, said.out) == (0, "") and f"said on the public swarm {NEWS}" in said.err
+    assert (sent.code, sent.out) == (0, "") and f"sent to the public swarm {NEWS}" in sent.err
     assert tails[0] == tails[1] and [line["message"]["args"][0]["text"] for line in tails[0]] == [
         "hello"
     ]
@@ -47,7 +47,7 @@ def test_what_is_said_in_public_by_command_is_in_the_tail_of_every_pipeline(
     ] == ["ok"]
 
 
-def test_the_acl_lets_a_client_read_and_speak_on_the_public_swarms_of_its_pipeline(
+def test_the_acl_allows_reading_and_publishing_on_the_public_swarms_of_the_pipeline(
     program: Program, tmp_path: Path
 ) -> None:
     deploy(program, tmp_path, "here")
@@ -73,7 +73,7 @@ def test_the_acl_lets_a_client_read_and_speak_on_the_public_swarms_of_its_pipeli
         )
 
 
-def test_doctor_names_who_listens_and_is_served_by_nobody(program: Program) -> None:
+def test_doctor_reports_a_listening_pipeline_without_a_worker(program: Program) -> None:
     program.client().redis.zadd(LISTENERS, {"news\n0\nlost": 0})
 
     found = [
@@ -81,14 +81,12 @@ def test_doctor_names_who_listens_and_is_served_by_nobody(program: Program) -> N
     ]
     program.client().redis.zrem(LISTENERS, "news\n0\nlost")
 
-    assert [(one["level"], "nobody serves lost" in one["text"]) for one in found] == [
+    assert [(one["level"], "no worker serves lost" in one["text"]) for one in found] == [
         ("warning", True)
     ]
 
 
-def test_a_pipeline_that_is_removed_by_command_listens_no_more(
-    program: Program, tmp_path: Path
-) -> None:
+def test_a_removed_pipeline_no_longer_listens(program: Program, tmp_path: Path) -> None:
     deploy(program, tmp_path, "gone")
     listeners = program.client().redis
     wait_for(lambda: b"gone" in b"".join(listeners.zrange(LISTENERS, 0, -1)), "it listens")

@@ -1,17 +1,17 @@
-"""`memrelay records ...`: each operation is a command, as it is declared."""
+"""`memrelay records ...` and the other commands that are generated from operations."""
 
 import pytest
 
 from memrelay.memory.operation import all_operations
 from tests.cli.serving import uid_of
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 
 
-def records(program: Program, verb: str, *words: str) -> Ended:
+def records(program: Program, verb: str, *words: str) -> Completed:
     return program.run("records", verb, "memory_test", *words)
 
 
-def test_the_life_of_a_record_by_command(program: Program) -> None:
+def test_a_record_is_created_changed_deleted_and_restored_by_command(program: Program) -> None:
     (made,) = records(
         program, "create", "tea with milk", "--tags", "a", "--tags", "b", "--kind", "fact"
     ).lines
@@ -46,7 +46,7 @@ def test_the_life_of_a_record_by_command(program: Program) -> None:
     ) and f"no record has the guid '{made['guid']}'" in again.err
 
 
-def test_further_fields_and_filters_by_command(program: Program) -> None:
+def test_all_fields_and_filters_are_available_by_command(program: Program) -> None:
     (made,) = records(
         program,
         "create",
@@ -76,13 +76,12 @@ def test_further_fields_and_filters_by_command(program: Program) -> None:
     )
     assert (listed["items"], found["items"]) == ([changed], [])
     assert (
-        wrong.code == 1
-        and "filter.kynd: there is no field 'kynd'; did you mean 'kind'?" in wrong.err
+        wrong.code == 1 and "filter.kynd: unknown field 'kynd' (did you mean 'kind'?)" in wrong.err
     )
     assert broken.code == 1 and "filter: not JSON" in broken.err
 
 
-def test_tags_are_typed_as_the_blocks_take_them(program: Program) -> None:
+def test_tags_have_the_same_syntax_as_in_blocks(program: Program) -> None:
     made = [
         records(program, "create", "tagged", *words).lines[0]["tags"]
         for words in (
@@ -99,7 +98,7 @@ def test_tags_are_typed_as_the_blocks_take_them(program: Program) -> None:
     assert wrong.code == 1 and "tags: tags are a JSON array" in wrong.err
 
 
-def test_the_same_key_has_one_effect(program: Program) -> None:
+def test_a_repeated_idempotency_key_has_one_effect(program: Program) -> None:
     first, second = (
         records(program, "create", "once", "--idempotency-key", "k1").lines for _ in range(2)
     )
@@ -115,7 +114,7 @@ def test_the_same_key_has_one_effect(program: Program) -> None:
     )
 
 
-def test_all_that_is_wrong_is_told_and_nothing_is_done(program: Program) -> None:
+def test_all_faults_are_reported_at_once(program: Program) -> None:
     ended = records(program, "list", "--limit", "0", "--order", "up")
 
     assert (ended.code, ended.out) == (1, "")
@@ -127,7 +126,7 @@ def test_all_that_is_wrong_is_told_and_nothing_is_done(program: Program) -> None
     assert "names no store" in records(program, "list", "--store", "instances/other/x").err
 
 
-def test_a_pipeline_that_is_none_is_told(program: Program) -> None:
+def test_an_unknown_pipeline_lists_the_active_ones(program: Program) -> None:
     ended = program.run("records", "list", "nobody")
 
     assert ended.code == 1 and uid_of(program) in ended.err
@@ -136,19 +135,19 @@ def test_a_pipeline_that_is_none_is_told(program: Program) -> None:
 @pytest.mark.parametrize(
     "operation", all_operations().values(), ids=lambda operation: operation.name
 )
-def test_every_operation_is_a_command_with_each_of_its_fields(
+def test_every_operation_is_a_command_with_all_of_its_fields(
     program: Program, operation: object
 ) -> None:
-    told = program.run(operation.noun, operation.verb, "--help").out
+    text = program.run(operation.noun, operation.verb, "--help").out
     schema = operation.adapter.json_schema()
 
     for name in schema["properties"]:
         is_argument = name == "query" or name in schema.get("required", [])
-        assert (f" {name.upper()} " if is_argument else f"--{name.replace('_', '-')}") in told
-    assert ("--idempotency-key" in told) is operation.mutates
+        assert (f" {name.upper()} " if is_argument else f"--{name.replace('_', '-')}") in text
+    assert ("--idempotency-key" in text) is operation.mutates
 
 
-def test_knowledge_is_looked_for_with_a_query_and_without(program: Program) -> None:
+def test_knowledge_is_searched_with_and_without_a_query(program: Program) -> None:
     (memory,) = program.run("memories", "create", "memory_test", "customer").lines
     (entry,) = program.run("entries", "create", "memory_test", memory["id"], "Ada likes tea").lines
 

@@ -1,4 +1,4 @@
-"""Commands that say what they do while they do it: all of it is done, whoever reads that."""
+"""Commands that print progress do all of their work even if stdout is closed or full."""
 
 import subprocess
 from collections.abc import Iterator
@@ -6,29 +6,29 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.serving import run_on
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.house import House
 from tests.support.program import COMMAND, Program
-from tests.support.told import type_command
 
 UIDS = [make_uid() for _ in range(3)]
 
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Program]:
-    """Three stores in a memory root that nobody serves, with a backup of it as `saved`."""
+    """Yield a memory root with three stores and without a worker. `saved` is a backup of it."""
     with House() as house, Program() as program:
         worker = house.start_worker(bundles=[make_bundle(uid) for uid in UIDS])
         for uid in UIDS:
             house.client.answer(uid, "/write tea")
         worker.kill()
-        assert type_command(house, "backup", "--to", str(program.folder / "saved")).returncode == 0
+        assert run_on(house, "backup", "--to", str(program.folder / "saved")).code == 0
         assert program.run("restore", "saved").code == 0
         yield program
 
 
 def run_into(stdout: int, program: Program, *command: str) -> tuple[int, str]:
-    """(exit code, stderr)."""
+    """Run a command with this stdout. Return (exit code, stderr)."""
     done = subprocess.run(
         [*COMMAND, *command],
         cwd=program.folder,
@@ -44,7 +44,7 @@ def run_into(stdout: int, program: Program, *command: str) -> tuple[int, str]:
 
 
 def run_unread(program: Program, *command: str) -> tuple[int, str]:
-    """With nobody at the other end of its stdout from the start."""
+    """Run a command with a closed pipe as stdout. Return (exit code, stderr)."""
     with subprocess.Popen(["true"], stdin=subprocess.PIPE) as gone:
         gone.wait()
         assert gone.stdin is not None
@@ -52,7 +52,7 @@ def run_unread(program: Program, *command: str) -> tuple[int, str]:
 
 
 def replaced(root: Path) -> list[str]:
-    """The stores that gave way to another, and what came of that is removed."""
+    """Return the names of the replaced stores, and remove the replaced files."""
     found = sorted(root.glob("**/*.db.replaced-*"))
     names = sorted(one.parent.name for one in found if not one.name.endswith(("-wal", "-shm")))
     for one in found:
@@ -60,40 +60,39 @@ def replaced(root: Path) -> list[str]:
     return names
 
 
-def test_a_restore_that_nobody_reads_restores_everything(kept: Program) -> None:
+def test_a_restore_with_a_closed_stdout_restores_everything(kept: Program) -> None:
     code, _ = run_unread(kept, "restore", "saved", "--force")
 
     assert (code, replaced(kept.root)) == (0, sorted(["memory", *UIDS]))
 
 
-def test_a_restore_whose_report_finds_no_room_restores_everything_and_names_stdout(
+def test_a_restore_with_a_full_stdout_restores_everything_and_names_stdout(
     kept: Program,
 ) -> None:
     with open("/dev/full", "wb") as full:
-        code, said = run_into(full.fileno(), kept, "restore", "saved", "--force")
+        code, error = run_into(full.fileno(), kept, "restore", "saved", "--force")
 
     assert (code, replaced(kept.root)) == (0, sorted(["memory", *UIDS]))
     assert (
-        said
-        == "memrelay: stdout: No space left on device; the rest is done all the same, and told no more\n"
+        error == "memrelay: stdout: No space left on device; the command continues without output\n"
     )
 
 
-def test_a_scrub_and_a_backup_that_nobody_reads_end_with_1_where_something_is_wrong(
+def test_scrub_and_backup_with_a_closed_stdout_exit_with_1_for_damage(
     kept: Program,
 ) -> None:
     note = kept.root / "instances" / max(UIDS) / "memories.db.damaged"
     note.write_text("a page was changed\nany\n")
     try:
         assert run_unread(kept, "scrub")[0] == 1
-        code, said = run_unread(kept, "backup", "--to", "other")
+        code, error = run_unread(kept, "backup", "--to", "other")
     finally:
         note.unlink()
 
-    assert code == 1 and "is not in the backup" in said
+    assert code == 1 and "is not in the backup" in error
 
 
-def test_a_restore_names_the_store_that_the_backup_was_made_without(kept: Program) -> None:
+def test_a_restore_names_the_store_that_the_backup_lacks(kept: Program) -> None:
     note = kept.root / "instances" / max(UIDS) / "memories.db.damaged"
     note.write_text("a page was changed\nany\n")
     kept.run("backup", "--to", "partial")
@@ -105,7 +104,7 @@ def test_a_restore_names_the_store_that_the_backup_was_made_without(kept: Progra
     assert replaced(kept.root) == sorted({"memory", *UIDS} - {max(UIDS)})
 
 
-def test_what_cannot_be_written_to_stdout_is_named(kept: Program) -> None:
+def test_a_full_stdout_is_named(kept: Program) -> None:
     with open("/dev/full", "wb") as full:
         assert run_into(full.fileno(), kept, "ls", "--json") == (
             1,

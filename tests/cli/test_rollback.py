@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from tests.support.bundles import make_agent, make_bundle
-from tests.support.program import Ended, Program
+from tests.support.program import Completed, Program
 
 UID = "a3d8f1b2"
 
@@ -17,13 +17,13 @@ def program() -> Iterator[Program]:
         yield program
 
 
-def deploy(program: Program, name: str, *options: str) -> Ended:
+def deploy(program: Program, name: str, *options: str) -> Completed:
     file = program.folder / f"{name}.json"
     file.write_bytes(orjson.dumps(make_bundle(UID, make_agent("plus", "add_1"), name=name)))
     return program.run("deploy", file, *options)
 
 
-def test_a_rollback_and_what_is_listed_then(program: Program) -> None:
+def test_a_rollback_is_a_new_version(program: Program) -> None:
     (old,), (new,) = deploy(program, "old").lines, deploy(program, "new").lines
 
     (back,) = program.run("rollback", "new").lines
@@ -35,7 +35,7 @@ def test_a_rollback_and_what_is_listed_then(program: Program) -> None:
     ] == [(4, "new", True), (3, "old", False), (2, "new", False), (1, "old", False)]
 
 
-def test_a_stale_hash_changes_nothing_and_is_told(program: Program) -> None:
+def test_a_stale_hash_is_reported_and_changes_nothing(program: Program) -> None:
     (old,), (new,) = deploy(program, "old").lines, deploy(program, "new").lines
 
     refused = [
@@ -48,7 +48,7 @@ def test_a_stale_hash_changes_nothing_and_is_told(program: Program) -> None:
     assert deploy(program, "newest", "--if-match", f'"{new["hash"]}"').lines[0]["version"] == 3
 
 
-def test_a_pipeline_that_was_removed_is_named_by_its_uid(program: Program) -> None:
+def test_a_removed_pipeline_is_rolled_back_by_its_uid(program: Program) -> None:
     (deployed,) = deploy(program, "old").lines
     program.run("rm", "old")
 
@@ -57,7 +57,7 @@ def test_a_pipeline_that_was_removed_is_named_by_its_uid(program: Program) -> No
     assert program.run("rollback", UID).lines == [deployed | {"version": 2}]
 
 
-def test_what_cannot_be_gone_back_to_names_the_next_command(program: Program) -> None:
+def test_a_missing_version_names_the_next_command(program: Program) -> None:
     deploy(program, "old")
 
     for options in ((), ("--to", "7")):

@@ -1,4 +1,4 @@
-"""`memrelay search`: a line a hit, and with --explain how it came to its score."""
+"""`memrelay search`: one line per hit, and explanations of scores."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.support.program import Program
 
 
 @pytest.fixture(scope="module")
-def told(program: Program) -> Program:
+def filled(program: Program) -> Program:
     for text in (
         "The meeting is at 3pm",
         "Ann painted a sunrise over the lake",
@@ -17,57 +17,58 @@ def told(program: Program) -> Program:
     return program
 
 
-def test_what_is_found_is_a_line_each(told: Program) -> None:
-    heading, line = told.run("search", "memory_test", "meeting").out.splitlines()
+def test_each_hit_is_a_line(filled: Program) -> None:
+    heading, line = filled.run("search", "memory_test", "meeting").out.splitlines()
 
     assert heading.split() == ["SCORE", "CREATED", "KIND", "GUID", "CONTENT"]
     assert line.endswith("…  The meeting is at 3pm") and "  observation  " in line
     assert (
-        told.run("search", "memory_test", "nowhere").out == "Nothing found; --explain says why.\n"
+        filled.run("search", "memory_test", "nowhere").out
+        == "Nothing found; use --explain to see why.\n"
     )
 
 
-def test_the_table_says_how_each_hit_came_to_its_score(told: Program) -> None:
-    lines = told.run(
+def test_the_explanation_shows_the_parts_of_each_score(filled: Program) -> None:
+    lines = filled.run(
         "search", "memory_test", "painting the meetng lake", "--mode", "hybrid", "--explain"
     ).out.splitlines()
 
     assert lines[0] == "query     painting the meetng lake (hybrid, english; 3 records)"
-    assert "          meetng: no record has it; did you mean meeting?" in lines
+    assert "          meetng: in no record (did you mean meeting?)" in lines
     assert lines[-2].split()[:4] == ["#", "SCORE", "=", "TEXT"]
     rank, score, share, *rest = lines[-1].split()
     assert (rank, score) == ("1", share) and "lake, painting" in lines[-1] and rest[-1] == "lake"
 
 
-def test_nothing_has_a_reason_and_a_suggestion(told: Program) -> None:
-    ended = told.run("search", "memory_test", "quartrly", "--explain", "--limit", "1")
+def test_an_empty_result_has_a_reason_and_a_suggestion(filled: Program) -> None:
+    ended = filled.run("search", "memory_test", "quartrly", "--explain", "--limit", "1")
 
     assert ended.out.splitlines()[-1] == (
         "Nothing found (unknown): no record has 'quartrly'; 'quarterly' is nearest to 'quartrly'."
     )
 
 
-def test_json_is_what_the_operation_answers(told: Program) -> None:
-    (mine,) = told.run("search", "memory_test", "meeting", "--explain", "--json").lines
-    (theirs,) = told.run(
+def test_json_is_the_output_of_the_operation(filled: Program) -> None:
+    (mine,) = filled.run("search", "memory_test", "meeting", "--explain", "--json").lines
+    (theirs,) = filled.run(
         "records", "search", "memory_test", "meeting", "--explain", "--limit", "10"
     ).lines
 
     assert mine == theirs
 
 
-def test_a_mode_that_is_none_and_a_store_of_others_are_refused(told: Program) -> None:
+def test_an_unknown_mode_and_a_store_of_another_pipeline_are_rejected(filled: Program) -> None:
     assert (
         "mode: must be 'fts', 'hybrid' or 'semantic'"
-        in told.run("search", "memory_test", "x", "--mode", "best").err
+        in filled.run("search", "memory_test", "x", "--mode", "best").err
     )
     assert (
         "names no store"
-        in told.run("search", "memory_test", "x", "--store", "instances/other/x").err
+        in filled.run("search", "memory_test", "x", "--store", "instances/other/x").err
     )
 
 
-def test_what_an_arm_does_not_find_and_what_stands_near_is_shown() -> None:
+def test_the_explanation_shows_missing_arms_and_matches_nearby() -> None:
     arms = [
         {"arm": "text", "rank": None, "raw": 0.0, "score": 0.0, "weight": 0.65, "share": 0.0},
         {"arm": "vector", "rank": 2, "raw": 0.5, "score": 0.5, "weight": 0.35, "share": 0.175},
@@ -91,14 +92,9 @@ def test_what_an_arm_does_not_find_and_what_stands_near_is_shown() -> None:
         "compared": "tea cup",
         "excluded": ['"x"'],
     }
-    term = {
-        "term": "tea",
-        "state": "too common",
-        "records": 9,
-        "spellings": ["tea", "teas"],
-        "suggestion": None,
-    }
-    told = {
+    term = {"term": "tea", "state": "too common", "records": 9, "suggestion": None}
+    term["spellings"] = ["tea", "teas"]
+    explanation = {
         "query": run,
         "filters": {"kinds": ["note"]},
         "records": 9,
@@ -111,18 +107,21 @@ def test_what_an_arm_does_not_find_and_what_stands_near_is_shown() -> None:
     }
 
     text = "\n".join(
-        explanation_lines({"items": [{"record": {"content": "x" * 100}}], "explanation": told})
+        explanation_lines(
+            {"items": [{"record": {"content": "x" * 100}}], "explanation": explanation}
+        )
     )
 
     for part in (
         "compared  tea cup",
         'excluded  "x"',
         "filters   kinds note",
-        "tea: 9 records (tea, teas); too common, left out",
+        "tea: 9 records (tea, teas); too common, ignored",
         "0.000 (-, 0.00 is 0.000, x 0.65)",
         "0.175 (#2, 0.50 is 0.500, x 0.35)",
         "time 1.20",
-        "tea (beside it), cup (in its thread), who said it, read again (0.345), first of its thread (0.123)",
+        "tea (in a neighbor), cup (in its thread), the speaker, reranked (0.345), "
+        "first of its thread (0.123)",
         "x" * 70 + "…",
     ):
         assert part in text

@@ -1,4 +1,4 @@
-"""Settings: one place for every default, overridable, and strict about what it does not know."""
+"""Settings: defaults, the config file, the environment, and the faults of both."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_the_environment_overrides_the_file_setting_by_setting(config: Path) -> 
     assert (settings.worker.batch, settings.worker.max_hops, settings.log.format) == (20, 5, "json")
 
 
-def test_other_programs_variables_are_let_be(config: Path) -> None:
+def test_variables_of_other_programs_are_ignored(config: Path) -> None:
     config.write_text("")
 
     settings = load_settings(
@@ -77,13 +77,13 @@ def test_other_programs_variables_are_let_be(config: Path) -> None:
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ("memroy: {}", 'memroy: no such section; did you mean "memory"?'),
-        ("memory: {treads: 2}", 'memory.treads: no such setting; did you mean "threads"?'),
+        ("memroy: {}", 'memroy: unknown section (did you mean "memory"?)'),
+        ("memory: {treads: 2}", 'memory.treads: unknown setting (did you mean "threads"?)'),
         ("memory: {threads: '2'}", "memory.threads: must be a valid integer"),
         ("memory: {threads: yes}", "memory.threads: must be a valid integer"),
         ("memory: {threads: 5}", "memory.threads: must be less than or equal to 4"),
         ("memory: {root: 7}", "memory.root: must be a path"),
-        ("memory: 7", "memory: must hold settings, each on a line of its own"),
+        ("memory: 7", "memory: must hold settings, one per line"),
         (
             "log: {level: loud}",
             "log.level: must be 'debug', 'info', 'warning', 'error' or 'critical'",
@@ -94,14 +94,17 @@ def test_other_programs_variables_are_let_be(config: Path) -> None:
         ),
         (
             "web:\n  port: 1\nlog: {}\nweb:\n  host: ::1",
-            "line 4: web stands in line 1 already; put both into one",
+            'line 4: duplicate key "web" (first in line 1): merge them',
         ),
-        ("web: {port: 1, port: 2}", "line 1: port stands in line 1 already; put both into one"),
+        ("web: {port: 1, port: 2}", 'line 1: duplicate key "port" (first in line 1): merge them'),
         ('memory: {root: "a\\0b"}', "memory.root: must be a path without the character NUL"),
-        ("memory: {\n", "line 2: not YAML: expected the node content, but found '<stream end>'"),
+        (
+            "memory: {\n",
+            "line 2: invalid YAML: expected the node content, but found '<stream end>'",
+        ),
     ],
 )
-def test_a_fault_in_the_file_names_file_setting_and_remedy(
+def test_a_fault_in_the_file_names_file_setting_and_fix(
     config: Path, written: str, fault: str
 ) -> None:
     config.write_text(written)
@@ -112,13 +115,13 @@ def test_a_fault_in_the_file_names_file_setting_and_remedy(
 @pytest.mark.parametrize(
     ("variable", "text", "fault"),
     [
-        ("MEMRELAY_BUS__ULR", "x", 'no such setting; did you mean "MEMRELAY_BUS__URL"?'),
-        ("MEMRELAY_CONFIGS", "x", 'no such setting; did you mean "MEMRELAY_CONFIG"?'),
+        ("MEMRELAY_BUS__ULR", "x", 'unknown setting (did you mean "MEMRELAY_BUS__URL"?)'),
+        ("MEMRELAY_CONFIGS", "x", 'unknown setting (did you mean "MEMRELAY_CONFIG"?)'),
         ("MEMRELAY_WORKER__BATCH", "0", "must be greater than or equal to 1"),
         (
             "MEMRELAY_WORKER__BATCH",
             "many",
-            "must be a valid integer, unable to parse string as an integer",
+            "must be a valid integer",
         ),
         ("MEMRELAY_WORKER__LEASE_S", "3000000000", "must be less than or equal to 2147483647"),
         ("MEMRELAY_WORKER__HISTORY_DAYS", "3000000000", "must be less than or equal to 2147483647"),
@@ -126,14 +129,15 @@ def test_a_fault_in_the_file_names_file_setting_and_remedy(
         (
             "MEMRELAY_MEMORY__ROOT",
             "~nobody-here/x",
-            "must be a path in full: nobody's home folder is known by the name that it begins with",
+            "must be a complete path: the user after ~ has no home folder here",
         ),
         (
             "MEMRELAY_MEMORY__ROOT",
             "caf\udce9",
-            "must be a path in UTF-8, and a folder in it has another name; rename that folder, or name another path",
+            "must be a path in UTF-8, and the name of a folder in it is not: rename that folder "
+            "or use another path",
         ),
-        ("MEMRELAY_PORT", "8765", 'no such setting; did you mean "MEMRELAY_WEB__PORT"?'),
+        ("MEMRELAY_PORT", "8765", 'unknown setting (did you mean "MEMRELAY_WEB__PORT"?)'),
     ],
 )
 def test_a_fault_in_the_environment_names_the_variable(
@@ -147,7 +151,7 @@ def test_a_fault_in_the_environment_names_the_variable(
 def test_all_faults_are_reported_at_once(config: Path) -> None:
     config.write_text("memory: {threads: none, rot: x}\nbuss: {}\n")
 
-    faults = faults_of(config, {"MEMRELAY_LOG__LEVEL": "loud", "MEMRELAY_LOG__COLOUR": "no"})
+    faults = faults_of(config, {"MEMRELAY_LOG__LEVEL": "loud", "MEMRELAY_LOG__COLOR": "no"})
 
     named = {fault.removeprefix(f"{config}: ").split(":")[0] for fault in faults}
     assert named == {
@@ -155,18 +159,17 @@ def test_all_faults_are_reported_at_once(config: Path) -> None:
         "memory.rot",
         "buss",
         "MEMRELAY_LOG__LEVEL",
-        "MEMRELAY_LOG__COLOUR",
+        "MEMRELAY_LOG__COLOR",
     }
 
 
-def test_a_file_that_is_not_there_is_a_fault_beside_the_others(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_with_the_other_faults(tmp_path: Path) -> None:
     missing = tmp_path / "missing.yaml"
 
     faults = faults_of(missing, {"MEMRELAY_WORKER__BATCH": "x"})
 
-    assert (
-        faults[0]
-        == f"{missing}: cannot be read: No such file or directory; name another in MEMRELAY_CONFIG"
+    assert faults[0] == (
+        f"{missing}: cannot be read: No such file or directory; set MEMRELAY_CONFIG to another file"
     )
     assert faults[1].startswith("MEMRELAY_WORKER__BATCH: ")
 
@@ -174,7 +177,7 @@ def test_a_file_that_is_not_there_is_a_fault_beside_the_others(tmp_path: Path) -
 @pytest.mark.parametrize(
     "url", ["http://user:secret@host/0", "redis://user:secret@host:port", "secret"]
 )
-def test_a_bus_url_that_is_none_is_refused_without_repeating_it(config: Path, url: str) -> None:
+def test_an_invalid_bus_url_is_rejected_without_repeating_it(config: Path, url: str) -> None:
     config.write_text(f"bus: {{url: '{url}'}}")
 
     (fault,) = faults_of(config, {})
@@ -189,24 +192,24 @@ def test_a_bus_url_that_is_none_is_refused_without_repeating_it(config: Path, ur
         ("key: sk-secret", "embedding.key: must be empty, env:NAME or file:PATH"),
         (
             "url: 'https://secret@host/v1'",
-            "embedding.url: must be empty, or what stands before /embeddings",
+            "embedding.url: must be empty, or the URL without /embeddings",
         ),
-        ("url: 'ftp://secret'", "embedding.url: must be empty, or what stands before /embeddings"),
+        ("url: 'ftp://secret'", "embedding.url: must be empty, or the URL without /embeddings"),
         (
             "url: 'https://secret:99999/v1'",
-            "embedding.url: must be empty, or what stands before /embeddings",
+            "embedding.url: must be empty, or the URL without /embeddings",
         ),
         (
             "url: 'https://secret/v 1'",
-            "embedding.url: must be empty, or what stands before /embeddings",
+            "embedding.url: must be empty, or the URL without /embeddings",
         ),
         (
             "url: 'https://[secret/v1'",
-            "embedding.url: must be empty, or what stands before /embeddings",
+            "embedding.url: must be empty, or the URL without /embeddings",
         ),
     ],
 )
-def test_a_key_in_the_settings_is_refused_without_repeating_it(
+def test_a_key_in_the_settings_is_rejected_without_repeating_it(
     config: Path, written: str, rule: str
 ) -> None:
     config.write_text(f"embedding: {{{written}}}")
@@ -217,7 +220,7 @@ def test_a_key_in_the_settings_is_refused_without_repeating_it(
     assert "secret" not in fault
 
 
-def test_a_bus_password_is_not_in_the_settings_text(config: Path) -> None:
+def test_the_repr_of_the_settings_has_no_password(config: Path) -> None:
     config.write_text("")
 
     settings = load_settings(config, {"MEMRELAY_BUS__URL": "redis://user:secret@host:6379/0"})
@@ -226,7 +229,7 @@ def test_a_bus_password_is_not_in_the_settings_text(config: Path) -> None:
     assert "secret" not in repr(settings)
 
 
-def test_relative_paths_start_where_they_were_written(
+def test_relative_paths_start_at_the_config_file_or_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "etc").mkdir()
@@ -240,7 +243,7 @@ def test_relative_paths_start_where_they_were_written(
     assert settings.bus.server == tmp_path / "bin" / "valkey"
 
 
-def test_a_path_that_the_locale_writes_otherwise_than_sqlite_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_the_locale_encodes_differently_from_sqlite_is_rejected(tmp_path: Path) -> None:
     environ = {
         "LC_ALL": "C",
         "PYTHONCOERCECLOCALE": "0",
@@ -259,15 +262,15 @@ def test_a_path_that_the_locale_writes_otherwise_than_sqlite_is_refused(tmp_path
 
     assert ended.returncode == 1
     assert ended.stderr == (
-        "memrelay: MEMRELAY_MEMORY__ROOT: must be a path in plain ASCII while the locale is ascii; "
-        "name another, or set LC_ALL=C.UTF-8\n"
+        "memrelay: MEMRELAY_MEMORY__ROOT: must be a path in plain ASCII while the locale is ascii: "
+        "use another path or set LC_ALL=C.UTF-8\n"
     )
 
 
 @pytest.mark.parametrize(
     "reference", ["file:~nobody-here/token", "file:a\0b", "file:/nowhere", "env:NOT_SET", "token"]
 )
-def test_a_secret_that_is_not_there_is_a_lookup_error(reference: str) -> None:
+def test_a_missing_secret_is_a_lookup_error(reference: str) -> None:
     with pytest.raises(LookupError):
         read_secret(reference, {})
 
@@ -278,7 +281,7 @@ def test_an_empty_server_means_the_installed_one(config: Path) -> None:
     assert load_settings(config, {"MEMRELAY_BUS__SERVER": ""}).bus.server is None
 
 
-def test_the_file_is_the_named_one_else_the_folders_else_the_checkouts(
+def test_the_config_file_is_the_named_one_then_the_folders_then_the_checkouts(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(config.parent)
@@ -332,7 +335,7 @@ def test_the_log_settings_decide_what_reaches_stderr(format: str) -> None:
         assert (event["level"], event["guid"], event["timestamp"][-1]) == ("error", "g1", "Z")
 
 
-def test_the_files_for_tls_go_with_the_address(tmp_path: Path) -> None:
+def test_the_bus_address_has_the_tls_files(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "bus: {url: 'rediss://bus.example', ca: ca.pem, key: /etc/key.pem}"
     )

@@ -1,4 +1,4 @@
-"""`memrelay tail`: everything that is said, once, in order, until nobody wants to know."""
+"""`memrelay tail`: every message once, in order, until the reader leaves."""
 
 import signal
 import subprocess
@@ -34,7 +34,7 @@ def texts_of(lines: list[Any]) -> list[str]:
     return [line["message"]["args"][0]["text"] for line in lines]
 
 
-def test_the_last_messages_are_printed_with_time_swarm_and_speaker(served: Program) -> None:
+def test_the_last_messages_are_printed_with_time_swarm_and_sender(served: Program) -> None:
     served.run("say", "memory_test", "good morning", "--as", "Ann")
 
     ended = served.run("tail", "memory_test", "--no-follow", "--since", "2")
@@ -45,7 +45,7 @@ def test_the_last_messages_are_printed_with_time_swarm_and_speaker(served: Progr
     assert time.strptime(first[:19], "%Y-%m-%d %H:%M:%S")
 
 
-def test_what_is_said_while_it_starts_is_printed_once_and_in_order(served: Program) -> None:
+def test_messages_during_the_start_are_printed_once_and_in_order(served: Program) -> None:
     client, uid = served.client(), uid_of(served)
     first = client.enter(uid, "number 0")
     client.await_done(uid, first)
@@ -57,13 +57,13 @@ def test_what_is_said_while_it_starts_is_printed_once_and_in_order(served: Progr
             time.sleep(0.005)
         lines = [line_of(command) for _ in range(300)]
         command.send_signal(signal.SIGINT)
-        rest, told = command.communicate(timeout=120)
+        rest, errors = command.communicate(timeout=120)
 
     assert texts_of(lines) == [f"number {number}" for number in range(1, 301)]
-    assert (command.returncode, rest, told) == (0, "", "")
+    assert (command.returncode, rest, errors) == (0, "", "")
 
 
-def test_a_cursor_goes_on_where_the_last_one_ended(served: Program) -> None:
+def test_a_cursor_continues_after_the_last_message(served: Program) -> None:
     client, uid = served.client(), uid_of(served)
     for number in range(450):
         last = client.enter(uid, f"page {number}")
@@ -87,7 +87,7 @@ def test_a_cursor_goes_on_where_the_last_one_ended(served: Program) -> None:
     assert rest == lines[100:]
 
 
-def test_all_swarms_are_one_stream_in_order(served: Program) -> None:
+def test_all_swarms_are_merged_in_order(served: Program) -> None:
     served.run("say", "memory_test", "both")
 
     lines = served.run("tail", "memory_test", "--no-follow", "--since", "0-0", "--json").lines
@@ -97,11 +97,11 @@ def test_all_swarms_are_one_stream_in_order(served: Program) -> None:
     assert {line["swarm"] for line in lines} == {"chat", "talk"}
 
 
-def test_from_now_on_there_is_nothing_yet(served: Program) -> None:
+def test_since_0_prints_no_stored_message(served: Program) -> None:
     assert served.run("tail", "memory_test", "--no-follow", "--since", "0").out == ""
 
 
-def test_it_ends_without_a_word_when_nobody_reads_any_more(served: Program) -> None:
+def test_tail_ends_quietly_when_its_reader_closes(served: Program) -> None:
     with start(served, "--since", "1") as command:
         assert command.stdout is not None and command.stderr is not None
         command.stdout.readline()
@@ -110,7 +110,7 @@ def test_it_ends_without_a_word_when_nobody_reads_any_more(served: Program) -> N
         assert (command.wait(60), command.stderr.read()) == (0, "")
 
 
-def test_control_characters_are_shown_and_not_executed(served: Program) -> None:
+def test_control_characters_are_escaped(served: Program) -> None:
     served.client().enter(
         uid_of(served), "evil \x1b[2J\x9b31m \u202e\nsecond ☕", sender="\x07bell"
     )
@@ -128,13 +128,13 @@ def test_control_characters_are_shown_and_not_executed(served: Program) -> None:
     )
 
 
-def test_what_others_put_into_the_log_is_printed_whatever_it_is(served: Program) -> None:
+def test_entries_of_other_programs_in_the_log_are_printed(served: Program) -> None:
     client, uid = served.client(), uid_of(served)
     client.redis.xadd(swarm_of(uid, "talk"), {"other": "fields"})
     client.redis.xadd(swarm_of(uid, "talk"), {"mid": "x", "data": '{"no":\n"envelope ☕"}'})
     client.redis.xadd(swarm_of(uid, "talk"), {"mid": "x", "data": b"\xff"})
 
-    readable = served.run(
+    readable = served.run_process(
         "tail",
         "memory_test",
         "--no-follow",
@@ -144,32 +144,32 @@ def test_what_others_put_into_the_log_is_printed_whatever_it_is(served: Program)
         "1",
         PYTHONIOENCODING="latin-1",
     )
-    (told,) = served.run(
+    (printed,) = served.run(
         "tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json"
     ).lines
 
     assert readable.out.endswith('  talk  ?: {"no":\n                     "envelope \\u2615"}\n')
-    assert told == {
+    assert printed == {
         "swarm": "talk",
-        "cursor": told["cursor"],
+        "cursor": printed["cursor"],
         "mid": "x",
         "message": {"no": "envelope ☕"},
     }
 
 
-def test_a_number_that_is_too_large_to_count_with_is_printed_as_it_came(served: Program) -> None:
+def test_a_number_that_exceeds_a_float_is_printed_unchanged(served: Program) -> None:
     client, uid = served.client(), uid_of(served)
     data = make_envelope("hm").replace(b'"text":', b'"more":1e999,"text":')
     client.await_done(uid, client.enter_raw(uid, data, swarm="talk"))
 
-    told = served.run(
+    printed = served.run(
         "tail", "memory_test", "--no-follow", "--swarm", "talk", "--since", "1", "--json"
     )
 
-    assert (told.code, data.decode() in told.out) == (0, True)
+    assert (printed.code, data.decode() in printed.out) == (0, True)
 
 
-def test_it_goes_on_when_the_bus_has_been_away(served: Program) -> None:
+def test_tail_continues_after_a_lost_connection(served: Program) -> None:
     client, uid = served.client(), uid_of(served)
     with start(served, "--swarm", "chat", "--json", "--since", "1") as command:
         line_of(command)
@@ -182,7 +182,7 @@ def test_it_goes_on_when_the_bus_has_been_away(served: Program) -> None:
         assert command.wait(60) == 0
 
 
-def test_a_swarm_that_is_not_there_is_named(served: Program) -> None:
+def test_an_unknown_swarm_is_named(served: Program) -> None:
     ended = served.run("tail", "memory_test", "--swarm", "caht")
 
     assert (ended.code, ended.out) == (1, "")

@@ -176,7 +176,7 @@ def test_an_embedded_resource_reveals_nothing_to_another_page(target: Target, ho
         f"/v1/pipelines/{target.uid}/records",
         "/live",
         "/metrics",
-        "/static/mark.svg",
+        "/static/logo.svg",
     )
 
     with elsewhere(target, host) as page:

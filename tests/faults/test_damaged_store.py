@@ -88,7 +88,7 @@ def test_a_store_with_a_wrong_schema_version_pauses_and_is_salvaged() -> None:
 
         worker = house.start_worker()
         house.client.enter(uid, "/write after")
-        reason = await_paused(house, uid, "other tables than its schema's number says")
+        reason = await_paused(house, uid, "tables that do not match its schema version")
         house.client.answer(other, "/write not disturbed")
         worker.stop()
         salvaged = type_command(house, "salvage", uid, "--force")
@@ -266,8 +266,7 @@ def test_an_emptied_store_is_reported_everywhere_and_salvaged() -> None:
         assert_paused_until_salvaged(house, uid, "it is empty")
 
         assert all(
-            "it is empty, and what it had is gone" in one.stdout + one.stderr
-            and one.returncode == 1
+            "it is empty: its data is lost" in one.stdout + one.stderr and one.returncode == 1
             for one in told
         )
         assert all(str(house.store_file(uid)) in one.stdout + one.stderr for one in told)
@@ -291,7 +290,7 @@ def test_a_scrub_finds_a_changed_text_and_a_stale_index() -> None:
 
         assert scrubbed.returncode == saved.returncode == 1
         assert f"{guid} is not what was written" in scrubbed.stdout
-        assert "index is not that of the records" in scrubbed.stdout
+        assert "index does not match the records" in scrubbed.stdout
         assert f"instances/{other}/memories: sound" in scrubbed.stdout
         assert (
             "is damaged" in saved.stderr
@@ -317,7 +316,7 @@ def test_a_changed_text_is_not_exported_until_it_is_repaired() -> None:
 
         assert exported.returncode == 1 and not (house.folder / "out.jsonl").exists()
         assert (
-            f"instances/{uid}/memories is damaged: 1 record is not what was written"
+            f"instances/{uid}/memories is damaged: 1 record differs from what was written"
             in exported.stderr
         )
         assert "`memrelay salvage`" in scrubbed.stdout and "--force" in scrubbed.stdout

@@ -68,7 +68,7 @@ def test_a_worker_serves_on_without_a_readable_system_db(
         disk.fail("/system.db")
         house.announce()
         wait_for(
-            lambda: "catalogue_busy" in worker.said or not worker.lives,
+            lambda: "catalog_busy" in worker.said or not worker.lives,
             "it looks for other bundles",
         )
         house.client.answer(uid, "/write meanwhile")

@@ -122,7 +122,7 @@ def assert_kept(served: Served, uid: str, text: str) -> None:
     assert served.webhook(uid, "shows_", "all", query="?wait=20").texts == [f"{text}\n---\n"]
     found = served.webhook(uid, "memory_search_", {"text": text}, query="?wait=20")
     assert found.status == 200 and not found.json.get("reason", "").startswith(
-        "the message is in the dead letters"
+        "the message became a dead letter"
     )
     assert served.webhook(uid, "memory_delete_", guid, query="?wait=20").texts == ['{"deleted":1}']
 

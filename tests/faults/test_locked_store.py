@@ -48,7 +48,7 @@ def test_a_locked_store_delays_only_its_pipeline(locked_s: float, tell: Tell) ->
         )
         assert house.contents(uid) == ["before", *[str(number) for number in range(500)]]
         assert (house.dead_letters(uid), house.client.unacknowledged(uid)) == ([], 0)
-        assert "it is tried again" in reason
+        assert "it is retried" in reason
         assert statistics.median(lags) < 500
         assert done_after_s < 10 + LATE_S
 

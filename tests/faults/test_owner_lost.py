@@ -19,7 +19,7 @@ from tests.support.worker import arm
 
 LEASE_S = 1
 LIMITS = {"lease_s": LEASE_S, "log_length": 200_000}
-STALE = ("bus_lost", "taken_for_dead")  # events of a worker that was replaced
+STALE = ("bus_lost", "worker_fenced")  # events of a worker that was replaced
 
 
 def owner_of(house: House, uid: str) -> int:

@@ -98,7 +98,7 @@ def test_missing_credentials_are_refused_with_the_alternatives(served: Served) -
 
     status, detail = post(served, uid, {}).problem
 
-    assert (status, "a signature by its secret" in detail, kept(served, uid)) == (401, True, 0)
+    assert (status, "a Standard Webhooks signature" in detail, kept(served, uid)) == (401, True, 0)
 
 
 def test_a_repeat_after_four_minutes_gets_the_same_answer(

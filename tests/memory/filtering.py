@@ -1,4 +1,4 @@
-"""Random records and random filters, and what docs/filters.md says of both, in plain Python."""
+"""Random records and filters, and an oracle for docs/filters.md in plain Python."""
 
 import json
 from datetime import datetime, timedelta, timezone
@@ -79,7 +79,7 @@ KEYS = [
 ]
 MISSING = object()
 INDIA = timezone(timedelta(hours=5, minutes=30))
-PATHS: dict[str, tuple[str, ...]] = {}  # as they were written -> their keys
+PATHS: dict[str, tuple[str, ...]] = {}  # path as written -> its keys
 
 texts = st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=("Cs",)), max_size=5)
 numbers = (
@@ -94,7 +94,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=6,
 )
-few = st.sampled_from(["", "a", "A", "é", "日本"])  # so that records have some in common
+few = st.sampled_from(["", "a", "A", "é", "日本"])  # few values, so that records share them
 moments = st.sampled_from([NOW, NOW + 1, NOW + 1000, NOW + 86_400_000])
 
 records = st.fixed_dictionaries(
@@ -112,8 +112,8 @@ records = st.fixed_dictionaries(
 )
 
 
-def _written(steps: list[str]) -> str:
-    """A path as one may write it."""
+def _write_path(steps: list[str]) -> str:
+    """Return the path in a valid notation."""
     text = "data" + "".join(
         f".{step}"
         if step and not set('."') & set(step)
@@ -125,14 +125,14 @@ def _written(steps: list[str]) -> str:
 
 
 def _time(ms: int) -> st.SearchStrategy[Json]:
-    """The same moment, or one beside it, in some way to write it."""
+    """Return the same time, or one next to it, in some notation."""
     text = datetime.fromtimestamp(ms // 1000, INDIA).isoformat()
     return st.sampled_from(
         [ms, float(ms), ms + 0.5, text, text[:19] + ".0005" + text[19:], text[:10]]
     )
 
 
-paths = (st.lists(keys, max_size=3) | keys.map(lambda key: [key])).map(_written)
+paths = (st.lists(keys, max_size=3) | keys.map(lambda key: [key])).map(_write_path)
 times = moments.flatmap(_time)
 flags = st.booleans()
 
@@ -143,7 +143,7 @@ def _conditions(
     ordered: st.SearchStrategy[Json] | None,
     contained: st.SearchStrategy[Json] | None,
 ) -> st.SearchStrategy[Json]:
-    """A field with one operator, or two."""
+    """Return conditions on one field with one or two operators."""
     several = st.lists(plain, max_size=3)
     operators = {"eq": plain, "ne": plain, "in": several, "nin": several, "exists": flags}
     operators |= dict.fromkeys(("gt", "gte", "lt", "lte"), ordered) if ordered is not None else {}
@@ -184,8 +184,7 @@ filters = st.recursive(
 
 
 def aimed_at(data: dict[str, Json]) -> st.SearchStrategy[Json]:
-    """Conditions on what there is in some record's data, so that they hold more often than by
-    chance."""
+    """Return conditions on values of a record's data. They hold more often than random ones."""
     found = [([key], held) for key, held in data.items()]
     found += [
         ([key, inner], one)
@@ -194,7 +193,9 @@ def aimed_at(data: dict[str, Json]) -> st.SearchStrategy[Json]:
         for inner, one in held.items()
     ]
     return (
-        st.one_of(*[_conditions(st.just(_written(steps)), *_near(held)) for steps, held in found])
+        st.one_of(
+            *[_conditions(st.just(_write_path(steps)), *_near(held)) for steps, held in found]
+        )
         if found
         else filters
     )
@@ -215,15 +216,15 @@ def _near(held: Json) -> tuple[st.SearchStrategy[Json], ...]:
 
 
 def passes(given: Json, record: dict[str, Json]) -> bool:
-    """Whether a record passes a filter; times of the record are Unix ms."""
-    return all(_holds(name, said, record) for name, said in given.items())
+    """Return whether a record passes a filter. The times of the record are Unix ms."""
+    return all(_holds(name, condition, record) for name, condition in given.items())
 
 
-def _holds(name: str, said: Json, record: dict[str, Json]) -> bool:
+def _holds(name: str, condition: Json, record: dict[str, Json]) -> bool:
     if name == "not":
-        return not passes(said, record)
+        return not passes(condition, record)
     if name in ("and", "or"):
-        return (all if name == "and" else any)(passes(one, record) for one in said)
+        return (all if name == "and" else any)(passes(one, record) for one in condition)
     value = _value(name, record)
     convert = _unix_ms if name.endswith("_at") else lambda wanted: wanted
     return all(
@@ -232,7 +233,7 @@ def _holds(name: str, said: Json, record: dict[str, Json]) -> bool:
             operator,
             [*map(convert, wanted)] if isinstance(wanted, list) else convert(wanted),
         )
-        for operator, wanted in said.items()
+        for operator, wanted in condition.items()
     )
 
 
@@ -272,7 +273,7 @@ def _meets(value: Json, operator: str, wanted: Json) -> bool:
 
 
 def equal(value: Json, wanted: Json) -> bool:
-    """Of one type, and the same; null is what is missing, too."""
+    """Compare two JSON values by type and value. Null equals a missing value."""
     if wanted is None:
         return value is None or value is MISSING
     if isinstance(wanted, bool) or isinstance(value, bool):
@@ -283,7 +284,7 @@ def equal(value: Json, wanted: Json) -> bool:
 
 
 def is_number(value: Json) -> bool:
-    """JSON tells true from 1."""
+    """Return whether the value is a JSON number. Booleans are not numbers in JSON."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -1,5 +1,4 @@
-"""What `make fuzz` searches for and in: hostile texts, two stores of hostile records, and filters
-with their oracle."""
+"""Data for the fuzz tests: hostile texts, a store of hostile records, filters and an oracle."""
 
 import json
 from dataclasses import dataclass, field
@@ -15,8 +14,7 @@ from memrelay.memory.search.query import Query, parse
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import PLENTY, make_record, make_store
 
-# name -> what is added to the input of a search; in `hybrid` limits are part of what is ranked, so
-# nothing is cut
+# mode -> extra search input. In `hybrid` the limit is part of the ranking, so nothing may be cut.
 MODES: dict[str, dict[str, Any]] = {"fts": {}, "hybrid": {"mode": "hybrid", "limit": 1000}}
 
 HOSTILE: list[str] = [
@@ -42,7 +40,7 @@ MOMENTS = [0, 1, 1_000, 1_767_225_600_000, 4_000_000_000_000]  # Unix ms
 
 
 def splice(chance: Random) -> str:
-    """A query of hostile texts, glued, cut and mixed."""
+    """Return a query of hostile texts, joined, cut and mixed."""
     text = chance.choice(HOSTILE)
     for _ in range(chance.randrange(4)):
         text += chance.choice(GLUE) + chance.choice(HOSTILE)
@@ -53,7 +51,7 @@ def splice(chance: Random) -> str:
 
 @dataclass(frozen=True)
 class Filter:
-    """Filters as a query has them, and beside it."""
+    """Filters inside a query (`named`) and outside of it (`filters`, `tags`)."""
 
     named: Query = field(default_factory=Query)
     filters: dict[str, str] = field(default_factory=dict)
@@ -61,7 +59,7 @@ class Filter:
 
     @property
     def text(self) -> str:
-        """Those of the query, as one types them."""
+        """The named filters in query syntax."""
         query = self.named
         named = [
             f'{name}:"{value}"'
@@ -80,7 +78,7 @@ class Filter:
         return " ".join(named + moments)
 
     def passes(self, record: Record) -> bool:
-        """Whether a record may be found."""
+        """Return whether the record passes all filters."""
         return (
             passes(self.named, record)
             and set(self.tags) <= set(tag_lists.parse(record.tags))
@@ -89,7 +87,7 @@ class Filter:
 
 
 def passes(query: Query, record: Record) -> bool:
-    """The oracle: what the filters of a query let pass."""
+    """Return whether a record passes the filters of a query: the oracle."""
     return (
         (not query.kinds or record.kind in query.kinds)
         and (not query.scopes or record.scope in query.scopes)
@@ -100,29 +98,30 @@ def passes(query: Query, record: Record) -> bool:
 
 
 def make_filter(chance: Random, text: str) -> Filter:
-    """Some filters, seldom many, that can be named before a query that may name its own: of kinds
-    and scopes one is enough."""
+    """Return a few filters for a query. A query that names a kind or scope gets no other one."""
 
-    def some(values: list[str]) -> tuple[str, ...]:
+    def sample(values: list[str]) -> tuple[str, ...]:
         return tuple(chance.sample(values, chance.choice([0, 0, 0, 1, 1, 2])))
 
-    own = parse(text)
+    parsed = parse(text)
     named = Query(
-        kinds=() if own.kinds else some(KINDS),
-        scopes=() if own.scopes else some(SCOPES),
-        tags=some(TAGS)[:1],
+        kinds=() if parsed.kinds else sample(KINDS),
+        scopes=() if parsed.scopes else sample(SCOPES),
+        tags=sample(TAGS)[:1],
         after_ms=chance.choice([None, None, *MOMENTS]),
         before_ms=chance.choice([None, None, *MOMENTS]),
     )
-    beside = {"kind": some(KINDS)[:1], "scope": some(SCOPES)[:1]}
+    outside = {"kind": sample(KINDS)[:1], "scope": sample(SCOPES)[:1]}
     return Filter(
-        named, {name: value for name, values in beside.items() for value in values}, some(TAGS)[:1]
+        named,
+        {name: value for name, values in outside.items() for value in values},
+        sample(TAGS)[:1],
     )
 
 
 def make_hostile_store(root: Path, name: str, records: int = 80) -> Store:
-    """Records of hostile texts, of all kinds, scopes, tags and times; a third of them are turns of
-    conversations."""
+    """Create a store of hostile texts with all kinds, scopes, tags and times. A third of the
+    records are turns of conversations."""
     store, chance = make_store(root, f"instances/{name}/memories"), Random(name)
     with store.transaction() as tx:
         for number in range(records):
@@ -150,5 +149,4 @@ def make_hostile_store(root: Path, name: str, records: int = 80) -> Store:
 
 
 def found(store: Store, query: str, mode: str, **wanted: Any) -> list[Record]:
-    """A search in a mode."""
     return search(store, SearchInput(query, PLENTY, **(MODES[mode] | wanted)))

@@ -1,5 +1,5 @@
-"""Hostile queries raise nothing but Refused, and read nothing across a store or a filter. `make
-fuzz` asks a million."""
+"""Hostile queries raise only Refused, and never cross a store or a filter. `make fuzz` runs a
+million of them."""
 
 from collections.abc import Iterator
 from random import Random
@@ -22,9 +22,9 @@ from tests.memory.fuzzing import (
     splice,
 )
 
-TOGETHER = 50  # queries to an example, since an example costs more than a query
-# a filter that all pass: so a query of nothing but exclusions means the same with others and
-# without
+TOGETHER = 50  # queries per example, since an example costs more than a query
+# A filter that every record passes, so that a query of exclusions keeps its meaning when filters
+# are added.
 NEUTRAL = "after:0 "
 
 TEXTS = (
@@ -45,9 +45,8 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, St
         store.close()
 
 
-def hold(store: Store, other: Store, mode: str, text: str, chance: Random) -> None:
-    """One query, with filters and without: what is found is what the oracle lets pass of what is
-    there."""
+def check_query(store: Store, other: Store, mode: str, text: str, chance: Random) -> None:
+    """Run one query with and without filters. Compare the results with the oracle."""
     try:
         wanted, query = make_filter(chance, text), parse(text)
         everything = found(store, NEUTRAL + text, mode)
@@ -60,43 +59,45 @@ def hold(store: Store, other: Store, mode: str, text: str, chance: Random) -> No
     except Refused:
         return
     kept = [record for record in everything if wanted.passes(record)]
-    assert in_order(filtered, mode) == in_order(kept, mode), (text, wanted)
+    assert comparable(filtered, mode) == comparable(kept, mode), (text, wanted)
     assert all(passes(query, record) for record in plain), text
     assert limited == plain[:3], text
     assert all(record.guid.startswith("one-") for record in plain), text
     assert all(record.guid.startswith("two-") for record in elsewhere), text
 
 
-def in_order(records: list[Record], mode: str) -> list[Record]:
-    """As they were found; of those that are spread over threads, a filter may leave others
-    first."""
+def comparable(records: list[Record], mode: str) -> list[Record]:
+    """Return the records as found. Sort hybrid results, since a filter changes which threads are
+    raised."""
     return sorted(records) if mode == "hybrid" else records
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_hostile_text_alone(stores: tuple[Store, Store], mode: str) -> None:
+def test_each_hostile_text_obeys_the_oracle(stores: tuple[Store, Store], mode: str) -> None:
     for text in HOSTILE:
-        hold(*stores, mode, text, Random(repr(text)))
+        check_query(*stores, mode, text, Random(repr(text)))
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_hostile_texts_together(stores: tuple[Store, Store], mode: str, queries: int) -> None:
+def test_combined_hostile_texts_obey_the_oracle(
+    stores: tuple[Store, Store], mode: str, queries: int
+) -> None:
     chance = Random(queries)
 
     for _ in range(queries // 2 // len(MODES)):
-        hold(*stores, mode, splice(chance), chance)
+        check_query(*stores, mode, splice(chance), chance)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_any_text(stores: tuple[Store, Store], mode: str, queries: int) -> None:
+def test_any_text_obeys_the_oracle(stores: tuple[Store, Store], mode: str, queries: int) -> None:
     @settings(
         max_examples=max(1, queries // 2 // len(MODES) // TOGETHER),
         database=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(QUERIES)
-    def asked(drawn: list[tuple[str, int]]) -> None:
+    def check_queries(drawn: list[tuple[str, int]]) -> None:
         for text, seed in drawn:
-            hold(*stores, mode, text, Random(seed))
+            check_query(*stores, mode, text, Random(seed))
 
-    asked()
+    check_queries()

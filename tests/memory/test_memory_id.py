@@ -1,4 +1,4 @@
-"""`memory_id`: what names a store below the root, and nothing that leads out of it."""
+"""A `memory_id` names a store below the root and never leads out of it."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ ROOT = Path("/srv/memory")
         "a.dbx/b",
     ],
 )
-def test_a_path_of_plain_parts_is_taken(memory_id: str) -> None:
+def test_a_path_of_plain_parts_is_accepted(memory_id: str) -> None:
     assert check(memory_id) == memory_id
     assert path_of(ROOT, memory_id) == ROOT / f"{memory_id}.db"
 
@@ -78,20 +78,20 @@ def test_a_path_of_plain_parts_is_taken(memory_id: str) -> None:
         "a/\ud800",
     ],
 )
-def test_anything_else_is_refused_with_the_rule(memory_id: str) -> None:
-    with pytest.raises(BadMemoryId, match="2 to 8 parts") as refused:
+def test_any_other_memory_id_is_rejected_with_the_rule(memory_id: str) -> None:
+    with pytest.raises(BadMemoryId, match="2 to 8 parts") as raised:
         path_of(ROOT, memory_id)
 
-    assert len(str(refused.value)) < 600
+    assert len(str(raised.value)) < 600
 
 
-def test_a_missing_memory_id_is_said_to_be_missing() -> None:
+def test_a_missing_memory_id_is_reported_as_missing() -> None:
     with pytest.raises(BadMemoryId, match="memory_id is missing"):
         check("")
 
 
 @given(st.text("ab./\\-_~\x00\n", max_size=30) | st.text(max_size=30))
-def test_no_memory_id_leaves_the_root(memory_id: str) -> None:
+def test_no_memory_id_escapes_the_root(memory_id: str) -> None:
     try:
         path = path_of(ROOT, memory_id)
     except BadMemoryId:

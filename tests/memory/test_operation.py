@@ -1,4 +1,4 @@
-"""Operations: declared once, under one name, with everything that a face needs to know."""
+"""Operations: each is declared once, under one name, with all facts that a face needs."""
 
 import dataclasses
 import pkgutil
@@ -18,23 +18,21 @@ from memrelay.memory.operation import (
 )
 from memrelay.memory.operations.records_get import GetRecord
 
-BENEATH = {
-    "records_write",
-    "records_read",
-    "entries_write",
-}  # what operations and blocks call, and no face by its name
+# Modules that operations and blocks call. No face calls them by name.
+INTERNAL = {"records_write", "records_read", "entries_write"}
 
-OF_A_LIST = {
+# The operations of memories and entries: verb -> (access, mutates).
+CRUD = {
     "create": ("write", True),
     "get": ("read", False),
     "list": ("read", False),
     "update": ("write", True),
     "delete": ("delete", True),
-}  # what can be done with memories and entries
-EVERY = list(all_operations().values())
+}
+ALL = list(all_operations().values())
 
 
-def test_a_name_used_twice_is_an_error() -> None:
+def test_a_duplicate_operation_name_is_an_error() -> None:
     def again(tx: None, wanted: GetRecord, context: Context) -> None: ...
 
     assert "records.get" in all_operations()
@@ -42,14 +40,14 @@ def test_a_name_used_twice_is_an_error() -> None:
         operation("records.get", access="read", mutates=False)(again)
 
 
-def test_every_file_of_operations_declares_the_operation_of_its_name() -> None:
+def test_every_operation_file_declares_the_operation_it_is_named_after() -> None:
     names = {module.name for module in pkgutil.iter_modules(operations.__path__)}
 
-    assert {name.replace("_", ".", 1) for name in names - BENEATH} == all_operations().keys()
+    assert {name.replace("_", ".", 1) for name in names - INTERNAL} == all_operations().keys()
 
 
-def test_an_operation_is_found_by_its_name_alone() -> None:
-    assert all(find_operation(declared.name) is declared for declared in EVERY)
+def test_an_operation_is_found_only_by_its_exact_name() -> None:
+    assert all(find_operation(declared.name) is declared for declared in ALL)
     for unknown in (
         "",
         "records",
@@ -62,8 +60,8 @@ def test_an_operation_is_found_by_its_name_alone() -> None:
         assert find_operation(unknown) is None
 
 
-@pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)
-def test_an_operation_says_what_it_takes_gives_and_needs(declared: Operation) -> None:
+@pytest.mark.parametrize("declared", ALL, ids=lambda declared: declared.name)
+def test_an_operation_declares_its_input_output_and_access(declared: Operation) -> None:
     assert declared.summary.endswith(".")
     assert declared.access in get_args(Access)
     assert dataclasses.is_dataclass(declared.input)
@@ -73,22 +71,22 @@ def test_an_operation_says_what_it_takes_gives_and_needs(declared: Operation) ->
     ) and declared.verb.isidentifier()
 
 
-@pytest.mark.parametrize("declared", EVERY, ids=lambda declared: declared.name)
-def test_every_field_of_an_input_has_its_line(declared: Operation) -> None:
+@pytest.mark.parametrize("declared", ALL, ids=lambda declared: declared.name)
+def test_every_input_field_has_a_description(declared: Operation) -> None:
     schema = declared.adapter.json_schema()
 
     assert [
-        name for name, told in schema["properties"].items() if not told.get("description")
+        name for name, field in schema["properties"].items() if not field.get("description")
     ] == []
     assert schema["additionalProperties"] is False
 
 
-def test_what_only_looks_is_told_from_what_changes() -> None:
-    assert {declared.name: (declared.access, declared.mutates) for declared in EVERY} == {
+def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
+    assert {declared.name: (declared.access, declared.mutates) for declared in ALL} == {
         **{
-            f"{noun}.{verb}": told
+            f"{noun}.{verb}": expected
             for noun in ("memories", "entries")
-            for verb, told in OF_A_LIST.items()
+            for verb, expected in CRUD.items()
         },
         "knowledge.context": ("search", False),
         "knowledge.search": ("search", False),
@@ -107,13 +105,13 @@ def test_what_only_looks_is_told_from_what_changes() -> None:
     }
 
 
-def test_everything_that_is_wrong_with_an_input_is_told_at_once() -> None:
-    with pytest.raises(ValidationError) as told:
+def test_all_input_errors_are_reported_at_once() -> None:
+    with pytest.raises(ValidationError) as raised:
         all_operations()["records.create"].adapter.validate_json(
             b'{"tags": ["a", 1], "kind": "", "kin": "x"}', strict=True
         )
 
-    assert {error["loc"] for error in told.value.errors()} == {
+    assert {error["loc"] for error in raised.value.errors()} == {
         ("content",),
         ("tags", 1),
         ("kind",),

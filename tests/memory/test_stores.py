@@ -1,4 +1,4 @@
-"""The open stores of a thread: found by memory_id, bounded in number, never closed inside a
+"""The open stores of a thread: found by memory_id, limited in number, never closed during a
 transaction."""
 
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_a_store_is_opened_once(tmp_path: Path) -> None:
     assert stores.get(IDS[0]) is stores.get(IDS[0])
 
 
-def test_a_store_exists_once_it_was_made(tmp_path: Path) -> None:
+def test_a_store_exists_after_its_first_use(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 2)
     before = stores.exists(IDS[0])
 
@@ -42,7 +42,7 @@ def test_a_store_exists_once_it_was_made(tmp_path: Path) -> None:
     assert not path_of(tmp_path, IDS[1]).parent.joinpath("store1.db").exists()
 
 
-def test_the_longest_unused_is_closed_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_store_is_closed_first(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 2)
     first, second = stores.get(IDS[0]), stores.get(IDS[1])
     stores.get(IDS[0])
@@ -52,7 +52,7 @@ def test_the_longest_unused_is_closed_first(tmp_path: Path) -> None:
     assert [is_open(store) for store in (first, second, third)] == [True, False, True]
 
 
-def test_what_was_closed_for_want_of_room_is_opened_again_with_all_it_held(tmp_path: Path) -> None:
+def test_an_evicted_store_is_reopened_with_its_records(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 1)
     for name in IDS:
         write_all(stores.get(name), f"tea of {name}")
@@ -62,7 +62,7 @@ def test_what_was_closed_for_want_of_room_is_opened_again_with_all_it_held(tmp_p
     assert held == [[f"tea of {name}"] for name in IDS]
 
 
-def test_a_store_within_a_transaction_stays_open(tmp_path: Path) -> None:
+def test_a_store_in_a_transaction_is_not_evicted(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 1)
     busy = stores.get(IDS[0])
     busy.begin()
@@ -75,7 +75,7 @@ def test_a_store_within_a_transaction_stays_open(tmp_path: Path) -> None:
     assert contents(read_all(busy)) == ["tea"]
 
 
-def test_a_store_is_open_when_it_is_given_however_many_are_in_use(tmp_path: Path) -> None:
+def test_a_requested_store_is_open_even_if_all_others_are_in_use(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 1)
 
     for name in IDS:
@@ -88,7 +88,7 @@ def test_a_store_is_open_when_it_is_given_however_many_are_in_use(tmp_path: Path
     assert [contents(read_all(stores.get(name))) for name in IDS] == [["tea"]] * 5
 
 
-def test_stores_that_are_idle_again_make_room(tmp_path: Path) -> None:
+def test_idle_stores_are_evicted(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 2)
     used = [stores.get(name) for name in IDS[:4]]
     for store in used[2:]:
@@ -97,7 +97,7 @@ def test_stores_that_are_idle_again_make_room(tmp_path: Path) -> None:
     assert [is_open(store) for store in used] == [False, False, True, True]
 
 
-def test_a_refused_or_broken_store_takes_no_room_and_closes_none(tmp_path: Path) -> None:
+def test_a_rejected_or_broken_store_evicts_no_other(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 1)
     kept = stores.get(IDS[0])
     path_of(tmp_path, IDS[1]).write_text("no database")
@@ -111,7 +111,7 @@ def test_a_refused_or_broken_store_takes_no_room_and_closes_none(tmp_path: Path)
     assert is_open(kept)
 
 
-def test_closing_undoes_what_is_open_and_an_unknown_store_is_no_matter(tmp_path: Path) -> None:
+def test_closing_rolls_back_and_ignores_an_unknown_store(tmp_path: Path) -> None:
     stores = OpenStores(tmp_path, 2)
     store = stores.get(IDS[0])
     store.begin()
@@ -123,7 +123,7 @@ def test_closing_undoes_what_is_open_and_an_unknown_store_is_no_matter(tmp_path:
     assert read_all(stores.get(IDS[0])) == []
 
 
-def test_an_owner_whose_epoch_another_had_takes_nothing_over_and_the_other_ends_with_the_next_one(
+def test_a_used_epoch_cannot_take_over_and_a_newer_epoch_fences_the_old_owner(
     tmp_path: Path,
 ) -> None:
     before, after = OpenStores(tmp_path, 2), OpenStores(tmp_path, 2)
@@ -139,7 +139,7 @@ def test_an_owner_whose_epoch_another_had_takes_nothing_over_and_the_other_ends_
     assert contents(read_all(after.get(IDS[0]))) == ["tea"]
 
 
-def test_a_store_that_is_an_owner_s_may_be_taken_over_by_it_again_and_opened_again(
+def test_an_owner_can_take_over_and_reopen_its_store_again(
     tmp_path: Path,
 ) -> None:
     stores = OpenStores(tmp_path, 1)

@@ -1,39 +1,16 @@
 """A caller that makes random changes to a store and checks each answer against its model."""
 
 import random
-import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from tests.model.faces import ACTOR
-from tests.model.lives import ENTRY, Life, Model, State, added, plain
+from tests.model.faces import ACTOR, CallerFaces
+from tests.model.lives import ENTRY, Life, Model, State, added, guid_of, moment, plain
 
-WORDS = [
-    "apple",
-    "bridge",
-    "candle",
-    "dragon",
-    "engine",
-    "forest",
-    "guitar",
-    "hammer",
-    "island",
-    "jacket",
-    "kettle",
-    "lantern",
-    "mirror",
-    "needle",
-    "orchid",
-    "pencil",
-    "quartz",
-    "rocket",
-    "saddle",
-    "temple",
-    "umbrella",
-    "violin",
-    "window",
-    "yogurt",
-]
+WORDS = (
+    "apple bridge candle dragon engine forest guitar hammer island jacket kettle lantern "
+    "mirror needle orchid pencil quartz rocket saddle temple umbrella violin window yogurt "
+).split()
 TIMES = ("created_at", "updated_at", "version")
 MOST_STATES = 60  # per record; the store drops the oldest states after a hundred
 MOST_RECORDS = 120  # existing records per caller
@@ -42,29 +19,10 @@ TOLD = "told"  # the memory of the block
 FLEETING_MS = 4000
 
 
-class Faces(Protocol):
-    """The interfaces to the store. Each returns ("", output), or (code, detail) of a refusal."""
-
-    uid: str
-    now_ms: Callable[[], int]
-
-    def call(self, op: str, given: dict[str, Any], faces: list[str]) -> tuple[str, Any]:
-        """Make a call once."""
-
-    def call_twice(self, op: str, given: dict[str, Any], faces: list[str]) -> tuple[str, Any]:
-        """Make a call twice; it must have one effect."""
-
-    def say(self, text: str, sender: str) -> Any:
-        """Return the answer of that agent."""
-
-    def soat(self, path: str) -> Any:
-        """Return the resource at a SOAT path; None if the interface has none."""
-
-
 class Caller:
     """The caller of one thread. Its `name` is part of all its data."""
 
-    def __init__(self, name: str, faces: Faces, seed: str, *, speaks: bool | None) -> None:
+    def __init__(self, name: str, faces: CallerFaces, seed: str, *, speaks: bool | None) -> None:
         """`speaks` is whether it alone writes to the block's memory and kind; None without a
         swarm.
         """
@@ -537,14 +495,3 @@ class Caller:
             self.told = told["memory_id"]
             self.model.memories[self.told] = {"name": TOLD, "description": None, "tags": None}
         self._entry_is(told, self.told, fact, created=False, source="agent")
-
-
-def guid_of(told: State) -> str:
-    """Return the GUID of an entry's record."""
-    digits = told["id"].rpartition("_")[2]
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def moment(ms: int) -> str:
-    """Return RFC 3339 in UTC, with milliseconds."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03d}Z"

@@ -6,8 +6,9 @@ import asyncio
 import itertools
 import json
 import time
+from collections.abc import Callable
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -26,6 +27,25 @@ WITHIN_S = 60.0
 CODES = {404: "not_found", 412: "version_differs", 422: "refused"}
 READS = ("list", "get", "history", "search")
 Told = tuple[str, Any]  # ("", output), or (code, detail) of a refusal
+
+
+class CallerFaces(Protocol):
+    """The interfaces to the store. Each returns ("", output), or (code, detail) of a refusal."""
+
+    uid: str
+    now_ms: Callable[[], int]
+
+    def call(self, op: str, given: dict[str, Any], faces: list[str]) -> tuple[str, Any]:
+        """Make a call once."""
+
+    def call_twice(self, op: str, given: dict[str, Any], faces: list[str]) -> tuple[str, Any]:
+        """Make a call twice; it must have one effect."""
+
+    def say(self, text: str, sender: str) -> Any:
+        """Return the answer of that agent."""
+
+    def soat(self, path: str) -> Any:
+        """Return the resource at a SOAT path; None if the interface has none."""
 
 
 class Away(Exception):

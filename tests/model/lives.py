@@ -5,6 +5,7 @@ It uses none of Memrelay's code. Each caller has its own model of GUIDs and memo
 other caller changes.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -159,3 +160,14 @@ def added(old: str, new: str) -> str:
     """Return an entry with a text added: its new lines are placed below."""
     known = set(map(plain, lines(old)))
     return "\n".join([old, *[line for line in lines(new) if plain(line) not in known]])
+
+
+def guid_of(told: State) -> str:
+    """Return the GUID of an entry's record."""
+    digits = told["id"].rpartition("_")[2]
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def moment(ms: int) -> str:
+    """Return RFC 3339 in UTC, with milliseconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03d}Z"

@@ -216,8 +216,8 @@ def test_a_filter_is_checked_at_deploy() -> None:
     (fault,) = faults_of(make_block("memory_search", wrong))
 
     assert fault == (
-        "agents[0].wf_webhook_args.filter.or[0].kynd: there is no field 'kynd'; "
-        "did you mean 'kind'?"
+        "agents[0].wf_webhook_args.filter.or[0].kynd: unknown field 'kynd' "
+        "(did you mean 'kind'?)"
     )
     assert args_of(
         "memory_read", {"memory_id": "instances/x/y", "filter": {"kind": {"eq": "a"}}}

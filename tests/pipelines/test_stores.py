@@ -41,7 +41,7 @@ def test_a_search_uses_the_language_of_its_store_unless_it_sets_one() -> None:
     [
         (
             [{"memory_id": STORE, "language": "klingon"}],
-            "stores[0].language: there are no stems of 'klingon'",
+            "stores[0].language: unknown language 'klingon'",
         ),
         ([{"language": "german"}], "stores[0].memory_id: a store needs a memory_id"),
         ([{"memory_id": STORE}, {"memory_id": STORE}], "is declared twice; remove one of them"),

@@ -1,27 +1,36 @@
-"""The real program as a user starts it: `python -m cli.main ...` in a folder of its own."""
+"""Run commands in this process and servers as processes, in a temporary folder."""
 
+import asyncio
 import json
+import logging
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 from memrelay.bus.embedded.launcher import socket_of
+from memrelay.cli.main import run_command
+from memrelay.cli.settings import use_environment
 from tests.support.child import CHECKOUT
 from tests.support.client import Client
 from tests.support.waiting import wait_for
 
 COMMAND = [sys.executable, "-m", "memrelay.cli.main"]
+# Commands that change their process: signal handlers, collector, allocator, file handles.
+SERVING = ("up", "worker", "web", "bus")
 
 
-class Ended(NamedTuple):
-    """What a command did."""
+class Completed(NamedTuple):
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -34,31 +43,23 @@ class Ended(NamedTuple):
 
 
 class Program:
-    """Use it as a context: at its end nothing runs and the folder is gone."""
+    """Memrelay in a temporary folder. Use it as a context: it ends `up` and removes the folder."""
 
     def __init__(self) -> None:
-        """Nothing runs yet."""
         self._stack = ExitStack()
         self._up: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        """A folder to live in."""
         self.folder = Path(tempfile.mkdtemp(prefix="memrelay-test-"))
         self._stack.callback(self._remove_folder)
-        self.root, self.bus, self._said = (
-            self.folder / "memory",
-            self.folder / "bus",
-            self.folder / "up.log",
-        )
-        ours = {
+        self.root, self.bus = self.folder / "memory", self.folder / "bus"
+        self._log = self.folder / "up.log"
+        self.environment = environment_without_settings() | {
             "MEMRELAY_MEMORY__ROOT": str(self.root),
             "MEMRELAY_BUS__DATA": str(self.bus),
             "PYTHONPATH": str(CHECKOUT),
             "MEMRELAY_WEB__PORT": "0",
         }
-        self.environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
-        } | ours
         return self
 
     def __exit__(
@@ -67,45 +68,41 @@ class Program:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends what runs."""
         if self._up is not None and self._up.poll() is None:
             self._up.kill()
             self._up.wait()
         self._stack.close()
 
     def _remove_folder(self) -> None:
-        """A server whose program was killed may be writing yet."""
+        """Remove the folder, to which the server of a killed program may still write."""
 
-        def gone() -> bool:
+        def is_removed() -> bool:
             shutil.rmtree(self.folder, ignore_errors=True)
             return not self.folder.exists()
 
-        wait_for(gone, "the folder is gone")
+        wait_for(is_removed, "the folder is removed")
 
     @property
     def said(self) -> str:
-        """What `up` has written to stdout and stderr, over all its runs."""
-        return self._said.read_text(errors="replace") if self._said.exists() else ""
+        """The output of `up`, over all its runs."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
 
-    def run(self, *arguments: str | Path, within_s: float = 120.0, **environment: str) -> Ended:
-        """Runs a command to its end."""
-        done = subprocess.run(
-            [*COMMAND, *map(str, arguments)],
-            cwd=self.folder,
-            env=self.environment | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+    def run(self, *arguments: str | Path, stdin: bytes = b"", **environment: str) -> Completed:
+        """Run a command to its end, in this process if possible."""
+        words = [str(word) for word in arguments]
+        return run_anywhere(words, self.folder, self.environment | environment, stdin)
+
+    def run_process(
+        self, *arguments: str | Path, stdin: bytes = b"", **environment: str
+    ) -> Completed:
+        """Run a command to its end as a real process."""
+        words = [str(word) for word in arguments]
+        return run_as_process(words, self.folder, self.environment | environment, stdin)
 
     def up(self, *command: str) -> None:
-        """Starts `memrelay up`, or another command that serves, and waits until it says what to
-        try."""
+        """Start `memrelay up`, or another serving command, and wait until it serves."""
         start = len(self.said)
-        with self._said.open("ab") as file:
+        with self._log.open("ab") as file:
             self._up = subprocess.Popen(
                 [*COMMAND, *(command or ("up",))],
                 cwd=self.folder,
@@ -114,22 +111,148 @@ class Program:
                 stdout=file,
                 stderr=file,
             )
-        mark = "pipelines_served" if command else "Ctrl-C ends it"
+        mark = "pipelines_served" if command else "Press Ctrl-C to stop"
         wait_for(lambda: mark in self.said[start:] or self._up.poll() is not None, "it is up")
         assert self._up.poll() is None, self.said[start:]
 
     def end(self, signal_number: int = signal.SIGTERM, within_s: float = 60.0) -> int:
-        """Sends `up` a signal; its exit code."""
+        """Send `up` a signal and return its exit code."""
         assert self._up is not None
         os.kill(self._up.pid, signal_number)
         return self._up.wait(within_s)
 
     def client(self) -> Client:
-        """A Redis client on the program's bus."""
+        """Return a Redis client on the program's bus."""
         socket = socket_of(self.bus)
         assert socket is not None
         return self._stack.enter_context(Client(socket))
 
     def server_pid(self) -> int:
-        """The embedded server's process."""
+        """Return the process id of the embedded server."""
         return int(self.client().redis.info("server")["process_id"])
+
+
+def environment_without_settings() -> dict[str, str]:
+    """Return the environment of this process without the settings of Memrelay."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
+
+
+def run_anywhere(
+    words: list[str], folder: Path, environment: Mapping[str, str], stdin: bytes = b""
+) -> Completed:
+    """Run a command in this process, or as a process if it would disturb this one.
+
+    Standard streams and the current folder belong to the process, so only the main thread runs
+    commands, and only outside an event loop.
+    """
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if (words[:1] and words[0] in SERVING) or not is_main_thread or _has_running_loop():
+        return run_as_process(words, folder, environment, stdin)
+    return run_here(words, folder, environment, stdin)
+
+
+def run_as_process(
+    words: list[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    within_s: float = 120.0,
+) -> Completed:
+    """Run a command to its end as a real process."""
+    done = subprocess.run(
+        [*COMMAND, *words],
+        cwd=folder,
+        env=environment,
+        input=stdin,
+        capture_output=True,
+        timeout=within_s,
+        check=False,
+    )
+    return Completed(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_here(
+    words: list[str], folder: Path, environment: Mapping[str, str], stdin: bytes = b""
+) -> Completed:
+    """Run a command in this process, with its own streams, folder, logs and environment."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(stdin)
+        files[0].seek(0)
+        stack.enter_context(_current_folder(folder))
+        stack.enter_context(_own_logging())
+        stack.enter_context(use_environment(environment))
+        streams = stack.enter_context(_standard_streams(files))
+        code = _exit_code_of(words)
+        for stream in streams[1:]:
+            stream.flush()
+        out, err = (_read_all(file) for file in files[1:])
+    return Completed(code, out, err)
+
+
+def _exit_code_of(words: list[str]) -> int:
+    hook = sys.excepthook
+    try:
+        run_command(words)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
+    finally:
+        # typer installs its hook in each run.
+        sys.excepthook = hook
+    raise AssertionError("a command ends with SystemExit")
+
+
+def _has_running_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@contextmanager
+def _standard_streams(files: list[IO[bytes]]) -> Iterator[list[TextIOWrapper]]:
+    """Replace stdin, stdout and stderr by files, since commands use their descriptors."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    streams = [
+        TextIOWrapper(os.fdopen(os.dup(file.fileno()), mode), "utf-8", "backslashreplace")
+        for file, mode in zip(files, ("rb", "wb", "wb"), strict=True)
+    ]
+    sys.stdin, sys.stdout, sys.stderr = streams
+    try:
+        yield streams
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+        for stream in streams:
+            stream.close()
+
+
+def _read_all(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+@contextmanager
+def _current_folder(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _own_logging() -> Iterator[None]:
+    """Let the command configure logging, and restore the handlers of pytest afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers = []
+    try:
+        yield
+    finally:
+        root.handlers = handlers
+        root.setLevel(level)

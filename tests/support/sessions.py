@@ -122,7 +122,7 @@ class Reader:
         """Run `memrelay up` as make does. From then on, the page's UID stands for the UID of its
         sample pipeline.
         """
-        self.start(".venv/bin/memrelay up", "Ctrl-C ends it")
+        self.start(".venv/bin/memrelay up", "Press Ctrl-C to stop")
         uid = re.search(r"pipeline memory_test \((\w+)\)", self.log)
         assert uid is not None
         self._changed[UID] = uid[1]

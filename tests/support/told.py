@@ -10,6 +10,7 @@ import orjson
 
 from tests.support.child import CHECKOUT
 from tests.support.house import House
+from tests.support.program import run_anywhere
 from tests.support.waiting import PATIENCE_S, wait_for
 
 Told = dict[str, Any]
@@ -48,16 +49,8 @@ def type_command(
     house: House, *command: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run `memrelay COMMAND` on the bus and memory root of a test."""
-    return subprocess.run(
-        _program(command),
-        cwd=CHECKOUT,
-        env=_environment(house) | environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    ended = run_anywhere(list(command), CHECKOUT, _environment(house) | environment)
+    return subprocess.CompletedProcess(command, ended.code, ended.out, ended.err)
 
 
 def type_for_a_while(house: House, *command: str, **environment: str) -> str:

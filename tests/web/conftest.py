@@ -1,5 +1,4 @@
-"""The house that the tests of one file share, with its web server: each test has pipelines of its
-own in it."""
+"""Fixtures: a complete system per test file. Each test deploys its own pipelines."""
 
 from collections.abc import Iterator
 
@@ -14,8 +13,7 @@ SECRETS = {"HOOK_TOKEN": "tea-with-milk", "EMPTY_TOKEN": ""}
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server, a memory root, a worker and a web server, which live through the file and end in
-    order."""
+    """Start a bus, a memory root, a worker, and a web server for one test file."""
     with Served(secrets=SECRETS, WEB__MAX_WAIT_S="20") as served:
         yield served
         assert served.web.stop() == 0
@@ -24,7 +22,7 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def keyed() -> Iterator[Served]:
-    """A house in which a key was made."""
+    """Start a system that has a key."""
     with Served() as served:
         make_key(served.house.root)
         await_closed(served)
@@ -33,7 +31,7 @@ def keyed() -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def soat() -> Iterator[Soat]:
-    """A house that embeds with the built-in model, with one pipeline."""
+    """Start a system with the built-in embedder and one pipeline."""
     with Served(worker=False) as served:
         served.house.start_worker(embedding={"model": "local"})
         yield Soat(served, served.deploy())

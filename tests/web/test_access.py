@@ -1,5 +1,4 @@
-"""Every route times every kind of key. The routes are the application's own: a new one is tested
-without being named."""
+"""Access of every route with every kind of key. New routes are covered automatically."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from aiohttp import web
 
 from memrelay.memory.control.keys import SCOPES
 from memrelay.memory.operation import all_operations
-from memrelay.web.auth.access import OPEN, OWN, access_of
+from memrelay.web.auth.access import OPEN, OWN, get_access
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key, revoke
@@ -23,10 +22,10 @@ CANARY = "canary-swarm"
 
 
 class Route(NamedTuple):
-    """A route, and what it asks."""
+    """A route and its access rule."""
 
     method: str
-    path: str  # as it is declared
+    path: str  # with placeholders
     access: str
 
     @property
@@ -53,27 +52,27 @@ def routes_of(root: Path) -> list[Route]:
     found = []
     for route in app_for(root).router.routes():
         assert route.resource is not None
-        found.append(Route(route.method, route.resource.canonical, access_of(route.handler)))
+        found.append(Route(route.method, route.resource.canonical, get_access(route.handler)))
     return found
 
 
-class Door(NamedTuple):
-    """A server with two pipelines and a key of each kind."""
+class AccessServer(NamedTuple):
+    """A server with two pipelines and one key of each kind."""
 
     served: Served
     routes: list[Route]
-    kinds: dict[str, dict[str, str]]  # what comes with a request
-    mine: list[str]  # uids
+    kinds: dict[str, dict[str, str]]
+    mine: list[str]
 
     def ask(self, route: Route, kind: str, uid: str = "") -> Answer:
-        return self.knock(route, self.kinds[kind], uid)
+        return self.send(route, self.kinds[kind], uid)
 
-    def knock(self, route: Route, headers: dict[str, str], uid: str = "") -> Answer:
+    def send(self, route: Route, headers: dict[str, str], uid: str = "") -> Answer:
         return ask(self.served.url, route.method, route.filled(uid or self.mine[0]), b"", headers)
 
 
 @pytest.fixture(scope="module")
-def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
     with Served(worker=False) as served:
         root, routes = served.house.root, routes_of(tmp_path_factory.mktemp("routes"))
         mine, other = [make_uid() for _ in routes], make_uid()
@@ -104,11 +103,11 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
             for scope in SCOPES
         }
         await_closed(served)
-        yield Door(served, routes, kinds, mine)
+        yield AccessServer(served, routes, kinds, mine)
 
 
 def is_unserved(route: Route, answer: Answer) -> bool:
-    """It calls an operation, and no worker runs here."""
+    """Return whether the call reached an operation: no worker runs in this test."""
     nouns = {operation.noun for operation in all_operations().values()}
     return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))
 
@@ -127,13 +126,13 @@ STRANGERS = (
 )
 
 
-def test_every_route_declares_what_it_asks(door: Door) -> None:
-    assert len(door.routes) > 20
-    assert [route for route in door.routes if route.access not in (*SCOPES, OPEN, OWN)] == []
+def test_every_route_declares_its_access(server: AccessServer) -> None:
+    assert len(server.routes) > 20
+    assert [route for route in server.routes if route.access not in (*SCOPES, OPEN, OWN)] == []
 
 
-def test_who_has_no_key_is_let_in_to_what_is_open_and_nothing_else(door: Door) -> None:
-    paths = {route.path for route in door.routes if route.access in (OPEN, OWN)}
+def test_a_caller_without_a_key_reaches_only_open_routes(server: AccessServer) -> None:
+    paths = {route.path for route in server.routes if route.access in (OPEN, OWN)}
 
     assert paths == {
         "/live",
@@ -149,10 +148,10 @@ def test_who_has_no_key_is_let_in_to_what_is_open_and_nothing_else(door: Door) -
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_a_route_that_asks_for_a_scope_takes_no_stranger(door: Door, kind: str) -> None:
-    for route in door.routes:
+def test_a_route_with_a_scope_rejects_strangers(server: AccessServer, kind: str) -> None:
+    for route in server.routes:
         if route.access in SCOPES:
-            answers = {door.ask(route, kind, uid).status for uid in (door.mine[0], "ghost")}
+            answers = {server.ask(route, kind, uid).status for uid in (server.mine[0], "ghost")}
             assert answers <= {401} or (answers == {303} and route.method in ("GET", "HEAD")), (
                 route,
                 kind,
@@ -160,76 +159,84 @@ def test_a_route_that_asks_for_a_scope_takes_no_stranger(door: Door, kind: str) 
             )
 
 
-def test_a_page_leads_strangers_to_where_they_log_in_and_back(door: Door) -> None:
-    answer = ask(door.served.url, "GET", f"/pipelines/{door.mine[0]}")
+def test_a_page_redirects_to_the_login_and_back(server: AccessServer) -> None:
+    answer = ask(server.served.url, "GET", f"/pipelines/{server.mine[0]}")
 
     assert (answer.status, answer.headers["location"]) == (
         303,
-        f"/login?next=/pipelines/{door.mine[0]}",
+        f"/login?next=/pipelines/{server.mine[0]}",
     )
 
 
-def test_a_key_that_lacks_the_scope_is_told_which(door: Door) -> None:
-    for route in door.routes:
+def test_a_key_without_the_scope_gets_its_name(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access in SCOPES:
-            answer = door.ask(route, f"lacks {route.access}")
+            answer = server.ask(route, f"lacks {route.access}")
             assert answer.status == 403, route
             assert (
                 route.method == "HEAD" or f"needs the scope {route.access}".encode() in answer.body
             )
 
 
-def test_the_pipeline_of_another_key_does_not_exist(door: Door) -> None:
-    for route in door.routes:
+def test_the_pipeline_of_another_key_is_not_found(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access in SCOPES and route.has_uid:
             there, ghost = (
-                door.ask(route, "other pipeline", uid)
-                for uid in (door.mine[0], "g" * len(door.mine[0]))
+                server.ask(route, "other pipeline", uid)
+                for uid in (server.mine[0], "g" * len(server.mine[0]))
             )
             assert there.status == ghost.status == 404, route
-            assert there.body.replace(door.mine[0].encode(), b"g" * len(door.mine[0])) == ghost.body
+            assert (
+                there.body.replace(server.mine[0].encode(), b"g" * len(server.mine[0]))
+                == ghost.body
+            )
 
 
-def test_what_has_no_uid_shows_only_the_keys_own_pipelines(door: Door) -> None:
-    for route in door.routes:
+def test_a_route_without_a_uid_shows_only_the_keys_pipelines(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access == "read" and "{" not in route.path:
-            answer = door.ask(route, "right")
+            answer = server.ask(route, "right")
             is_of_one = (
                 route.path == "/api/v1/memory-entries" and answer.status == 400
-            )  # it wants a memory_id
+            )  # requires a memory_id
             assert answer.status == 200 or is_of_one or is_unserved(route, answer), route
             assert CANARY.encode() not in answer.body
 
 
-def test_the_right_key_is_let_in_everywhere(door: Door) -> None:
-    for number, route in enumerate(door.routes):
+def test_a_key_with_all_scopes_reaches_every_route(server: AccessServer) -> None:
+    for number, route in enumerate(server.routes):
         if route.access in SCOPES:
-            answer = door.ask(route, "right", door.mine[number])
+            answer = server.ask(route, "right", server.mine[number])
             assert is_unserved(route, answer) or answer.status in (200, 202, 204, 400, 404, 422), (
                 route,
                 answer,
             )
             assert (
                 b"in service has the uid" not in answer.body
-            )  # it knows the pipeline, if not what is asked for of it
+            )  # the pipeline is known, but not the requested item
 
 
-def test_what_is_open_answers_the_same_to_everybody(door: Door) -> None:
-    for route in door.routes:
+def test_open_routes_give_every_caller_the_same_answer(server: AccessServer) -> None:
+    for route in server.routes:
         if route.access == OPEN:
-            assert len({door.ask(route, kind).status for kind in door.kinds}) == 1, route
+            assert len({server.ask(route, kind).status for kind in server.kinds}) == 1, route
 
 
-def test_a_webhook_without_a_secret_takes_keys_that_publish(door: Door) -> None:
-    (route,) = [route for route in door.routes if route.path.startswith("/webhooks/")]
+def test_a_webhook_without_a_secret_accepts_keys_with_publish(server: AccessServer) -> None:
+    (route,) = [route for route in server.routes if route.path.startswith("/webhooks/")]
 
-    told = {
-        kind: door.knock(route, headers | {"Content-Type": "text/plain"}).status
-        for kind, headers in door.kinds.items()
+    statuses = {
+        kind: server.send(route, headers | {"Content-Type": "text/plain"}).status
+        for kind, headers in server.kinds.items()
     }
 
-    assert {kind: told[kind] for kind in STRANGERS} == dict.fromkeys(STRANGERS, 401)
-    assert (told["right"], told["other pipeline"], told["lacks publish"], told["lacks read"]) == (
+    assert {kind: statuses[kind] for kind in STRANGERS} == dict.fromkeys(STRANGERS, 401)
+    assert (
+        statuses["right"],
+        statuses["other pipeline"],
+        statuses["lacks publish"],
+        statuses["lacks read"],
+    ) == (
         202,
         404,
         403,
@@ -237,7 +244,7 @@ def test_a_webhook_without_a_secret_takes_keys_that_publish(door: Door) -> None:
     )
 
 
-def test_a_route_that_declares_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_route_without_a_declaration_rejects_requests(tmp_path: Path) -> None:
     async def forgotten(_: web.Request) -> web.Response:
         return web.Response(text="secret")
 
@@ -255,5 +262,5 @@ def test_a_route_that_declares_nothing_is_refused(tmp_path: Path) -> None:
 
     assert asyncio.run(serve()).problem == (
         403,
-        "this route does not say who may call it, so nobody may",
+        "this route declares no access rule, so nobody may call it",
     )

@@ -1,5 +1,4 @@
-"""The pages as they come from the server: complete without a script, escaped, and readable where
-something is missing."""
+"""The console's pages as served: complete without JavaScript, escaped, with readable errors."""
 
 import hashlib
 import re
@@ -18,9 +17,8 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 HTMX = "htmx-2.0.11.min.js"
-HTMX_SHA256 = (
-    "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"  # as npm has it, unchanged
-)
+# The hash of the file published on npm.
+HTMX_SHA256 = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 SAMPLE = "pipelines/memory_test.json"
 
@@ -31,17 +29,16 @@ def served() -> Iterator[Served]:
         yield found
 
 
-def room(served: Served, uid: str, query: str = "") -> Answer:
+def pipeline_page(served: Served, uid: str, query: str = "") -> Answer:
     return served.get(f"/pipelines/{uid}{query}")
 
 
-def said(served: Served, uid: str, swarm: str = "chat") -> Answer:
-    return served.get(f"/pipelines/{uid}/said?swarm={swarm}")
+def log_page(served: Served, uid: str, swarm: str = "chat") -> Answer:
+    return served.get(f"/pipelines/{uid}/log?swarm={swarm}")
 
 
-def assert_is_still(page: Answer) -> None:
-    """Nothing in it runs or is fetched but the server's own files, and the browser is told to see
-    to it."""
+def assert_is_self_contained(page: Answer) -> None:
+    """Assert that a page, by its CSP, uses only this server's scripts and styles."""
     policy = page.headers["content-security-policy"]
     assert (
         "default-src 'self'" in policy
@@ -58,17 +55,17 @@ def assert_is_still(page: Answer) -> None:
     )
 
 
-def test_the_first_page_of_a_house_with_one_pipeline_has_everything() -> None:
-    with Served() as house:
-        uid = house.deploy(*make_commands(), pipeline_name="tea")
+def test_the_overview_of_a_single_pipeline_has_chat_and_examples() -> None:
+    with Served() as served:
+        uid = served.deploy(*make_commands(), pipeline_name="tea")
 
-        page = house.get("/")
+        page = served.get("/")
 
         text = text_of(page)
         assert page.status == 200 and len(lines_to_try(page)) == 8
         assert all(
-            told in text
-            for told in (
+            phrase in text
+            for phrase in (
                 "tea",
                 uid,
                 "Rate",
@@ -79,12 +76,10 @@ def test_the_first_page_of_a_house_with_one_pipeline_has_everything() -> None:
             )
         )
         assert page.body.count(b"<svg") == 1
-        assert_is_still(page)
+        assert_is_self_contained(page)
 
 
-def test_an_address_that_is_none_is_a_page_in_a_browser_and_a_problem_elsewhere(
-    served: Served,
-) -> None:
+def test_an_unknown_path_is_a_page_in_browsers_and_a_problem_elsewhere(served: Served) -> None:
     paths = ("/nope", "/pipelines/", "/v1/pipelines/x/nope", "/api/v1/nope")
 
     shown = [
@@ -93,44 +88,46 @@ def test_an_address_that_is_none_is_a_page_in_a_browser_and_a_problem_elsewhere(
     ]
 
     for page in shown:
-        assert page.status == 404 and "No page has this address. All pipelines" in text_of(page)
-        assert_is_still(page)
+        assert page.status == 404 and "There is no page at this address. All pipelines" in text_of(
+            page
+        )
+        assert_is_self_contained(page)
     for path in paths[:3]:
         assert ask(served.url, "GET", path, b"", {"Accept": "*/*"}).problem == (
             404,
-            "no such path; docs/http.md lists them",
+            "no such path; docs/http.md lists all paths",
         )
     assert (
         ask(served.url, "GET", "/v1/pipelines/nope", b"", {"Accept": "text/html"}).problem[0] == 404
     )
 
 
-def test_a_house_without_pipelines_says_how_to_deploy_one() -> None:
-    with Served() as house:
-        page = house.get("/")
+def test_an_empty_overview_shows_how_to_deploy() -> None:
+    with Served() as served:
+        page = served.get("/")
 
         assert page.status == 200
         assert f"memrelay deploy {SAMPLE}" in text_of(page) and (CHECKOUT / SAMPLE).exists()
 
 
-def test_a_pipelines_room_shows_figures_graph_table_and_log(served: Served) -> None:
-    uid = served.deploy(*make_commands(), pipeline_name="room", pipeline_desc="Where tea is kept.")
+def test_a_pipeline_page_shows_stats_diagram_table_and_log(served: Served) -> None:
+    uid = served.deploy(*make_commands(), pipeline_name="tea", pipeline_desc="Where tea is kept.")
     served.say(uid, {"text": "/write tea"}, query="?wait=5")
 
-    page = room(served, uid)
+    page = pipeline_page(served, uid)
 
     text = text_of(page)
     assert page.status == 200
     assert all(
-        told in text
-        for told in ("Where tea is kept.", "/write tea", "memory_write", "Served by", "From whom")
+        phrase in text
+        for phrase in ("Where tea is kept.", "/write tea", "memory_write", "Worker", "Senders")
     )
     assert "memory_write listens to dispatch_write on chat." in text
 
 
-def test_what_is_shown_to_try_works(served: Served) -> None:
+def test_the_example_commands_work(served: Served) -> None:
     uid = served.deploy(*make_commands())
-    say, last, *_, publish, add = map(shlex.split, lines_to_try(room(served, uid)))
+    say, last, *_, publish, add = map(shlex.split, lines_to_try(pipeline_page(served, uid)))
 
     answer = ask(served.url, "POST", say[1].removeprefix(served.url), say[3])
     for words in (publish, add):
@@ -142,22 +139,28 @@ def test_what_is_shown_to_try_works(served: Served) -> None:
     log = ask(
         served.url, "GET", last[1].removeprefix(served.url).replace("limit=5", "limit=50")
     ).json["items"]
-    said = [item["message"]["args"][0]["text"] for item in log if item["message"]["from"] == "User"]
-    assert sorted(said) == ["/read", "/write The meeting is at 3pm", "/write The meeting is at 3pm"]
+    texts = [
+        item["message"]["args"][0]["text"] for item in log if item["message"]["from"] == "User"
+    ]
+    assert sorted(texts) == [
+        "/read",
+        "/write The meeting is at 3pm",
+        "/write The meeting is at 3pm",
+    ]
 
 
-def test_names_that_a_shell_would_read_are_quoted_in_what_is_shown_to_try(served: Served) -> None:
+def test_names_with_shell_syntax_are_quoted_in_examples(served: Served) -> None:
     swarm = 'a\'b "c" $(d)/é'
     uid = served.deploy(make_agent("x", "add_1", on=swarm, to=""))
 
-    curl, *_, publish, _ = map(shlex.split, lines_to_try(room(served, uid)))
+    curl, *_, publish, _ = map(shlex.split, lines_to_try(pipeline_page(served, uid)))
 
     assert urlsplit(curl[1]).netloc == urlsplit(served.url).netloc
     assert ask(served.url, "POST", curl[1].removeprefix(served.url), curl[3]).status == 200
     assert publish[4] == f"swarm:{{{uid}}}:{swarm}"
 
 
-def test_whatever_is_named_or_said_is_shown_as_text(served: Served) -> None:
+def test_names_and_messages_are_escaped(served: Served) -> None:
     agent = make_agent(HOSTILE, "add_1", hears=[HOSTILE], on=HOSTILE, to=HOSTILE)
     uid = served.deploy(agent, pipeline_name=HOSTILE, pipeline_desc=HOSTILE)
     served.house.client.enter(uid, HOSTILE, sender=HOSTILE, swarm=HOSTILE)
@@ -165,8 +168,8 @@ def test_whatever_is_named_or_said_is_shown_as_text(served: Served) -> None:
 
     pages = [
         served.get("/"),
-        room(served, uid),
-        served.get(f"/pipelines/{uid}/fares"),
+        pipeline_page(served, uid),
+        served.get(f"/pipelines/{uid}/stats"),
         served.get("/fragments/overview"),
     ]
 
@@ -179,17 +182,17 @@ def test_whatever_is_named_or_said_is_shown_as_text(served: Served) -> None:
 @pytest.mark.parametrize(
     "data", [b'{"args": []}', b'{"text": "<b>"}', b'{"from": "", "args": [{"text": ""}, 1, null]}']
 )
-def test_a_log_may_hold_anything(served: Served, data: bytes) -> None:
+def test_the_log_shows_malformed_messages(served: Served, data: bytes) -> None:
     uid = served.deploy()
     served.house.client.redis.xadd(f"swarm:{{{uid}}}:chat", {"mid": "x", "data": data})
 
-    page = said(served, uid)
+    page = log_page(served, uid)
 
     assert page.status == 200 and page.body.count(b"<li>") == 1
     assert b"<b>" not in page.body
 
 
-def test_the_log_shows_the_newest_messages_first_and_is_bounded(served: Served) -> None:
+def test_the_log_shows_a_bounded_number_of_messages_newest_first(served: Served) -> None:
     uid = served.deploy()
     served.house.client.enter_together(uid, [f"number {number}" for number in range(70)])
     served.house.client.await_quiet(uid)
@@ -197,7 +200,7 @@ def test_the_log_shows_the_newest_messages_first_and_is_bounded(served: Served) 
         f"swarm:{{{uid}}}:chat", {"mid": "x", "data": make_envelope("long " * 10_000)}
     )
 
-    page = said(served, uid)
+    page = log_page(served, uid)
 
     assert page.body.count(b"<li>") == 50 and len(page.body) < 20_000
     assert page.body.index(b"long ") < page.body.index(b"number 69") < page.body.index(b"number 21")
@@ -212,24 +215,24 @@ def test_pipelines_of_any_size_have_a_page(served: Served, count: int) -> None:
     ]
     uid = put(served.url, make_bundle(make_uid()) | {"agents": agents})
 
-    page = room(served, uid)
+    page = pipeline_page(served, uid)
 
     assert page.status == 200 and page.body.count(b'<g class="box') == count
     assert ("This pipeline has no agents." in text_of(page)) == (count == 0)
 
 
-def test_a_second_page_lists_what_the_first_has_no_place_for() -> None:
-    with Served(worker=False) as house:
+def test_the_second_page_lists_the_remaining_pipelines() -> None:
+    with Served(worker=False) as served:
         uids = [
-            put(house.url, make_bundle(f"p{number:03}", name=f"pipeline {number:03}"))
+            put(served.url, make_bundle(f"p{number:03}", name=f"pipeline {number:03}"))
             for number in range(23)
         ]
 
         pages = [
-            house.get("/"),
-            house.get("/?page=2"),
-            house.get("/?page=99"),
-            house.get("/?page=%E2%91%A0"),
+            served.get("/"),
+            served.get("/?page=2"),
+            served.get("/?page=99"),
+            served.get("/?page=%E2%91%A0"),
         ]
 
         rows = [re.findall(r'id="to-(\w+)"', page.body.decode()) for page in pages]
@@ -237,78 +240,78 @@ def test_a_second_page_lists_what_the_first_has_no_place_for() -> None:
         assert b"/?page=2" in pages[0].body and b"/?page=1" in pages[1].body
 
 
-def test_who_serves_nothing_and_a_bus_that_keeps_nothing_are_named_loudly() -> None:
-    with Served(worker=False) as house:
-        uid = put(house.url, make_bundle(make_uid()))
-        house.house.client.redis.config_set("appendonly", "no")
+def test_a_missing_worker_and_a_volatile_bus_are_warnings() -> None:
+    with Served(worker=False) as served:
+        uid = put(served.url, make_bundle(make_uid()))
+        served.house.client.redis.config_set("appendonly", "no")
 
-        for page in (room(house, uid), house.get("/")):
-            assert "No worker runs: what is said waits on the bus until one does." in text_of(page)
+        for page in (pipeline_page(served, uid), served.get("/")):
+            assert "No worker is running. Messages wait on the bus until one starts" in text_of(
+                page
+            )
             assert "NOT PERSISTENT" in text_of(page)
 
 
 @pytest.mark.parametrize(
     "path", ["/pipelines/nothing", "/pipelines/%3Cscript%3E", "/pipelines/{uid}?swarm=nothing"]
 )
-def test_what_is_not_there_has_a_readable_page(served: Served, path: str) -> None:
+def test_an_unknown_pipeline_or_swarm_has_an_error_page(served: Served, path: str) -> None:
     uid = served.deploy()
 
     page = served.get(path.format(uid=uid))
 
     assert page.status == 404 and b"<script>" not in page.body
-    assert "There is no such thing" in text_of(page) and "All pipelines" in text_of(page)
+    assert "Not found" in text_of(page) and "All pipelines" in text_of(page)
 
 
 @pytest.mark.parametrize(
-    "path", ["/nothing", "/static/nothing.js", "/static/..%2fpages.py", "/pipelines/nothing/fares"]
+    "path", ["/nothing", "/static/nothing.js", "/static/..%2fpages.py", "/pipelines/nothing/stats"]
 )
-def test_parts_and_other_paths_tell_problems_as_the_api_does(served: Served, path: str) -> None:
+def test_fragments_answer_errors_with_problem_json(served: Served, path: str) -> None:
     status, detail = served.get(path).problem
 
     assert status == 404 and detail
 
 
-def test_while_the_bus_is_away_the_frame_says_so_and_comes_back_with_it() -> None:
-    with Served() as house:
-        uid = house.deploy(pipeline_name="tea")
-        house.house.server.stop(grace_s=5)
+def test_a_page_reports_a_lost_bus_and_recovers_with_it() -> None:
+    with Served() as served:
+        uid = served.deploy(pipeline_name="tea")
+        served.house.server.stop(grace_s=5)
 
-        away = wait_for(
-            lambda: _if_status(house.get("/"), 503), "the page tells that the bus is away"
-        )
-        for page in (away, room(house, uid)):
+        away = wait_for(lambda: _if_status(served.get("/"), 503), "the page reports the lost bus")
+        for page in (away, pipeline_page(served, uid)):
             assert page.status == 503 and page.headers["retry-after"] == "1"
             assert (
                 "The bus does not answer" in text_of(page) and b'http-equiv="refresh"' in page.body
             )
-        assert house.get(f"/pipelines/{uid}/fares").problem[0] == 503
+        assert served.get(f"/pipelines/{uid}/stats").problem[0] == 503
 
-        house.house.server.start()
-        wait_for(lambda: _if_status(room(house, uid), 200), "the page is back")
+        served.house.server.start()
+        wait_for(lambda: _if_status(pipeline_page(served, uid), 200), "the page recovers")
 
 
-def test_a_page_knows_when_other_versions_are_in_service(served: Served) -> None:
+def test_an_open_page_reports_a_new_version(served: Served) -> None:
     uid = served.deploy(pipeline_name="first")
-    fares = re.search(
-        rf'hx-get="(/pipelines/{uid}/fares\?seen=\w+)"', room(served, uid).body.decode()
+    url = re.search(
+        rf'hx-get="(/pipelines/{uid}/stats\?seen=\w+)"', pipeline_page(served, uid).body.decode()
     )
-    assert fares is not None
-    before = text_of(served.get(fares[1]))
+    assert url is not None
+    before = text_of(served.get(url[1]))
 
     put(served.url, make_bundle(uid, name="second"))
 
     assert "Another version" not in before
-    assert "Another version is in service by now." in text_of(served.get(fares[1]))
+    assert "Another version is active now." in text_of(served.get(url[1]))
 
 
-def test_no_page_holds_a_script_or_a_style_of_its_own(served: Served) -> None:
+def test_no_page_has_inline_scripts_or_styles(served: Served) -> None:
     uid = served.deploy()
 
-    for page in (room(served, uid), served.get("/pipelines/nothing")):
-        assert_is_still(page)
+    for page in (pipeline_page(served, uid), served.get("/pipelines/nothing")):
+        assert_is_self_contained(page)
 
 
-def test_files_are_kept_by_the_browser_until_they_change(served: Served) -> None:
+def test_static_files_are_cached_until_they_change(served: Served) -> None:
     page = served.get("/").body.decode()
     urls = sorted(set(re.findall(r'"(/static/[^"]+)"', page)))
 
@@ -321,13 +324,13 @@ def test_files_are_kept_by_the_browser_until_they_change(served: Served) -> None
     assert len(urls) == 7
 
 
-def test_htmx_is_the_published_one_with_its_licence_beside_it(served: Served) -> None:
+def test_htmx_is_the_published_file_with_its_license(served: Served) -> None:
     script = served.get(f"/static/{HTMX}")
 
-    licence = served.get(f"/static/{HTMX.removesuffix('.min.js')}.licence.txt")
+    license_text = served.get(f"/static/{HTMX.removesuffix('.min.js')}.license.txt")
 
     assert hashlib.sha256(script.body).hexdigest() == HTMX_SHA256
-    assert licence.body.startswith(b"Zero-Clause BSD")
+    assert license_text.body.startswith(b"Zero-Clause BSD")
 
 
 def _if_status(answer: Answer, status: int) -> Answer | None:

@@ -1,5 +1,4 @@
-"""The console in Chromium, with a real worker behind it: chat, looks, keyboard, phone, dark, and
-what it costs over time."""
+"""The console in Chromium: chat, appearance, keyboard, phones, dark mode, and leaks."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -21,8 +20,8 @@ HOSTILE = (
     '"><script>document.title = "taken"</script><img src=x onerror="document.title = \'taken\'">'
 )
 DARK = "#14171a"
-LOOKS = 200
-WARM = 20  # looks until the browser has compiled and kept what it will
+REFRESHES = 200
+WARM = 20  # refreshes until the browser has compiled and cached everything
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +55,8 @@ def make_person(name: str = "User", swarm: str = "chat") -> Json:
 
 
 @contextmanager
-def opened(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
-    """A page of its own, on which no script fails and nothing is asked of anybody else."""
+def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
+    """Open a page. Fails on script errors and on requests to other servers."""
     context = browser.new_context(**how)
     page, faults, asked = context.new_page(), list[str](), list[str]()
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -71,47 +70,49 @@ def opened(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[
         assert [url for url in asked if not url.startswith(served.url)] == []
         assert [
             fault for fault in faults if not fault.startswith(("Failed to load resource", "htmx:"))
-        ] == []  # of a request
+        ] == []
     finally:
         context.close()
 
 
-def say(page: Page, text: str) -> Any:
-    """Says something in the chat, and returns the exchange with its answers."""
+def send(page: Page, text: str) -> Any:
+    """Send a message in the chat and return its exchange."""
     page.locator("#text").fill(text)
     page.locator("#text").press("Enter")
     exchange = page.locator("#exchanges > li").last
-    expect(exchange.locator(".what").first).to_have_text(text)
+    expect(exchange.locator(".text").first).to_have_text(text)
     expect(exchange).to_have_attribute("aria-busy", "false", timeout=10_000)
     return exchange
 
 
 def overflow(page: Page) -> int:
-    """By how many px the page is wider than the window."""
+    """Return by how many px the page is wider than the window."""
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def test_what_is_written_in_the_chat_is_found_in_it(
+def test_a_record_written_in_the_chat_is_found_there(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        written = say(page, "/write The meeting is at 3pm")
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        written = send(page, "/write The meeting is at 3pm")
         expect(written.locator(".answer")).to_have_text(re.compile("Written as [0-9a-f-]{36}"))
         guid = written.locator("code").inner_text()
 
-        found = say(page, "/search meeting")
+        found = send(page, "/search meeting")
         expect(found.locator("tbody tr")).to_have_count(1)
         expect(found.locator("tbody")).to_contain_text("The meeting is at 3pm")
         expect(found.locator("tbody")).to_contain_text(guid)
 
-        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text("Deleted 1 record.")
-        expect(say(page, "/read").locator(".answer")).to_contain_text("Nothing found.")
-        expect(say(page, f"/delete {guid}").locator(".answer")).to_contain_text(
+        expect(send(page, f"/delete {guid}").locator(".answer")).to_contain_text(
+            "Deleted 1 record."
+        )
+        expect(send(page, "/read").locator(".answer")).to_contain_text("Nothing found.")
+        expect(send(page, f"/delete {guid}").locator(".answer")).to_contain_text(
             "Nothing was deleted"
         )
 
 
-def test_a_search_with_an_explanation_shows_records_and_says_why(
+def test_an_explained_search_shows_records_and_the_explanation(
     browser: Browser, served: Served
 ) -> None:
     search = make_agent(
@@ -125,47 +126,46 @@ def test_a_search_with_an_explanation_shows_records_and_says_why(
     keep = make_agent("keep", "regex_match", {"pattern": "^/write (.*)"})
     uid = put(served.url, make_bundle(make_uid(), make_person(), find, search, keep, write))
 
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        say(page, "/write The meeting is at 3pm")
-        found = say(page, "/search meeting").locator(".answer")
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        send(page, "/write The meeting is at 3pm")
+        found = send(page, "/search meeting").locator(".answer")
 
         expect(found.locator("tbody tr")).to_have_count(1)
         expect(found.locator("pre")).to_be_hidden()
         found.locator("summary").click()
         expect(found.locator("pre")).to_contain_text('"state": "wanted"')
-        expect(say(page, "/search xylophone").locator(".answer")).to_contain_text("Nothing found: ")
+        expect(send(page, "/search xylophone").locator(".answer")).to_contain_text(
+            "Nothing found: "
+        )
 
 
-def test_what_is_said_is_shown_in_part_where_it_is_very_long(
-    browser: Browser, served: Served, uid: str
-) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+def test_a_very_long_message_is_shortened(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.locator("#text").fill("/write " + "tea " * 50_000)
         page.locator("#text").press("Enter")
 
         expect(page.locator("#exchanges .answer")).to_contain_text("Written as")
-        shown = page.locator("#exchanges .what").first.inner_text()
+        shown = page.locator("#exchanges .text").first.inner_text()
         assert len(shown) < 5000 and shown.endswith("(200006 characters)")
 
 
-def test_the_exchanges_are_a_list_in_a_log_that_is_there_from_the_beginning(
+def test_the_exchanges_are_a_list_in_a_live_region(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        log = page.get_by_role("log", name="What you said, and the answers")
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        log = page.get_by_role("log", name="Your messages and the answers")
         expect(log).to_have_count(1)
 
-        say(page, "/write tea")
-        say(page, "/read")
+        send(page, "/write tea")
+        send(page, "/read")
 
         expect(log.get_by_role("list").get_by_role("listitem")).to_have_count(2)
 
 
-def test_what_is_written_from_the_right_is_shown_so(
-    browser: Browser, served: Served, uid: str
-) -> None:
+def test_right_to_left_text_is_aligned_right(browser: Browser, served: Served, uid: str) -> None:
     ends_left = """(node) => {
-      const text = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode(), at = (place) => {
+      const text = document.createTreeWalker(node, NodeFilter.SHOW_TEXT).nextNode();
+      const at = (place) => {
         const range = document.createRange();
         range.setStart(text, place);
         range.setEnd(text, place + 1);
@@ -173,47 +173,49 @@ def test_what_is_written_from_the_right_is_shown_so(
       };
       return at(text.length - 1) < at(0);
     }"""
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         expect(page.locator("#text")).to_have_css("unicode-bidi", "plaintext")
-        assert say(page, "שלום עולם!").locator(".what").first.evaluate(ends_left)
-        expect(page.locator(".said")).to_contain_text("שלום", timeout=10_000)
-        assert page.locator(".said .what", has_text="שלום").first.evaluate(ends_left)
-        say(page, "/write מרחבא!")
-        assert say(page, "/read").locator("tbody .content").evaluate(ends_left)
-        assert not say(page, "hello!").locator(".what").first.evaluate(ends_left)
+        assert send(page, "שלום עולם!").locator(".text").first.evaluate(ends_left)
+        expect(page.locator(".messages")).to_contain_text("שלום", timeout=10_000)
+        assert page.locator(".messages .text", has_text="שלום").first.evaluate(ends_left)
+        send(page, "/write מרחבא!")
+        assert send(page, "/read").locator("tbody .content").evaluate(ends_left)
+        assert not send(page, "hello!").locator(".text").first.evaluate(ends_left)
 
 
-def test_what_has_no_answer_says_why(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        expect(say(page, "hello")).to_contain_text(
-            "No answer: nothing in the pipeline answers to this."
+def test_a_message_without_results_shows_the_reason(
+    browser: Browser, served: Served, uid: str
+) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        expect(send(page, "hello")).to_contain_text(
+            "No results: no agent of the pipeline answers this message."
         )
 
 
-def test_the_chat_keeps_so_many_exchanges_and_no_more(
+def test_the_chat_keeps_a_bounded_number_of_exchanges(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         for number in range(23):
-            say(page, f"/write number {number}")
+            send(page, f"/write number {number}")
 
         expect(page.locator("#exchanges > li")).to_have_count(20)
         expect(page.locator("#exchanges > li").first).to_contain_text("number 3")
 
 
-def test_what_others_say_appears(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+def test_messages_of_others_appear(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         served.house.client.enter(uid, "/write from elsewhere", sender="Anna")
 
-        expect(page.locator(".said")).to_contain_text("Anna", timeout=10_000)
-        expect(page.locator(".said")).to_contain_text("/write from elsewhere")
-        expect(page.locator(".strip")).to_contain_text(re.compile(r"Done\s*[1-9]"), timeout=10_000)
+        expect(page.locator(".messages")).to_contain_text("Anna", timeout=10_000)
+        expect(page.locator(".messages")).to_contain_text("/write from elsewhere")
+        expect(page.locator(".stats")).to_contain_text(re.compile(r"Done\s*[1-9]"), timeout=10_000)
 
 
-def test_one_can_speak_under_another_name(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+def test_the_sender_name_can_be_changed(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.locator("#from").fill("Anna")
-        say(page, "hello")
+        send(page, "hello")
 
     assert served.house.client.log(uid)[0].sender == "Anna"
 
@@ -227,51 +229,49 @@ def test_hostile_names_and_messages_are_shown_as_text(browser: Browser, served: 
         make_bundle(make_uid(), make_person(HOSTILE, HOSTILE), write, read, name=HOSTILE),
     )
 
-    with opened(browser, served, f"/pipelines/{uid}") as page:
-        exchange = say(page, HOSTILE)
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
+        exchange = send(page, HOSTILE)
 
         expect(exchange.locator("tbody")).to_contain_text(HOSTILE)
-        expect(page.locator(".said")).to_contain_text(HOSTILE)
+        expect(page.locator(".messages")).to_contain_text(HOSTILE)
         expect(page.locator("h1")).to_contain_text('"><script>')
         assert (
             page.locator("script:not([src]), img[src=x]").count() == 0 and page.title() != "taken"
         )
 
 
-def test_without_a_script_everything_can_be_read(
-    browser: Browser, served: Served, uid: str
-) -> None:
+def test_pages_are_readable_without_javascript(browser: Browser, served: Served, uid: str) -> None:
     served.say(uid, {"text": "/write tea"}, query="?wait=5")
 
-    with opened(browser, served, f"/pipelines/{uid}", java_script_enabled=False) as page:
-        expect(page.locator("#say")).to_be_hidden()
+    with open_page(browser, served, f"/pipelines/{uid}", java_script_enabled=False) as page:
+        expect(page.locator("#send")).to_be_hidden()
         expect(page.get_by_text("The chat needs JavaScript.")).to_be_visible()
         expect(page.locator(".chat pre")).to_contain_text(
             f"curl '{served.url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5'"
         )
-        for told in (".strip", ".said", "svg .box", ".agents", ".try pre"):
-            expect(page.locator(told).first).to_be_visible()
+        for selector in (".stats", ".messages", "svg .box", ".agents", ".examples pre"):
+            expect(page.locator(selector).first).to_be_visible()
         expect(page.locator(".copy")).to_have_count(0)
 
 
 @pytest.mark.parametrize("path", ["/", "/pipelines/{uid}", "/pipelines/nothing"])
-def test_a_phone_shows_no_page_wider_than_itself(
+def test_no_page_is_wider_than_a_phone(
     browser: Browser, served: Served, uid: str, path: str
 ) -> None:
     phone = {"width": 360, "height": 740}
 
-    with opened(browser, served, path.format(uid=uid), viewport=phone, has_touch=True) as page:
+    with open_page(browser, served, path.format(uid=uid), viewport=phone, has_touch=True) as page:
         if "{uid}" in path:
-            say(page, "/write " + "verylongword" * 50)
-            say(page, "/read")
-            expect(page.locator(".said")).to_contain_text("verylongword")
+            send(page, "/write " + "verylongword" * 50)
+            send(page, "/read")
+            expect(page.locator(".messages")).to_contain_text("verylongword")
         assert overflow(page) <= 0
 
 
-def test_dark_where_the_system_is_dark(browser: Browser, served: Served, uid: str) -> None:
+def test_pages_are_dark_in_dark_mode(browser: Browser, served: Served, uid: str) -> None:
     papers = []
     for scheme in ("light", "dark"):
-        with opened(browser, served, f"/pipelines/{uid}", color_scheme=scheme) as page:
+        with open_page(browser, served, f"/pipelines/{uid}", color_scheme=scheme) as page:
             papers.append(
                 page.evaluate(
                     "getComputedStyle(document.documentElement).getPropertyValue('--paper')"
@@ -283,15 +283,14 @@ def test_dark_where_the_system_is_dark(browser: Browser, served: Served, uid: st
 
 
 def lowest_contrast(page: Page) -> float:
-    """Of the texts with what is behind them, as WCAG 2 computes it."""
+    """Return the lowest contrast ratio of text and background, as defined in WCAG 2."""
     return float(page.evaluate((Path(__file__).parent / "contrast.js").read_text()))
 
 
-def test_the_keyboard_is_enough(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, "/") as page:
-        expect(
-            page.locator(f"#to-{uid}")
-        ).to_be_visible()  # what is deployed appears within two looks
+def test_the_console_works_by_keyboard(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, "/") as page:
+        # A deployed pipeline appears within two refreshes.
+        expect(page.locator(f"#to-{uid}")).to_be_visible()
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
         tab_to(page, f"document.activeElement.id === 'to-{uid}'")
@@ -304,7 +303,7 @@ def test_the_keyboard_is_enough(browser: Browser, served: Served, uid: str) -> N
         page.keyboard.type("two")
         page.keyboard.press("Enter")
 
-        expect(page.locator("#exchanges > li .what").first).to_have_text("/write one\ntwo")
+        expect(page.locator("#exchanges > li .text").first).to_have_text("/write one\ntwo")
         expect(page.locator(".answer")).to_contain_text("Written as")
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
@@ -314,13 +313,11 @@ def tab_to(page: Page, arrived: str) -> None:
         if page.evaluate(arrived):
             return
         page.keyboard.press("Tab")
-    raise AssertionError(f"no way by Tab to where {arrived}")
+    raise AssertionError(f"Tab does not reach: {arrived}")
 
 
-def test_the_focus_stays_where_it_is_when_the_page_looks_again(
-    browser: Browser, served: Served, uid: str
-) -> None:
-    with opened(browser, served, "/") as page:
+def test_a_refresh_keeps_the_focus(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, "/") as page:
         link = page.locator(f"#to-{uid}")
         link.focus()
         before = link.element_handle()
@@ -330,8 +327,8 @@ def test_the_focus_stays_where_it_is_when_the_page_looks_again(
         expect(link).to_be_focused()
 
 
-def test_a_line_is_copied(browser: Browser, served: Served, uid: str) -> None:
-    with opened(
+def test_a_button_copies_an_example(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(
         browser, served, f"/pipelines/{uid}", permissions=["clipboard-read", "clipboard-write"]
     ) as page:
         page.locator(".copy").first.click()
@@ -343,47 +340,45 @@ def test_a_line_is_copied(browser: Browser, served: Served, uid: str) -> None:
         )
 
 
-def test_each_button_that_copies_says_which_line_it_is_of(
-    browser: Browser, served: Served, uid: str
-) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+def test_each_copy_button_names_its_example(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         names = [button.inner_text() for button in page.get_by_role("button", name="Copy ").all()]
 
         expect(
-            page.get_by_role("button", name="Copy What was said last, HTTP", exact=True)
+            page.get_by_role("button", name="Copy Show the latest messages, HTTP", exact=True)
         ).to_have_count(1)
         assert len(names) == page.locator("[data-copy]").count() == len(set(names)) > 3
 
 
-def test_a_server_that_is_away_is_told_quietly_and_asked_ever_less_often(
+def test_a_lost_server_is_reported_and_polled_less_often(
     browser: Browser, served: Served, uid: str
 ) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.clock.install()
         page.clock.run_for(2000)
         failed: list[str] = []
         page.on("requestfailed", lambda request: failed.append(request.url))
         page.route("**/pipelines/**", lambda route: route.abort())
 
-        look(page, lambda: len(failed) >= 4)
-        silence = page.locator("#silence")
-        expect(silence).to_have_text(
+        advance_until(page, lambda: len(failed) >= 4)
+        fault_line = page.locator("#refresh-fault")
+        expect(fault_line).to_have_text(
             re.compile(r"^No answer from the server since \d\d:\d\d:\d\d\.$")
         )
         seen = len(failed)
         for _ in range(15):
             page.clock.run_for(1000)
-        expect(page.locator(".said")).to_be_visible()
+        expect(page.locator(".messages")).to_be_visible()
         assert len(failed) - seen <= 4
 
         page.unroute("**/pipelines/**")
         for _ in range(40):
             page.clock.run_for(1000)
-        expect(silence).to_be_hidden()
+        expect(fault_line).to_be_hidden()
 
 
-def test_a_hidden_page_does_not_look(browser: Browser, served: Served, uid: str) -> None:
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+def test_a_hidden_page_does_not_refresh(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         page.evaluate(
             "Object.defineProperty(document, 'hidden', {get: () => window.away === true})"
         )
@@ -399,57 +394,54 @@ def test_a_hidden_page_does_not_look(browser: Browser, served: Served, uid: str)
         assert len(asked) == 2
 
 
-def look(page: Page, done: Callable[[], object]) -> None:
-    """Lets the page's time run until something holds."""
+def advance_until(page: Page, done: Callable[[], object]) -> None:
+    """Advance the page's clock until a condition holds."""
 
     def holds() -> object:
         page.clock.run_for(1500)
         return done()
 
-    wait_for(holds, "the page has looked")
+    wait_for(holds, "the page has refreshed")
 
 
 @pytest.mark.timeout(120)
-def test_a_page_that_is_open_for_long_neither_grows_nor_leaves_anything(
-    browser: Browser, served: Served, uid: str
-) -> None:
+def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, uid: str) -> None:
     sockets = count_sockets(served.web.pid)
-    with opened(browser, served, f"/pipelines/{uid}") as page:
+    with open_page(browser, served, f"/pipelines/{uid}") as page:
         session, answers = page.context.new_cdp_session(page), list[int]()
         page.on("response", lambda response: answers.append(response.status))
         page.clock.install()
 
-        def load_and_look(looks: int) -> dict[str, int]:
-            for _ in range(looks):
+        def load_and_refresh(refreshes: int) -> dict[str, int]:
+            for _ in range(refreshes):
                 served.house.client.enter_together(
                     uid, ["/write number one", "/search number", "x" * 500] * 5
                 )
                 seen = len(answers)
-                look(page, lambda seen=seen: len(answers) >= seen + 2)
+                advance_until(page, lambda seen=seen: len(answers) >= seen + 2)
             return weigh(page, session)
 
-        before = load_and_look(WARM)
-        after = load_and_look(LOOKS)
+        before = load_and_refresh(WARM)
+        after = load_and_refresh(REFRESHES)
 
         print(
-            f"after {WARM} looks {before}, after {WARM + LOOKS} looks {after}, {len(answers)} answers"
+            f"after {WARM} refreshes {before}, after {WARM + REFRESHES} refreshes {after}, "
+            f"{len(answers)} answers"
         )
         assert set(answers) == {200}
-        assert (
-            after["nodes"] <= before["nodes"] + 20
-            and after["listeners"] <= before["listeners"] + 24
-        )  # of two requests
+        assert after["nodes"] <= before["nodes"] + 20
+        # Each refresh sends two requests.
+        assert after["listeners"] <= before["listeners"] + 24
         assert after["heap"] <= before["heap"] + 500_000
 
     wait_for(
-        lambda: count_sockets(served.web.pid) <= sockets, "the server keeps nothing of the page"
+        lambda: count_sockets(served.web.pid) <= sockets, "the connections of the page are closed"
     )
     assert served.get("/status").json["listeners"] == 0
 
 
 def weigh(page: Page, session: Any) -> dict[str, int]:
-    """What the page holds after collections of garbage, of which one may come in the middle of a
-    swap."""
+    """Measure the page after garbage collections. One of them may happen during a swap."""
     found = []
     for _ in range(4):
         page.wait_for_timeout(50)
@@ -462,7 +454,7 @@ def weigh(page: Page, session: Any) -> dict[str, int]:
 
 
 def count_sockets(pid: int) -> int:
-    """How many sockets a process has open; 0 where the system does not tell."""
+    """Return the number of open sockets of a process, or 0 if the system does not report it."""
     folder = Path(f"/proc/{pid}/fd")
     return (
         sum(1 for link in folder.iterdir() if _target(link).startswith("socket:"))
@@ -474,5 +466,5 @@ def count_sockets(pid: int) -> int:
 def _target(link: Path) -> str:
     try:
         return str(link.readlink())
-    except FileNotFoundError:  # closed meanwhile
+    except FileNotFoundError:  # closed in the meantime
         return ""

@@ -1,5 +1,4 @@
-"""What pages cost the server: one look at the bus a second, however many are open, and nothing once
-they are closed."""
+"""The cost of open pages: one read of the bus per second in total, and nothing once closed."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,19 +20,21 @@ def served() -> Iterator[Served]:
         yield found
 
 
-def test_many_open_pages_cost_the_bus_one_look_a_second(served: Served) -> None:
+def test_many_open_pages_read_the_bus_once_a_second(served: Served) -> None:
     uid = served.deploy()
-    before = looks(served)
+    before = count_reads(served)
 
     with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(lambda _: served.get(f"/pipelines/{uid}/fares").status, range(100)))
+        answers = list(pool.map(lambda _: served.get(f"/pipelines/{uid}/stats").status, range(100)))
 
     assert set(answers) == {200}
-    assert 1 <= looks(served) - before <= 10  # a look a second, were the machine ever so busy
+    assert (
+        1 <= count_reads(served) - before <= 10
+    )  # at most one read per second, even on a busy machine
 
 
-def looks(served: Served) -> int:
-    """How often the roll of workers was read, which each look does once."""
+def count_reads(served: Served) -> int:
+    """Return how often the list of workers was read. Each status read does so once."""
     return int(
         served.house.client.redis.info("commandstats").get("cmdstat_zrangebyscore", {"calls": 0})[
             "calls"
@@ -48,27 +49,25 @@ def test_a_pipeline_is_shown_as_soon_as_it_is_deployed(served: Served) -> None:
         assert served.get(f"/pipelines/{uid}").status == 200
 
 
-def test_a_slow_look_is_shared_and_a_failed_one_is_tried_again(served: Served) -> None:
+def test_a_slow_read_is_shared_and_a_failed_one_is_retried(served: Served) -> None:
     uid = served.deploy()
     served.house.client.redis.execute_command("CLIENT", "PAUSE", 1500, "ALL")
     with ThreadPoolExecutor(10) as pool:
         assert set(pool.map(lambda _: served.get(f"/pipelines/{uid}").status, range(10))) == {200}
 
     served.house.server.stop(grace_s=5)
-    wait_for(
-        lambda: served.get(f"/pipelines/{uid}").status == 503, "the page tells that the bus is away"
-    )
+    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 503, "the page reports the lost bus")
     served.house.server.start()
 
-    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 200, "the page is back")
+    wait_for(lambda: served.get(f"/pipelines/{uid}").status == 200, "the page recovers")
 
 
-def test_a_page_that_was_closed_leaves_no_task_behind(served: Served) -> None:
+def test_a_closed_page_leaves_no_task_behind(served: Served) -> None:
     uid = served.deploy()
     paths = [
         "/",
         "/fragments/overview",
-        *[f"/pipelines/{uid}{part}" for part in ("", "/fares", "/said?swarm=chat")],
+        *[f"/pipelines/{uid}{part}" for part in ("", "/stats", "/log?swarm=chat")],
     ]
 
     before, after = asyncio.run(count_tasks(served, paths))
@@ -77,22 +76,22 @@ def test_a_page_that_was_closed_leaves_no_task_behind(served: Served) -> None:
 
 
 async def count_tasks(served: Served, paths: list[str]) -> tuple[int, int]:
-    """The tasks of a web server of its own: when it has answered once, and after many looks."""
+    """Return the number of tasks of a new web server after one round of requests and after many."""
     server = WebServer(
         Address(path=str(served.house.client.socket)), served.house.root, WebOptions(port=0), str
     )
     running = asyncio.create_task(server.run())
     await server.ready.wait()
-    await look(server.url, paths, 1)
+    await request_pages(server.url, paths, 1)
     before = await settled_tasks()
-    await look(server.url, paths, 100)
+    await request_pages(server.url, paths, 100)
     after = await settled_tasks()
     server.stop()
     await running
     return before, after
 
 
-async def look(url: str, paths: list[str], times: int) -> None:
+async def request_pages(url: str, paths: list[str], times: int) -> None:
     async with ClientSession(url) as session:
         for _ in range(times):
             for answer in await asyncio.gather(*map(session.get, paths)):
@@ -101,6 +100,6 @@ async def look(url: str, paths: list[str], times: int) -> None:
 
 
 async def settled_tasks() -> int:
-    """How many there are when connections that were closed are gone."""
+    """Return the number of tasks once closed connections are gone."""
     await asyncio.sleep(0.3)
     return len(asyncio.all_tasks())

@@ -1,4 +1,4 @@
-"""/v1/dead-letters: what could not be run is listed, shown, replayed once and dropped."""
+"""/v1/dead-letters: listing, showing, replaying, and dropping."""
 
 from base64 import b64decode
 from concurrent.futures import ThreadPoolExecutor
@@ -16,20 +16,20 @@ MISSPELT = "chta"
 NOTES = "instances/${pipeline_uid}/notes"
 
 
-def bury(served: Served, uid: str, text: str = "/write tea", **fields: str) -> str:
-    """Says something where nobody listens; the letter's id."""
+def make_dead_letter(served: Served, uid: str, text: str = "/write tea", **fields: str) -> str:
+    """Send a message that becomes a dead letter, and return its id."""
     ident = served.house.client.enter(uid, text, swarm=MISSPELT, **fields)
     served.house.await_dead_letter(uid, ident)
     return ident
 
 
 def deploy(served: Served, uid: str, *agents: Json) -> None:
-    """Another version, which the worker serves when this returns."""
+    """Deploy another version and wait until the worker serves it."""
     assert ask(served.url, "PUT", f"/v1/pipelines/{uid}", make_bundle(uid, *agents)).json["served"]
 
 
-def mend(served: Served, uid: str) -> None:
-    """Somebody listens there now."""
+def add_listener(served: Served, uid: str) -> None:
+    """Add an agent that handles the message."""
     deploy(
         served,
         uid,
@@ -51,17 +51,17 @@ def drop(served: Served, uid: str, ident: str) -> Answer:
     return ask(served.url, "DELETE", path(uid, ident))
 
 
-def listed(served: Served, query: str) -> Json:
+def list_dead_letters(served: Served, query: str) -> Json:
     answer = served.get(f"/v1/dead-letters?{query}")
     assert answer.status == 200, answer
     return dict(answer.json)
 
 
-def test_a_letter_is_listed_in_short_and_shown_with_all_that_came(served: Served) -> None:
+def test_a_dead_letter_is_listed_briefly_and_shown_in_full(served: Served) -> None:
     uid = served.deploy()
-    ident = bury(served, uid, id="order-1", hop="3")
+    ident = make_dead_letter(served, uid, id="order-1", hop="3")
 
-    (item,) = listed(served, f"pipeline={uid}")["items"]
+    (item,) = list_dead_letters(served, f"pipeline={uid}")["items"]
     shown = served.get(path(uid, ident)).json
 
     data = make_envelope("/write tea").decode()
@@ -77,7 +77,7 @@ def test_a_letter_is_listed_in_short_and_shown_with_all_that_came(served: Served
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"", "té\x00\x1b[31m".encode(), b'{"args": '])
-def test_what_was_said_is_told_to_the_byte_whatever_it_is(served: Served, data: bytes) -> None:
+def test_a_dead_letter_shows_its_exact_bytes(served: Served, data: bytes) -> None:
     uid = served.deploy()
     ident = served.house.client.enter_raw(uid, data)
     served.house.await_dead_letter(uid, ident)
@@ -88,60 +88,58 @@ def test_what_was_said_is_told_to_the_byte_whatever_it_is(served: Served, data: 
     assert (read, shown["encoding"] == "base64") == (data, data[:1] == b"\xff")
 
 
-def test_pages_have_each_letter_once_in_the_order_in_which_they_came_though_some_go_and_come(
-    served: Served,
-) -> None:
+def test_pages_have_each_dead_letter_once_despite_changes(served: Served) -> None:
     uid, other = served.deploy(), served.deploy()
-    idents = [bury(served, uid) for _ in range(5)]
-    bury(served, other)
+    idents = [make_dead_letter(served, uid) for _ in range(5)]
+    make_dead_letter(served, other)
 
-    first = listed(served, f"pipeline={uid}&limit=2")
+    first = list_dead_letters(served, f"pipeline={uid}&limit=2")
     drop(served, uid, idents[0])
     drop(served, uid, idents[4])
-    idents.append(bury(served, uid))
-    rest = listed(served, f"pipeline={uid}&limit=3&cursor={first['next_cursor']}")
+    idents.append(make_dead_letter(served, uid))
+    rest = list_dead_letters(served, f"pipeline={uid}&limit=3&cursor={first['next_cursor']}")
 
     assert [one["id"] for one in first["items"] + rest["items"]] == [*idents[:4], idents[5]]
     assert (first["total"], rest["total"], rest["next_cursor"]) == (5, 4, None)
-    everything = listed(served, "limit=1000")
+    everything = list_dead_letters(served, "limit=1000")
     assert {uid, other} <= {one["pipeline_uid"] for one in everything["items"]}
     assert everything["total"] == len(everything["items"])
 
 
-def test_a_replay_keeps_the_id_and_the_letter_is_gone_when_it_went_through(served: Served) -> None:
+def test_a_successful_replay_keeps_the_id_and_deletes_the_dead_letter(served: Served) -> None:
     uid = served.deploy()
-    ident = bury(served, uid, "tea")
-    mend(served, uid)
+    ident = make_dead_letter(served, uid, "tea")
+    add_listener(served, uid)
 
     answer = replay(served, uid, ident)
     served.house.client.await_quiet(uid)
 
     assert (answer.status, answer.json) == (202, {"message_id": ident})
     assert served.house.contents(uid) == ["tea"]
-    assert {said.input for said in served.house.client.log(uid, MISSPELT)} == {ident}
+    assert {entry.input for entry in served.house.client.log(uid, MISSPELT)} == {ident}
     assert [
         answer.problem[0] for answer in (replay(served, uid, ident), served.get(path(uid, ident)))
     ] == [404, 404]
 
 
-def test_with_wait_a_replay_tells_what_came_of_it(served: Served) -> None:
+def test_a_replay_with_wait_returns_the_results(served: Served) -> None:
     uid = served.deploy()
-    ident = bury(served, uid, "tea")
+    ident = make_dead_letter(served, uid, "tea")
 
     failed = replay(served, uid, ident, "?wait=10")
-    mend(served, uid)
+    add_listener(served, uid)
     went_through = replay(served, uid, ident, "?wait=10")
 
     assert (failed.json["message_id"], failed.json["results"]) == (ident, [])
-    assert "dead letters" in failed.json["reason"]
+    assert "became a dead letter" in failed.json["reason"]
     assert went_through.json["message_id"] == ident
     assert "guid" in went_through.texts[0]
 
 
-def test_ten_replays_over_http_at_once_have_one_effect(served: Served) -> None:
+def test_ten_concurrent_replays_have_one_effect(served: Served) -> None:
     uid = served.deploy()
-    ident = bury(served, uid, "tea")
-    mend(served, uid)
+    ident = make_dead_letter(served, uid, "tea")
+    add_listener(served, uid)
 
     with ThreadPoolExecutor(10) as pool:
         statuses = {
@@ -151,10 +149,10 @@ def test_ten_replays_over_http_at_once_have_one_effect(served: Served) -> None:
 
     assert 202 in statuses and statuses <= {202, 404}
     assert served.house.contents(uid) == ["tea"]
-    assert listed(served, f"pipeline={uid}")["total"] == 0
+    assert list_dead_letters(served, f"pipeline={uid}")["total"] == 0
 
 
-def test_a_step_of_a_cascade_is_found_by_its_whole_id(served: Served) -> None:
+def test_a_cascade_step_is_found_by_its_full_id(served: Served) -> None:
     uid = served.deploy()
     relay, first = (
         make_relay("all", "(.*)"),
@@ -168,7 +166,9 @@ def test_a_step_of_a_cascade_is_found_by_its_whole_id(served: Served) -> None:
     ]
     deploy(served, uid, relay, first, steps[0])
     served.house.client.enter(uid, "tea", hop="31")
-    (letter,) = wait_for(lambda: served.house.dead_letters(uid), "its last step goes too far")
+    (letter,) = wait_for(
+        lambda: served.house.dead_letters(uid), "its last step exceeds the hop limit"
+    )
     deploy(served, uid, relay, first, steps[1])
 
     assert (
@@ -178,37 +178,35 @@ def test_a_step_of_a_cascade_is_found_by_its_whole_id(served: Served) -> None:
     assert replay(served, uid, letter.id, "?wait=10").status == 200
 
     assert (served.house.contents(uid), served.house.contents(uid, "notes")) == (["tea"], ["tea"])
-    assert listed(served, f"pipeline={uid}")["items"] == []
+    assert list_dead_letters(served, f"pipeline={uid}")["items"] == []
 
 
-def test_a_letter_that_is_dropped_is_gone(served: Served) -> None:
+def test_a_dropped_dead_letter_is_gone(served: Served) -> None:
     uid = served.deploy()
-    ident = bury(served, uid)
+    ident = make_dead_letter(served, uid)
 
     assert (drop(served, uid, ident).status, drop(served, uid, ident).problem[0]) == (204, 404)
     assert served.house.dead_letters(uid) == []
 
 
-def test_the_letters_of_a_pipeline_that_is_no_more_can_be_read_and_dropped_and_not_replayed(
-    served: Served,
-) -> None:
+def test_dead_letters_of_a_removed_pipeline_can_be_dropped_but_not_replayed(served: Served) -> None:
     uid = served.deploy()
-    ident = bury(served, uid)
+    ident = make_dead_letter(served, uid)
     served.house.remove(uid)
 
     status, detail = replay(served, uid, ident).problem
 
-    assert status == 409 and "not in service" in detail
-    assert listed(served, f"pipeline={uid}")["total"] == 1
+    assert status == 409 and "is not active" in detail
+    assert list_dead_letters(served, f"pipeline={uid}")["total"] == 1
     assert (served.get(path(uid, ident)).status, drop(served, uid, ident).status) == (200, 204)
 
 
 @pytest.mark.parametrize(
     "ident", ["1-0", "nothing", "'; DROP TABLE dead_letters; --", "\x00", "x" * 5000, "é"]
 )
-def test_what_is_no_letter_is_not_found(served: Served, ident: str) -> None:
+def test_an_unknown_dead_letter_is_not_found(served: Served, ident: str) -> None:
     uid = served.deploy()
-    kept = bury(served, uid)
+    kept = make_dead_letter(served, uid)
 
     answers = [
         served.get(path(uid, ident)),
@@ -233,13 +231,13 @@ def test_what_is_no_letter_is_not_found(served: Served, ident: str) -> None:
         ("pipeline=nobody", 404),
     ],
 )
-def test_a_list_that_cannot_be_is_refused(served: Served, query: str, status: int) -> None:
+def test_an_invalid_list_query_is_rejected(served: Served, query: str, status: int) -> None:
     assert served.get(f"/v1/dead-letters?{query}").problem[0] == status
 
 
-def test_a_page_of_another_origin_can_replay_and_drop_nothing(served: Served) -> None:
+def test_a_page_of_another_origin_cannot_replay_or_drop(served: Served) -> None:
     uid = served.deploy()
-    ident = bury(served, uid)
+    ident = make_dead_letter(served, uid)
     evil = {"Origin": "https://evil.example", "Content-Type": "application/json"}
 
     answers = [

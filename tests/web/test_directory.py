@@ -1,5 +1,4 @@
-"""The directory of pipelines in service: the catalogue is looked at once a second, and at once
-where somebody asks in vain."""
+"""The directory of active pipelines: cached for a second, except for unknown uids."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +17,7 @@ Json = dict[str, Any]
 
 
 class Clock:
-    """Time as the test tells it."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -27,15 +26,15 @@ class Clock:
         return self.now_s
 
 
-class Desk:
-    """A catalogue, and a directory that looks into it."""
+class Fixture:
+    """A catalog and a directory of it."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog, self.clock = catalog, Clock()
         self.directory = Directory(catalog, self.clock)
 
     async def deploy(self, *bundles: Json) -> None:
-        """As another process does: the directory is not told."""
+        """Deploy as another process does, without invalidating the directory."""
         for raw in bundles:
             bundle = check(raw).accepted()
             await self.catalog.deploy(bundle.uid, bundle.name, bundle.hash, bundle.source, 1)
@@ -44,10 +43,10 @@ class Desk:
         return list((await self.directory.find(uid)).agents)
 
 
-def at_a_desk(tmp_path: Path, about: Callable[[Desk], Awaitable[None]]) -> None:
+def run_with_fixture(tmp_path: Path, check: Callable[[Fixture], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with Catalog(tmp_path) as catalog:
-            await about(Desk(catalog))
+            await check(Fixture(catalog))
 
     asyncio.run(whole())
 
@@ -59,102 +58,104 @@ OLD, NEW = (
 
 
 def test_a_pipeline_is_found_with_its_agents_and_swarms(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        await desk.deploy(
+    async def check(fixture: Fixture) -> None:
+        await fixture.deploy(
             make_bundle("a", *make_commands(), make_agent("plus", "add_1", on="b", to="c"))
         )
-        served = await desk.directory.find("a")
+        served = await fixture.directory.find("a")
         assert served.swarms == ("chat", "b", "c")
-        assert served.agent("plus_").block.name == "add_1"
+        assert served.get_agent("plus_").block.name == "add_1"
         with pytest.raises(NotFound, match="has no agent 'plus'; it has dispatch_write_, "):
-            served.agent("plus")
+            served.get_agent("plus")
 
-    at_a_desk(tmp_path, about)
-
-
-def test_what_is_known_is_not_looked_up_for_a_second_and_then_it_is(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        await desk.deploy(OLD)
-        assert await desk.aliases("a") == ["old_"]
-        await desk.deploy(NEW)
-        desk.clock.now_s += FRESH_S * 0.9
-        assert await desk.aliases("a") == ["old_"]
-        desk.clock.now_s += FRESH_S * 0.2
-        assert await desk.aliases("a") == ["new_"]
-
-    at_a_desk(tmp_path, about)
+    run_with_fixture(tmp_path, check)
 
 
-def test_what_is_not_known_is_looked_up_at_once(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        with pytest.raises(NotFound, match="no pipeline in service has the uid 'a'"):
-            await desk.directory.find("a")
-        await desk.deploy(OLD)
-        assert await desk.aliases("a") == ["old_"]
+def test_a_known_pipeline_is_cached_for_a_second(tmp_path: Path) -> None:
+    async def check(fixture: Fixture) -> None:
+        await fixture.deploy(OLD)
+        assert await fixture.aliases("a") == ["old_"]
+        await fixture.deploy(NEW)
+        fixture.clock.now_s += FRESH_S * 0.9
+        assert await fixture.aliases("a") == ["old_"]
+        fixture.clock.now_s += FRESH_S * 0.2
+        assert await fixture.aliases("a") == ["new_"]
 
-    at_a_desk(tmp_path, about)
+    run_with_fixture(tmp_path, check)
 
 
-def test_a_change_of_our_own_is_seen_at_once(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        await desk.deploy(OLD)
-        await desk.directory.find("a")
-        await desk.catalog.remove("a")
-        desk.clock.now_s += 0.001
-        desk.directory.forget()
-        desk.clock.now_s += 0.001
+def test_an_unknown_pipeline_is_looked_up_at_once(tmp_path: Path) -> None:
+    async def check(fixture: Fixture) -> None:
+        with pytest.raises(NotFound, match="no active pipeline has the uid 'a'"):
+            await fixture.directory.find("a")
+        await fixture.deploy(OLD)
+        assert await fixture.aliases("a") == ["old_"]
+
+    run_with_fixture(tmp_path, check)
+
+
+def test_invalidation_shows_a_change_at_once(tmp_path: Path) -> None:
+    async def check(fixture: Fixture) -> None:
+        await fixture.deploy(OLD)
+        await fixture.directory.find("a")
+        await fixture.catalog.remove("a")
+        fixture.clock.now_s += 0.001
+        fixture.directory.invalidate()
+        fixture.clock.now_s += 0.001
         with pytest.raises(NotFound):
-            await desk.directory.find("a")
-        assert await desk.directory.all() == []
+            await fixture.directory.find("a")
+        assert await fixture.directory.list_pipelines() == []
 
-    at_a_desk(tmp_path, about)
+    run_with_fixture(tmp_path, check)
 
 
-def test_a_change_while_the_catalogue_is_read_is_seen_all_the_same(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        await desk.deploy(OLD)
-        reading = asyncio.ensure_future(desk.directory.find("a"))
+def test_a_change_during_a_read_is_not_missed(tmp_path: Path) -> None:
+    async def check(fixture: Fixture) -> None:
+        await fixture.deploy(OLD)
+        reading = asyncio.ensure_future(fixture.directory.find("a"))
         await asyncio.sleep(0)
-        desk.clock.now_s += 0.001
-        await desk.deploy(NEW)
-        desk.directory.forget()
-        desk.clock.now_s += 0.001
-        assert await desk.aliases("a") == ["new_"]
+        fixture.clock.now_s += 0.001
+        await fixture.deploy(NEW)
+        fixture.directory.invalidate()
+        fixture.clock.now_s += 0.001
+        assert await fixture.aliases("a") == ["new_"]
         await reading
-        assert await desk.aliases("a") == ["new_"]
+        assert await fixture.aliases("a") == ["new_"]
 
-    at_a_desk(tmp_path, about)
-
-
-def test_all_anew_is_what_there_is_now(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        assert await desk.directory.all() == []
-        await desk.deploy(OLD)
-        assert await desk.directory.all() == []
-        desk.clock.now_s += 0.001
-        assert [served.deployed.uid for served in await desk.directory.all(anew=True)] == ["a"]
-
-    at_a_desk(tmp_path, about)
+    run_with_fixture(tmp_path, check)
 
 
-def test_many_who_ask_at_once_wait_for_one_reading(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        await desk.deploy(OLD)
-        await asyncio.gather(*[desk.directory.find("a") for _ in range(100)])
-        desk.clock.now_s += 2 * FRESH_S
-        await asyncio.gather(*[desk.directory.find("a") for _ in range(100)])
-        (first, *others) = await asyncio.gather(*[desk.directory.find("a") for _ in range(100)])
+def test_a_refreshed_list_is_current(tmp_path: Path) -> None:
+    async def check(fixture: Fixture) -> None:
+        assert await fixture.directory.list_pipelines() == []
+        await fixture.deploy(OLD)
+        assert await fixture.directory.list_pipelines() == []
+        fixture.clock.now_s += 0.001
+        assert [
+            served.deployed.uid for served in await fixture.directory.list_pipelines(refresh=True)
+        ] == ["a"]
+
+    run_with_fixture(tmp_path, check)
+
+
+def test_concurrent_callers_share_one_read(tmp_path: Path) -> None:
+    async def check(fixture: Fixture) -> None:
+        await fixture.deploy(OLD)
+        await asyncio.gather(*[fixture.directory.find("a") for _ in range(100)])
+        fixture.clock.now_s += 2 * FRESH_S
+        await asyncio.gather(*[fixture.directory.find("a") for _ in range(100)])
+        (first, *others) = await asyncio.gather(*[fixture.directory.find("a") for _ in range(100)])
         assert all(other is first for other in others)
 
-    at_a_desk(tmp_path, about)
+    run_with_fixture(tmp_path, check)
 
 
-def test_one_who_gives_up_leaves_the_reading_to_the_others(tmp_path: Path) -> None:
-    async def about(desk: Desk) -> None:
-        await desk.deploy(OLD)
-        impatient, patient = [asyncio.ensure_future(desk.directory.find("a")) for _ in range(2)]
+def test_a_cancelled_caller_does_not_cancel_the_shared_read(tmp_path: Path) -> None:
+    async def check(fixture: Fixture) -> None:
+        await fixture.deploy(OLD)
+        impatient, patient = [asyncio.ensure_future(fixture.directory.find("a")) for _ in range(2)]
         await asyncio.sleep(0)
         impatient.cancel()
         assert list((await patient).agents) == ["old_"]
 
-    at_a_desk(tmp_path, about)
+    run_with_fixture(tmp_path, check)

@@ -1,5 +1,4 @@
-"""Whatever is wrong with a request: a problem (RFC 9457) that says what, never a traceback, and the
-server lives on."""
+"""Errors are problem JSON (RFC 9457), never tracebacks, and the server keeps serving."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from memrelay.web.server.errors import tell_problems
+from memrelay.web.server.errors import handle_errors
 from tests.support.http import Answer, ask, send_raw
 from tests.support.served import Served
 
@@ -31,7 +30,7 @@ def raw(served: Served, request: bytes) -> Answer:
 
 
 def post(served: Served, uid: str, *lines: bytes, body: bytes = b"") -> Answer:
-    """A POST with the headers as they are given."""
+    """Send a POST with raw header lines."""
     head = [f"POST /webhooks/{uid}/memory_write_ HTTP/1.1".encode(), b"Host: localhost", *lines]
     return raw(served, b"\r\n".join(head) + b"\r\n\r\n" + body)
 
@@ -49,7 +48,7 @@ def post(served: Served, uid: str, *lines: bytes, body: bytes = b"") -> Answer:
         ("PROPFIND", "/v1/pipelines", "GET,HEAD,POST"),
     ],
 )
-def test_a_wrong_method_is_told_with_those_that_are_right(
+def test_a_wrong_method_gets_the_allowed_methods(
     served: Served, uid: str, method: str, path: str, allowed: str
 ) -> None:
     answer = ask(served.url, method, path.format(uid=uid))
@@ -75,18 +74,18 @@ def test_a_wrong_method_is_told_with_those_that_are_right(
         "/static/..%2f..%2fapp.py",
     ],
 )
-def test_an_unknown_path_is_told_and_none_leads_out(served: Served, path: str) -> None:
+def test_an_unknown_path_is_404_and_none_escapes_the_root(served: Served, path: str) -> None:
     assert raw(served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()).problem[0] == 404
 
 
-def test_a_fault_of_ours_is_logged_with_its_route_and_no_token(
+def test_an_internal_error_is_logged_with_its_route_and_without_the_token(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def fail(request: web.Request) -> web.Response:
         raise ValueError
 
     async def ask_for_it() -> int:
-        app = web.Application(middlewares=[tell_problems])
+        app = web.Application(middlewares=[handle_errors])
         app.router.add_post("/api/v1/pd/webhook/{token}/{alias}", fail)
         async with TestClient(TestServer(app)) as client:
             return (await client.post("/api/v1/pd/webhook/tea-with-milk/inbox")).status
@@ -108,7 +107,7 @@ def test_head_of_an_unknown_path_has_no_body(served: Served) -> None:
     "uid",
     ["a%00b", "a%0d%0aX-Injected:%20yes", "%ff", "..", "%2e%2e%2f", "a" * 4000, "%F0%9F%8D%B5"],
 )
-def test_an_odd_uid_is_one_that_is_not_there(served: Served, uid: str) -> None:
+def test_an_odd_uid_is_not_found(served: Served, uid: str) -> None:
     answer = raw(served, f"GET /v1/pipelines/{uid} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     assert answer.problem[0] == 404
@@ -131,11 +130,13 @@ def test_an_odd_uid_is_one_that_is_not_there(served: Served, uid: str) -> None:
         b"GET /live HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 20_000 + b"\r\n\r\n",
         b"GET /live HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 3000 + b"\r\n",
         b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-        b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
-        b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n"
+        b"Content-Length: 4\r\n\r\nabc",
+        b"POST /v1/pipelines HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_refused_without_a_traceback(served: Served, request_: bytes) -> None:
+def test_malformed_http_is_rejected_without_a_traceback(served: Served, request_: bytes) -> None:
     answer = raw(served, request_)
 
     assert answer.problem[0] == 400 and answer.headers["x-request-id"]
@@ -145,16 +146,16 @@ def test_what_is_no_http_is_refused_without_a_traceback(served: Served, request_
 
 
 @pytest.mark.parametrize("path", [b"/live", b"/v1/pipelines", b"/nowhere"])
-def test_an_expectation_that_nobody_knows_is_told_as_a_problem(served: Served, path: bytes) -> None:
+def test_an_unknown_expectation_is_a_problem(served: Served, path: bytes) -> None:
     answer = raw(served, b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nExpect: tea\r\n\r\n")
 
-    status, told = answer.problem
+    status, detail = answer.problem
 
     assert (status, answer.headers["content-type"]) == (417, "application/problem+json")
-    assert "100-continue" in told and answer.headers["x-request-id"]
+    assert "100-continue" in detail and answer.headers["x-request-id"]
 
 
-def test_a_line_that_is_too_long_is_told_as_such(served: Served) -> None:
+def test_a_long_request_line_is_reported_as_such(served: Served) -> None:
     answer = raw(served, b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 
     assert "longer than 8190 bytes" in answer.problem[1] and "aaa" not in answer.problem[1]
@@ -167,29 +168,29 @@ def test_a_line_that_is_too_long_is_told_as_such(served: Served) -> None:
         ([b"Content-Encoding: deflate", b"Content-Length: 8"], b"\xff" * 8),
     ],
 )
-def test_a_body_that_is_packed_is_refused(
+def test_a_compressed_body_is_rejected(
     served: Served, uid: str, lines: list[bytes], body: bytes
 ) -> None:
-    status, told = post(served, uid, *lines, body=body).problem
+    status, detail = post(served, uid, *lines, body=body).problem
 
     assert status == 415
-    assert "without Content-Encoding" in told
+    assert "send the body uncompressed" in detail
 
 
-def test_a_body_whose_encoding_is_none_is_taken(served: Served, uid: str) -> None:
+def test_a_body_with_the_identity_encoding_is_accepted(served: Served, uid: str) -> None:
     assert (
         post(served, uid, b"Content-Encoding: identity", b"Content-Length: 3", body=b"tea").status
         == 202
     )
 
 
-def test_a_body_in_broken_chunks_is_refused(served: Served, uid: str) -> None:
+def test_a_body_with_malformed_chunks_is_rejected(served: Served, uid: str) -> None:
     assert (
         post(served, uid, b"Transfer-Encoding: chunked", body=b"zz\r\nx\r\n0\r\n\r\n").status == 400
     )
 
 
-def test_a_body_in_chunks_is_taken_whole(served: Served) -> None:
+def test_a_chunked_body_is_read_completely(served: Served) -> None:
     uid = served.deploy()
 
     taken = post(served, uid, b"Transfer-Encoding: chunked", body=b"2\r\nte\r\n1\r\na\r\n0\r\n\r\n")
@@ -199,7 +200,7 @@ def test_a_body_in_chunks_is_taken_whole(served: Served) -> None:
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_a_body_that_is_too_long_is_refused(served: Served, uid: str) -> None:
+def test_a_long_body_is_rejected(served: Served, uid: str) -> None:
     declared = post(served, uid, b"Content-Length: %d" % (1 << 40), body=b"x" * (MOST + 1))
     chunked = post(
         served, uid, b"Transfer-Encoding: chunked", body=b"%x\r\n" % (2 * MOST) + b"x" * (MOST + 1)
@@ -209,9 +210,7 @@ def test_a_body_that_is_too_long_is_refused(served: Served, uid: str) -> None:
     assert "bus.max_message_bytes" in declared.problem[1]
 
 
-def test_a_body_that_becomes_too_long_as_an_envelope_is_refused_and_no_dead_letter(
-    served: Served,
-) -> None:
+def test_a_body_whose_envelope_is_too_long_becomes_no_dead_letter(served: Served) -> None:
     uid = served.deploy()
 
     assert served.webhook(uid, "memory_write_", b"x" * MOST).problem[0] == 413
@@ -219,13 +218,13 @@ def test_a_body_that_becomes_too_long_as_an_envelope_is_refused_and_no_dead_lett
     assert served.house.dead_letters(uid) == []
 
 
-def test_every_key_of_a_problem_is_there(served: Served) -> None:
-    told = served.get("/nowhere")
+def test_a_problem_has_all_members(served: Served) -> None:
+    answer = served.get("/nowhere")
 
-    assert told.headers["content-type"].startswith("application/problem+json")
-    assert told.json == {
+    assert answer.headers["content-type"].startswith("application/problem+json")
+    assert answer.json == {
         "type": "about:blank",
-        "title": "Not Found",
+        "title": "Not found",
         "status": 404,
-        "detail": "no such path; docs/http.md lists them",
+        "detail": "no such path; docs/http.md lists all paths",
     }

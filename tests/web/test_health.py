@@ -1,4 +1,4 @@
-"""/live, /ready, /status and /metrics, with everything there, and with the bus away."""
+"""/live, /ready, /status, and /metrics, with and without the bus."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from tests.support.waiting import wait_for
 
 
 def samples(served: Served) -> dict[str, float]:
-    """What /metrics says, by sample."""
+    """Return the values of /metrics by sample."""
     page = served.get("/metrics")
     assert page.status == 200
     assert page.headers["content-type"].startswith("text/plain; version=")
@@ -21,24 +21,24 @@ def samples(served: Served) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def told(served: Served, uid: str) -> dict[str, object]:
-    """What /status says of a pipeline."""
+def pipeline_status(served: Served, uid: str) -> dict[str, object]:
+    """Return a pipeline's row in /status."""
     (one,) = [one for one in served.get("/status").json["pipelines"] if one["pipeline_uid"] == uid]
     return one
 
 
-def test_with_everything_there_it_is_live_and_ready(served: Served) -> None:
+def test_a_complete_system_is_live_and_ready(served: Served) -> None:
     assert served.get("/live").json == {"live": True}
     assert served.get("/ready").json == {"ready": True, "checks": {"bus": "ok", "catalogue": "ok"}}
 
 
-def test_the_status_says_which_durability_is_in_force(served: Served) -> None:
+def test_the_status_shows_the_durability(served: Served) -> None:
     status = served.get("/status").json
 
     assert status["durability"] == {
         "appendonly": "yes",
         "appendfsync": "always",
-        "meaning": "what is acknowledged is on disk",
+        "meaning": "acknowledged data is on disk",
     }
     assert status["bus"].endswith("server.sock")
 
@@ -47,9 +47,7 @@ def test_the_status_says_which_durability_is_in_force(served: Served) -> None:
     ("key", "value", "meaning"),
     [("appendonly", "no", "NOT PERSISTENT"), ("appendfsync", "everysec", "up to two seconds")],
 )
-def test_a_bus_that_keeps_less_is_named_as_such(
-    served: Served, key: str, value: str, meaning: str
-) -> None:
+def test_lower_durability_is_reported(served: Served, key: str, value: str, meaning: str) -> None:
     redis = served.house.client.redis
     before = redis.config_get(key)
     redis.config_set(key, value)
@@ -61,7 +59,7 @@ def test_a_bus_that_keeps_less_is_named_as_such(
     assert meaning in durability["meaning"]
 
 
-def test_a_bus_that_may_evict_what_waits_is_named_as_such(served: Served) -> None:
+def test_a_bus_with_eviction_is_reported(served: Served) -> None:
     redis = served.house.client.redis
     redis.config_set("maxmemory-policy", "allkeys-lru")
     unlimited = served.get("/status").json["durability"]["meaning"]
@@ -71,21 +69,22 @@ def test_a_bus_that_may_evict_what_waits_is_named_as_such(served: Served) -> Non
 
     redis.config_set("maxmemory", 0)
     redis.config_set("maxmemory-policy", "noeviction")
-    assert unlimited == "what is acknowledged is on disk"
+    assert unlimited == "acknowledged data is on disk"
     assert limited.startswith("MAY BE EVICTED")
 
 
-def test_the_status_has_the_owner_the_count_and_the_rate_of_a_pipeline(served: Served) -> None:
+def test_the_status_has_owner_count_and_rate_of_a_pipeline(served: Served) -> None:
     uid = served.deploy()
     for _ in range(3):
         served.say(uid, {"text": "/write tea"}, query="?wait=10")
 
-    wait_for(lambda: told(served, uid)["done"] == 3, "the worker has told")
+    wait_for(lambda: pipeline_status(served, uid)["done"] == 3, "the worker has reported")
 
     status = served.get("/status").json
-    assert told(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]
+    assert pipeline_status(served, uid)["owner"] in [worker["name"] for worker in status["workers"]]
     assert {
-        key: told(served, uid)[key] for key in ("lag", "oldest_s", "dead_letters", "version")
+        key: pipeline_status(served, uid)[key]
+        for key in ("lag", "oldest_s", "dead_letters", "version")
     } == {"lag": 0, "oldest_s": 0.0, "dead_letters": 0, "version": 1}
 
 
@@ -94,11 +93,11 @@ def test_a_dead_letter_is_counted(served: Served) -> None:
 
     served.say(uid, "1", query="?wait=10")
 
-    assert told(served, uid)["dead_letters"] == 1
+    assert pipeline_status(served, uid)["dead_letters"] == 1
     assert samples(served)[f'memrelay_dead_letters{{name="test",pipeline="{uid}"}}'] == 1
 
 
-def test_metrics_have_answers_by_status_and_the_state_of_pipelines(served: Served) -> None:
+def test_metrics_have_responses_by_status_and_pipelines(served: Served) -> None:
     uid = served.deploy()
     before = samples(served).get('memrelay_http_answers_total{status="404"}', 0)
 
@@ -110,24 +109,24 @@ def test_metrics_have_answers_by_status_and_the_state_of_pipelines(served: Serve
     assert (found["memrelay_bus_up"], found["memrelay_workers"]) == (1, 1)
 
 
-def test_listeners_are_counted_as_they_come_and_go(served: Served) -> None:
+def test_listeners_are_counted_while_connected(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid), Listener(served.url, uid):
         assert samples(served)["memrelay_listeners"] == served.get("/status").json["listeners"] == 2
 
-    wait_for(lambda: samples(served)["memrelay_listeners"] == 0, "both are gone")
+    wait_for(lambda: samples(served)["memrelay_listeners"] == 0, "both listeners are gone")
 
 
 @pytest.fixture
 def alone() -> Iterator[Served]:
-    """A web server whose bus is dead and whose pipelines nobody serves."""
+    """Start a web server without bus and worker."""
     with Served(worker=False) as served:
         served.house.server.stop()
         yield served
 
 
-def test_without_a_bus_it_is_live_but_not_ready_and_says_so(alone: Served) -> None:
+def test_without_a_bus_the_server_is_live_but_not_ready(alone: Served) -> None:
     ready, status = alone.get("/ready"), alone.get("/status")
 
     assert alone.get("/live").status == 200
@@ -141,7 +140,7 @@ def test_without_a_bus_it_is_live_but_not_ready_and_says_so(alone: Served) -> No
     assert samples(alone)["memrelay_bus_up"] == 0
 
 
-def test_a_bus_that_hangs_is_not_ready_and_holds_nobody_up(served: Served) -> None:
+def test_a_hanging_bus_is_not_ready_and_delays_no_check(served: Served) -> None:
     pid = served.house.server.pid
     assert pid is not None
     os.kill(pid, signal.SIGSTOP)
@@ -158,9 +157,9 @@ def test_a_full_bus_is_not_ready(served: Served) -> None:
     redis = served.house.client.redis
     redis.config_set("maxmemory", 1)
 
-    ready, said = served.get("/ready"), served.say(served.deploy_unserved(), "x")
+    ready, sent = served.get("/ready"), served.say(served.deploy_unserved(), "x")
 
     redis.config_set("maxmemory", 0)
     assert ready.status == 503
-    assert (said.problem[0], said.headers["retry-after"]) == (503, "1")
+    assert (sent.problem[0], sent.headers["retry-after"]) == (503, "1")
     assert served.get("/ready").status == 200

@@ -1,5 +1,4 @@
-"""A thousand listeners, one of which stops reading: it is dropped with a reason, and the others
-hear everything."""
+"""Many WebSocket listeners: slow ones are dropped, and the others miss nothing."""
 
 import os
 import resource
@@ -16,8 +15,8 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 MANY, MESSAGES, BACKLOG = 1000, 200, 40
-FILLER = "x" * 6_000  # fills what the system keeps for one who does not read
-BUFFER = 32_768  # of that one
+FILLER = "x" * 6_000  # fills the kernel's buffers of a listener that does not read
+BUFFER = 32_768  # of the stalled listener
 
 
 @pytest.fixture(scope="module")
@@ -33,23 +32,22 @@ def listen(served: Served, uid: str, count: int, stack: ExitStack) -> list[Liste
     return [stack.enter_context(Listener(served.url, uid)) for _ in range(count)]
 
 
-def hear_all(listeners: list[Listener], count: int) -> list[list[bytes]]:
-    """The payloads of the next `count` frames of each, which are all that come; one thread reads
-    them as they come."""
-    heard: dict[int, list[bytes]] = {listener.socket.fileno(): [] for listener in listeners}
-    left = dict.fromkeys(heard, b"")
+def receive_all(listeners: list[Listener], count: int) -> list[list[bytes]]:
+    """Return the payloads of the next `count` frames of each listener."""
+    received: dict[int, list[bytes]] = {listener.socket.fileno(): [] for listener in listeners}
+    left = dict.fromkeys(received, b"")
     with selectors.DefaultSelector() as selector:
         for listener in listeners:
             selector.register(listener.socket, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(timeout=20)
-            assert ready, f"nothing comes; heard by now: {sorted(map(len, heard.values()))[:5]}"
+            assert ready, f"no data; received so far: {sorted(map(len, received.values()))[:5]}"
             for key, _ in ready:
-                left[key.fd] = take_frames(left[key.fd] + read(key.fd), heard[key.fd])
-            for key in [key for key, _ in ready if len(heard[key.fd]) >= count]:
+                left[key.fd] = take_frames(left[key.fd] + read(key.fd), received[key.fd])
+            for key in [key for key, _ in ready if len(received[key.fd]) >= count]:
                 selector.unregister(key.fileobj)
     assert not any(left.values())
-    return list(heard.values())
+    return list(received.values())
 
 
 def read(handle: int) -> bytes:
@@ -59,7 +57,7 @@ def read(handle: int) -> bytes:
 
 
 def take_frames(data: bytes, into: list[bytes]) -> bytes:
-    """Appends the payloads of whole frames; what is left."""
+    """Append the payloads of complete frames and return the remaining bytes."""
     while (whole := split_frame(data)) is not None:
         into.append(whole[1])
         data = whole[2]
@@ -79,26 +77,27 @@ def dropped(served: Served) -> bool:
     return b"memrelay_listeners_dropped_total 1.0" in served.get("/metrics").body
 
 
-def say(served: Served, uid: str, start: int, end: int) -> None:
-    """Says numbered messages in one batch."""
+def send_numbered(served: Served, uid: str, start: int, end: int) -> None:
+    """Send numbered messages in one batch."""
     served.house.client.enter_together(uid, [f"{number} {FILLER}" for number in range(start, end)])
 
 
 @pytest.mark.timeout(120)
-def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_others_hear_everything(
-    served: Served,
-) -> None:
+def test_one_stalled_listener_of_a_thousand_is_dropped_alone(served: Served) -> None:
     uid = served.deploy()
     with ExitStack() as stack:
         stopped = stack.enter_context(Listener(served.url, uid, buffer_bytes=BUFFER))
         others = listen(served, uid, MANY - 1, stack)
-        heard: list[list[bytes]] = [[] for _ in others]
-        for start in range(0, MESSAGES, BACKLOG // 2):  # who reads is never so far behind
-            say(served, uid, start, start + BACKLOG // 2)
-            heard = [
-                one + more for one, more in zip(heard, hear_all(others, BACKLOG // 2), strict=True)
+        received: list[list[bytes]] = [[] for _ in others]
+        for start in range(
+            0, MESSAGES, BACKLOG // 2
+        ):  # a reading listener is never that far behind
+            send_numbered(served, uid, start, start + BACKLOG // 2)
+            received = [
+                one + more
+                for one, more in zip(received, receive_all(others, BACKLOG // 2), strict=True)
             ]
-        wait_for(lambda: dropped(served), "the one that does not read is dropped")
+        wait_for(lambda: dropped(served), "the stalled listener is dropped")
         closed = stopped.close_frame()
 
     logged = [
@@ -106,48 +105,50 @@ def test_of_a_thousand_listeners_one_that_stops_reading_is_dropped_and_the_other
         for ident, fields in served.house.client.redis.xrange(f"swarm:{{{uid}}}:chat")
     ]
     assert len(logged) == MESSAGES
-    assert all(one == logged for one in heard)
+    assert all(one == logged for one in received)
     assert closed.code == 1013
     assert closed.reason.startswith(
-        f"too slow: more than {BACKLOG} messages behind; come again with ?after="
+        f"too slow: more than {BACKLOG} messages behind; reconnect with ?after="
     )
     assert served.web.await_event("listener_dropped")["reason"] == "too slow"
 
 
 @pytest.mark.timeout(120)
-def test_listeners_that_have_left_leave_nothing_behind(served: Served) -> None:
+def test_disconnected_listeners_leave_nothing_behind(served: Served) -> None:
     uid = served.deploy()
-    for _ in range(2):  # the first round fills what the runtime keeps for the next
+    for _ in range(2):  # the first round fills the runtime's caches
         before = handles(served), memory_mb(served)
         with ExitStack() as stack:
             hear = listen(served, uid, MANY, stack)
             served.house.client.enter_together(uid, ["hello"] * 10)
-            hear_all(hear, 10)
-        wait_for(lambda: served.get("/status").json["listeners"] == 0, "nobody listens")
+            receive_all(hear, 10)
+        wait_for(
+            lambda: served.get("/status").json["listeners"] == 0,
+            "all listeners are connecteders are gone",
+        )
 
     wait_for(
         lambda: handles(served) <= before[0] + 2,
-        f"the handles are back: {before[0]}, and now {handles(served)}",
+        f"file descriptors are closed: {before[0]}, and now {handles(served)}",
     )
     assert memory_mb(served) < before[1] + 10
 
 
-def test_one_that_is_dropped_and_never_reads_again_keeps_no_handle(served: Served) -> None:
+def test_a_dropped_listener_keeps_no_file_descriptor(served: Served) -> None:
     uid = served.deploy()
     before = handles(served)
 
     with Listener(served.url, uid, buffer_bytes=BUFFER):
-        say(served, uid, 0, MESSAGES)
+        send_numbered(served, uid, 0, MESSAGES)
         wait_for(
-            lambda: handles(served) <= before, "its handle is back, though it is still connected"
+            lambda: handles(served) <= before,
+            "its file descriptor is closed although the client is connected",
         )
     assert served.get("/status").json["listeners"] == 0
 
 
 @pytest.mark.timeout(120)
-def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_memory(
-    served: Served,
-) -> None:
+def test_listeners_stalled_during_catch_up_keep_little_in_memory(served: Served) -> None:
     uid = served.deploy()
     with served.house.client.redis.pipeline() as pipe:
         for number in range(600):  # 10 MB
@@ -161,16 +162,18 @@ def test_those_that_stop_reading_while_they_catch_up_keep_little_of_the_log_in_m
     with ExitStack() as stack:
         for _ in range(40):
             stack.enter_context(Listener(served.url, uid, "?after=0-0", buffer_bytes=BUFFER))
-        wait_for(lambda: served.get("/status").json["listeners"] == 40, "all listen")
-        time.sleep(2)  # until all have read what they will
+        wait_for(
+            lambda: served.get("/status").json["listeners"] == 40, "all listeners are connected"
+        )
+        time.sleep(2)  # until all buffers are full
 
-        assert memory_mb(served) < before + 100  # 8 MB for each are 320
+        assert memory_mb(served) < before + 100  # 8 MB each would be 320 MB
 
 
-def test_one_that_was_dropped_comes_again_where_it_was(served: Served) -> None:
+def test_a_dropped_listener_resumes_from_its_cursor(served: Served) -> None:
     uid = served.deploy()
     with Listener(served.url, uid, buffer_bytes=BUFFER) as slow:
-        say(served, uid, 0, MESSAGES)
+        send_numbered(served, uid, 0, MESSAGES)
         served.house.client.await_quiet(uid)
         first, closed = slow.rest()
 
@@ -181,7 +184,7 @@ def test_one_that_was_dropped_comes_again_where_it_was(served: Served) -> None:
     assert first + rest == [f"{number} {FILLER}" for number in range(MESSAGES)]
 
 
-def test_the_web_server_may_have_as_many_handles_as_the_system_allows(served: Served) -> None:
+def test_the_web_server_raises_its_file_descriptor_limit(served: Served) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     soft, _ = resource.prlimit(served.web.pid, resource.RLIMIT_NOFILE)

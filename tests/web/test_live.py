@@ -1,4 +1,4 @@
-"""A WebSocket follows a swarm's log: from a cursor on, then live, with no gap and nothing twice."""
+"""WebSockets that follow a swarm's log from a cursor, then live, without gaps or duplicates."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +14,15 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
-def say_many(served: Served, uid: str, start: int, end: int) -> list[str]:
-    """Says numbered messages that lead to nothing, in one batch; their texts."""
+def send_numbered(served: Served, uid: str, start: int, end: int) -> list[str]:
+    """Send numbered messages without results in one batch, and return their texts."""
     texts = [f"said {number}" for number in range(start, end)]
     served.house.client.enter_together(uid, texts)
     return texts
 
 
 def after(served: Served, uid: str, text: str) -> str:
-    """The query for what came after a message."""
+    """Return the query for the messages after the one with this text."""
     entries = served.house.client.redis.xrange(swarm_of(uid, "chat"))
     (cursor,) = [
         ident.decode() for ident, fields in entries if b'"%s"' % text.encode() in fields[b"data"]
@@ -30,26 +30,30 @@ def after(served: Served, uid: str, text: str) -> str:
     return f"?after={cursor}"
 
 
-def place(heard: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(map(int, heard["cursor"].split("-")))
+def position(received: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(map(int, received["cursor"].split("-")))
 
 
-def test_a_listener_hears_what_is_said_from_now_on(served: Served) -> None:
+def test_a_listener_receives_new_messages(served: Served) -> None:
     uid = served.deploy()
     served.say(uid, "before", query="?wait=10")
 
     with Listener(served.url, uid) as listener:
         answer = served.say(uid, {"text": "/write tea"}, query="?wait=10")
-        heard = [listener.hear() for _ in range(3)]
+        received = [listener.hear() for _ in range(3)]
 
-    assert [one["message"]["from"] for one in heard] == ["User", "dispatch_write", "memory_write"]
-    assert heard[2]["message"] == answer.json["results"][0]
-    assert heard[0]["mid"].startswith(answer.json["message_id"])
+    assert [one["message"]["from"] for one in received] == [
+        "User",
+        "dispatch_write",
+        "memory_write",
+    ]
+    assert received[2]["message"] == answer.json["results"][0]
+    assert received[0]["mid"].startswith(answer.json["message_id"])
 
 
-def test_a_listener_that_asks_from_the_beginning_hears_all_that_the_log_has(served: Served) -> None:
+def test_a_listener_from_the_beginning_receives_the_whole_log(served: Served) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 0, 3)
+    texts = send_numbered(served, uid, 0, 3)
     wait_for(
         lambda: len(served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]) == 3,
         "the log",
@@ -59,50 +63,48 @@ def test_a_listener_that_asks_from_the_beginning_hears_all_that_the_log_has(serv
         assert listener.texts(3) == texts
 
 
-def test_what_is_heard_is_what_the_log_has(served: Served) -> None:
+def test_a_listener_receives_exactly_the_log(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener:
-        say_many(served, uid, 0, 20)
-        heard = [listener.hear() for _ in range(20)]
+        send_numbered(served, uid, 0, 20)
+        received = [listener.hear() for _ in range(20)]
 
-    assert heard == served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]
+    assert received == served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"]
 
 
-def test_listeners_of_several_swarms_hear_their_own(served: Served) -> None:
+def test_listeners_receive_only_their_swarm(served: Served) -> None:
     uids = [served.deploy() for _ in range(3)]
 
     with ExitStack() as stack:
         listeners = [stack.enter_context(Listener(served.url, uid)) for uid in uids * 2]
         for uid in uids:
             served.say(uid, f"for {uid}")
-        heard = [listener.texts(1) for listener in listeners]
+        received = [listener.texts(1) for listener in listeners]
 
-    assert heard == [[f"for {uid}"] for uid in uids * 2]
+    assert received == [[f"for {uid}"] for uid in uids * 2]
 
 
-def test_a_listener_that_says_goodbye_is_answered(served: Served) -> None:
+def test_a_close_frame_is_answered(served: Served) -> None:
     with Listener(served.url, served.deploy()) as listener:
         listener.leave()
 
         assert listener.socket.recv(1) == b""
 
 
-def test_a_listener_from_a_cursor_gets_the_rest_of_the_log_first(served: Served) -> None:
+def test_a_listener_from_a_cursor_first_gets_the_rest_of_the_log(served: Served) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 0, 10)
+    texts = send_numbered(served, uid, 0, 10)
     served.house.client.await_quiet(uid)
 
     with Listener(served.url, uid, after(served, uid, "said 3")) as listener:
-        texts += say_many(served, uid, 10, 12)
+        texts += send_numbered(served, uid, 10, 12)
         assert listener.texts(8) == texts[4:]
 
 
-def test_catching_up_with_2000_while_others_speak_has_no_gap_and_nothing_twice(
-    served: Served,
-) -> None:
+def test_catching_up_under_load_has_no_gap_and_no_duplicate(served: Served) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 0, 2000)
+    texts = send_numbered(served, uid, 0, 2000)
     served.house.client.await_quiet(uid)
 
     with (
@@ -111,37 +113,39 @@ def test_catching_up_with_2000_while_others_speak_has_no_gap_and_nothing_twice(
     ):
         speaking = pool.submit(
             lambda: [
-                text for at in range(2000, 3000, 5) for text in say_many(served, uid, at, at + 5)
+                text
+                for at in range(2000, 3000, 5)
+                for text in send_numbered(served, uid, at, at + 5)
             ]
         )
-        heard = [listener.hear() for _ in range(2999)]
+        received = [listener.hear() for _ in range(2999)]
 
-    assert [one["message"]["args"][0]["text"] for one in heard] == texts[1:] + speaking.result()
-    assert all(place(earlier) < place(later) for earlier, later in pairwise(heard))
+    assert [one["message"]["args"][0]["text"] for one in received] == texts[1:] + speaking.result()
+    assert all(position(earlier) < position(later) for earlier, later in pairwise(received))
 
 
-def test_what_others_put_into_the_log_makes_no_gap(served: Served) -> None:
+def test_foreign_entries_in_the_log_make_no_gap(served: Served) -> None:
     uid, log = served.deploy(), served.house.client.redis
     for number in range(1500):
         ours = {"mid": f"m{number}", "data": make_envelope(f"said {number}")}
         log.xadd(swarm_of(uid, "chat"), ours if number % 5 else {"note": "not ours"})
 
     with Listener(served.url, uid, "?after=0-1") as listener:
-        heard = listener.texts(1200)
+        received = listener.texts(1200)
 
-    assert heard == [f"said {number}" for number in range(1500) if number % 5]
+    assert received == [f"said {number}" for number in range(1500) if number % 5]
 
 
 @pytest.mark.parametrize(
     "query",
     ["?after=x", "?after=99999999999999999999-0", "?after=%D9%A5-0", "?since=0-1", "?cursor=1-1"],
 )
-def test_a_place_that_cannot_be_is_refused(served: Served, query: str) -> None:
+def test_an_invalid_cursor_is_rejected(served: Served, query: str) -> None:
     with Listener(served.url, served.deploy(), query) as listener:
         assert listener.refusal.problem[0] == 400
 
 
-def test_an_unknown_swarm_is_refused(served: Served) -> None:
+def test_an_unknown_swarm_is_rejected(served: Served) -> None:
     with Listener(served.url, served.deploy(), swarm="caht") as listener:
         assert listener.refusal.problem[0] == 404
 
@@ -150,16 +154,19 @@ def test_an_unknown_swarm_is_refused(served: Served) -> None:
     "headers",
     [{"Sec-WebSocket-Version": "1"}, {"Sec-WebSocket-Key": "short"}, {"Connection": "close"}],
 )
-def test_a_handshake_that_is_none_is_refused_and_leaves_nothing_behind(
+def test_a_malformed_handshake_is_rejected_and_leaves_nothing_behind(
     served: Served, headers: dict[str, str]
 ) -> None:
     with Listener(served.url, served.deploy(), **headers) as listener:
         assert listener.refusal.problem[0] == 400
 
-    wait_for(lambda: served.get("/status").json["listeners"] == 0, "nobody listens")
+    wait_for(
+        lambda: served.get("/status").json["listeners"] == 0,
+        "all listeners are connecteders are gone",
+    )
 
 
-def test_an_upgrade_to_something_else_is_not_taken(served: Served) -> None:
+def test_an_upgrade_to_another_protocol_is_ignored(served: Served) -> None:
     path = f"/v1/pipelines/{served.deploy()}/swarms/chat/messages"
 
     plain = served.get(
@@ -169,7 +176,7 @@ def test_an_upgrade_to_something_else_is_not_taken(served: Served) -> None:
     assert (plain.status, plain.json["items"]) == (200, [])
 
 
-def test_what_a_listener_says_is_not_heard_and_harms_nobody(served: Served) -> None:
+def test_messages_from_a_listener_are_ignored(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener:
@@ -188,7 +195,7 @@ def test_a_ping_is_answered(served: Served) -> None:
         assert listener.frame() == (PONG, b"there?")
 
 
-def test_a_frame_that_is_too_long_closes_the_connection(served: Served) -> None:
+def test_a_long_frame_closes_the_connection(served: Served) -> None:
     uid = served.deploy()
 
     with Listener(served.url, uid) as listener, Listener(served.url, uid) as other:
@@ -199,35 +206,35 @@ def test_a_frame_that_is_too_long_closes_the_connection(served: Served) -> None:
         assert other.texts(1) == ["hello"]
 
 
-def test_bytes_that_are_no_frames_close_the_connection(served: Served) -> None:
+def test_malformed_frames_close_the_connection(served: Served) -> None:
     with Listener(served.url, served.deploy()) as listener:
         listener.socket.sendall(b"\xff" * 100)
 
         assert listener.close_frame().code == 1002
 
 
-def test_listeners_that_come_and_go_while_others_speak_hear_each_message_once(
-    served: Served,
-) -> None:
+def test_reconnecting_listeners_receive_each_message_once(served: Served) -> None:
     uid, done = served.deploy(), threading.Event()
 
     def come_and_go(_: int) -> int:
         visits = 0
         while not done.is_set():
             with Listener(served.url, uid) as guest:
-                first = [place(guest.hear()) for _ in range(3)]
+                first = [position(guest.hear()) for _ in range(3)]
             assert first == sorted(set(first))
             visits += 1
         return visits
 
     with ThreadPoolExecutor(4) as pool, Listener(served.url, uid) as listener:
         guests = [pool.submit(come_and_go, number) for number in range(4)]
-        texts = [text for at in range(0, 1500, 3) for text in say_many(served, uid, at, at + 3)]
+        texts = [
+            text for at in range(0, 1500, 3) for text in send_numbered(served, uid, at, at + 3)
+        ]
         assert listener.texts(1500) == texts
         done.set()
         wait_for(
-            lambda: [say_many(served, uid, 0, 3)] and all(guest.done() for guest in guests),
-            "the guests are gone",
+            lambda: [send_numbered(served, uid, 0, 3)] and all(guest.done() for guest in guests),
+            "the listeners are gone",
         )
 
     assert all(guest.result() for guest in guests)

@@ -1,4 +1,4 @@
-"""Logging in with a browser's means: a form, a cookie, and no key that stays anywhere."""
+"""Login by form and cookie. The browser does not keep the key."""
 
 import html
 import re
@@ -15,8 +15,8 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 
-def own(served: Served) -> dict[str, str]:
-    """What a browser says of a form of our own page."""
+def own_form_headers(served: Served) -> dict[str, str]:
+    """Return the headers that a browser sends with the console's own form."""
     return {
         "Origin": served.url,
         "Sec-Fetch-Site": "same-origin",
@@ -26,7 +26,11 @@ def own(served: Served) -> dict[str, str]:
 
 def log_in(served: Served, key: str, *, goal: str = "/", **headers: str) -> Answer:
     return ask(
-        served.url, "POST", "/login", urlencode({"key": key, "next": goal}), own(served) | headers
+        served.url,
+        "POST",
+        "/login",
+        urlencode({"key": key, "next": goal}),
+        own_form_headers(served) | headers,
     )
 
 
@@ -34,7 +38,7 @@ def cookie_of(answer: Answer) -> dict[str, str]:
     return {"Cookie": answer.headers["set-cookie"].partition(";")[0]}
 
 
-def test_a_key_begins_a_session_that_opens_pages_the_api_and_sockets(keyed: Served) -> None:
+def test_a_session_gives_access_to_pages_api_and_sockets(keyed: Served) -> None:
     uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
 
     answer = log_in(keyed, key.text, goal=f"/pipelines/{uid}")
@@ -47,20 +51,20 @@ def test_a_key_begins_a_session_that_opens_pages_the_api_and_sockets(keyed: Serv
     assert "Secure" not in answer.headers["set-cookie"]
     assert key.text not in str(answer.headers) and key.text[16:] not in str(answer.headers)
     assert "Log out" in text_of(ask(keyed.url, "GET", f"/pipelines/{uid}", b"", cookie))
-    said = ask(
+    sent = ask(
         keyed.url,
         "POST",
         f"/v1/pipelines/{uid}/swarms/chat/messages?wait=5",
         {"text": "/write tea"},
-        own(keyed) | cookie | {"Content-Type": "application/json"},
+        own_form_headers(keyed) | cookie | {"Content-Type": "application/json"},
     )
-    assert "guid" in said.texts[0]
+    assert "guid" in sent.texts[0]
     assert ask(keyed.url, "DELETE", f"/v1/pipelines/{uid}", b"", cookie).status == 403
     with Listener(keyed.url, uid, Origin=keyed.url, **cookie) as listener:
         assert listener.answer.status == 101
 
 
-def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(keyed: Served) -> None:
+def test_behind_a_tls_proxy_the_cookie_is_secure(keyed: Served) -> None:
     answer = log_in(
         keyed, make_key(keyed.house.root).text, Origin=keyed.url.replace("http:", "https:")
     )
@@ -71,7 +75,7 @@ def test_behind_a_proxy_with_tls_the_cookie_is_for_tls_alone(keyed: Served) -> N
 @pytest.mark.parametrize(
     "query", ["?swarm=memory", "?swarm=%E8%8C%B6&page=2", "?swarm=a%26b%2Fc%22%3E"]
 )
-def test_one_is_led_back_to_the_swarm_that_was_looked_at(keyed: Served, query: str) -> None:
+def test_the_login_returns_to_the_selected_swarm(keyed: Served, query: str) -> None:
     place = f"/pipelines/{keyed.deploy()}{query}"
     asked = ask(keyed.url, "GET", place)
     form = ask(keyed.url, "GET", asked.headers["location"])
@@ -98,12 +102,12 @@ def test_one_is_led_back_to_the_swarm_that_was_looked_at(keyed: Served, query: s
         f"/?{'a' * 1001}",
     ],
 )
-def test_one_is_led_to_pages_of_ours_alone(keyed: Served, goal: str) -> None:
+def test_the_login_redirects_only_to_console_pages(keyed: Served, goal: str) -> None:
     assert log_in(keyed, make_key(keyed.house.root).text, goal=goal).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("key", ["", "mr_x", f"mr_{'0' * 12}_{'0' * 64}", "ü", "<script>"])
-def test_a_wrong_key_gets_the_form_again_with_the_reason(keyed: Served, key: str) -> None:
+def test_an_invalid_key_gets_the_form_with_the_reason(keyed: Served, key: str) -> None:
     answer = log_in(keyed, key)
 
     assert (answer.status, "set-cookie" in answer.headers) == (401, False)
@@ -111,17 +115,23 @@ def test_a_wrong_key_gets_the_form_again_with_the_reason(keyed: Served, key: str
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"key=" + b"x" * 5000, b"&".join([b"a=1"] * 20)])
-def test_what_is_not_the_form_is_refused(keyed: Served, body: bytes) -> None:
-    assert ask(keyed.url, "POST", "/login", body, own(keyed)).status == 400
+def test_a_malformed_form_is_rejected(keyed: Served, body: bytes) -> None:
+    assert ask(keyed.url, "POST", "/login", body, own_form_headers(keyed)).status == 400
 
 
-def test_another_page_can_neither_log_in_nor_out(keyed: Served) -> None:
+def test_another_origin_can_neither_log_in_nor_out(keyed: Served) -> None:
     key = make_key(keyed.house.root)
     cookie = cookie_of(log_in(keyed, key.text))
     foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
 
     refused = [
-        ask(keyed.url, "POST", path, urlencode({"key": key.text}), own(keyed) | cookie | foreign)
+        ask(
+            keyed.url,
+            "POST",
+            path,
+            urlencode({"key": key.text}),
+            own_form_headers(keyed) | cookie | foreign,
+        )
         for path in ("/login", "/logout")
     ]
 
@@ -129,11 +139,11 @@ def test_another_page_can_neither_log_in_nor_out(keyed: Served) -> None:
     assert ask(keyed.url, "GET", "/status", b"", cookie).status == 200
 
 
-def test_a_session_ends_with_logging_out_and_with_its_key(keyed: Served) -> None:
+def test_a_session_ends_at_logout_and_with_its_key(keyed: Served) -> None:
     key = make_key(keyed.house.root)
     first, second = (cookie_of(log_in(keyed, key.text)) for _ in range(2))
 
-    left = ask(keyed.url, "POST", "/logout", b"", own(keyed) | first)
+    left = ask(keyed.url, "POST", "/logout", b"", own_form_headers(keyed) | first)
 
     assert (left.status, left.headers["location"]) == (303, "/login")
     assert "Max-Age=0" in left.headers["set-cookie"]
@@ -143,17 +153,17 @@ def test_a_session_ends_with_logging_out_and_with_its_key(keyed: Served) -> None
     ]
     revoke(keyed.house.root, key)
     wait_for(
-        lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session is over"
+        lambda: ask(keyed.url, "GET", "/status", b"", second).status == 401, "the session has ended"
     )
 
 
-def test_where_no_key_was_made_there_is_nothing_to_log_in_to(served: Served) -> None:
+def test_without_keys_the_login_redirects_to_the_overview(served: Served) -> None:
     answer = served.get("/login")
 
     assert (answer.status, answer.headers["location"]) == (303, "/")
 
 
-def test_a_person_logs_in_talks_and_logs_out(keyed: Served) -> None:
+def test_a_person_logs_in_chats_and_logs_out(keyed: Served) -> None:
     uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
     with chromium() as browser:
         page = browser.new_page()
@@ -164,13 +174,13 @@ def test_a_person_logs_in_talks_and_logs_out(keyed: Served) -> None:
         page.click("button:has-text('Log in')")
         page.wait_for_url(f"{keyed.url}/pipelines/{uid}")
         page.fill("#text", "/write tea")
-        page.click("button:has-text('Say it')")
+        page.click("button:has-text('Send')")
         page.wait_for_selector("#exchanges .answer")
         kept = page.evaluate(
             "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
         )
         assert "memrelay_session" not in kept and key.text[16:] not in kept + page.url
-        page.wait_for_selector(".said .what")
+        page.wait_for_selector(".messages .text")
 
         page.click("button:has-text('Log out')")
         page.wait_for_url(f"{keyed.url}/login")
@@ -179,7 +189,7 @@ def test_a_person_logs_in_talks_and_logs_out(keyed: Served) -> None:
     assert keyed.house.contents(uid) == ["tea"]
 
 
-def test_an_open_page_says_that_its_session_is_over(keyed: Served) -> None:
+def test_an_open_page_reports_the_end_of_its_session(keyed: Served) -> None:
     uid, key = keyed.deploy(), make_key(keyed.house.root, "read", "publish")
     with chromium() as browser:
         page = browser.new_page()
@@ -190,17 +200,19 @@ def test_an_open_page_says_that_its_session_is_over(keyed: Served) -> None:
 
         page.context.clear_cookies()
 
-        page.wait_for_selector("#silence:has-text('You are logged out')")
+        page.wait_for_selector("#refresh-fault:has-text('You are logged out')")
         assert re.fullmatch(
             r"You are logged out since [0-9:]{8}\. Reload this page to log in\.",
-            page.inner_text("#silence"),
+            page.inner_text("#refresh-fault"),
         )
         page.fill("#text", "/write tea")
-        page.click("button:has-text('Say it')")
-        page.wait_for_selector("#exchanges :text('You are logged out, and nothing was said.')")
+        page.click("button:has-text('Send')")
+        page.wait_for_selector(
+            "#exchanges :text('You are logged out, and the message was not sent.')"
+        )
 
 
-def test_a_key_that_may_not_read_is_no_dead_end(keyed: Served) -> None:
+def test_a_key_without_read_can_log_in_again(keyed: Served) -> None:
     blind, seeing = (make_key(keyed.house.root, scope) for scope in ("publish", "read"))
     with chromium() as browser:
         page = browser.new_page()

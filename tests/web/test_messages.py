@@ -1,4 +1,4 @@
-"""Saying something on a swarm over HTTP, awaiting what it leads to, and reading the log."""
+"""Sending messages over HTTP, waiting for results, and reading the log."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +16,8 @@ def log_path(uid: str) -> str:
     return f"/v1/pipelines/{uid}/swarms/chat/messages"
 
 
-def say_many(served: Served, uid: str, count: int) -> list[str]:
-    """Says numbered messages that lead to nothing; their texts."""
+def send_numbered(served: Served, uid: str, count: int) -> list[str]:
+    """Send numbered messages without results and return their texts."""
     texts = [f"said {number}" for number in range(count)]
     served.house.client.enter_together(uid, texts)
     served.house.client.await_quiet(uid)
@@ -25,7 +25,7 @@ def say_many(served: Served, uid: str, count: int) -> list[str]:
 
 
 def read(served: Served, uid: str, query: str) -> tuple[list[str], str | None]:
-    """(texts, next_cursor) of a page of the log."""
+    """Return (texts, next_cursor) of a page of the log."""
     page = served.get(log_path(uid) + query)
     assert page.status == 200, page
     return [item["message"]["args"][0]["text"] for item in page.json["items"]], page.json[
@@ -33,7 +33,7 @@ def read(served: Served, uid: str, query: str) -> tuple[list[str], str | None]:
     ]
 
 
-def test_a_message_is_taken_with_202_and_runs(served: Served) -> None:
+def test_a_message_is_accepted_with_202_and_runs(served: Served) -> None:
     uid = served.deploy()
 
     taken = served.say(uid, {"text": "/write tea"})
@@ -43,7 +43,7 @@ def test_a_message_is_taken_with_202_and_runs(served: Served) -> None:
     wait_for(lambda: served.house.contents(uid) == ["tea"], "the record is there")
 
 
-def test_who_waits_gets_the_results_when_the_cascade_has_settled(served: Served) -> None:
+def test_a_waiting_client_gets_the_results_of_the_cascade(served: Served) -> None:
     uid = served.deploy()
 
     answer = served.say(uid, {"text": "/write tea"}, query="?wait=10")
@@ -54,7 +54,7 @@ def test_who_waits_gets_the_results_when_the_cascade_has_settled(served: Served)
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_no_results_since_publishing_is_off_is_told(served: Served) -> None:
+def test_publishing_turned_off_is_given_as_the_reason(served: Served) -> None:
     uid = served.deploy(make_memory("write", hears="User") | {"wf_publish_results": False})
 
     answer = served.say(uid, "tea", query="?wait=10")
@@ -62,28 +62,26 @@ def test_no_results_since_publishing_is_off_is_told(served: Served) -> None:
     assert (answer.status, answer.json["results"]) == (200, [])
     assert (
         answer.json["reason"]
-        == "publishing is off (wf_publish_results) for memory_write_, which ran"
+        == "these agents ran but do not publish their results (wf_publish_results): memory_write_"
     )
 
 
-def test_no_results_since_nothing_matched_is_told(served: Served) -> None:
+def test_no_matching_agent_is_given_as_the_reason(served: Served) -> None:
     answer = served.say(served.deploy(), "hello", query="?wait=10")
 
     assert (answer.status, answer.json["results"]) == (200, [])
-    assert answer.json["reason"] == "nothing in the pipeline answers to this"
+    assert answer.json["reason"] == "no agent of the pipeline answers this message"
 
 
-def test_no_results_since_the_message_was_given_up_is_told(served: Served) -> None:
+def test_a_dead_letter_is_given_as_the_reason(served: Served) -> None:
     answer = served.say(served.deploy(make_agent("plus", "add_1")), "1", query="?wait=10")
 
     assert (answer.status, answer.json["results"]) == (200, [])
-    assert "the message is in the dead letters" in answer.json["reason"]
+    assert "the message became a dead letter" in answer.json["reason"]
 
 
 @pytest.mark.parametrize("wait", ["nan", "-1", "1e9", "inf", "0", "soon", ""])
-def test_a_wait_that_cannot_be_is_refused_before_anything_is_said(
-    served: Served, wait: str
-) -> None:
+def test_an_invalid_wait_is_rejected_before_anything_is_sent(served: Served, wait: str) -> None:
     uid = served.deploy()
 
     status, detail = served.say(uid, {"text": "/write tea"}, query=f"?wait={wait}").problem
@@ -94,28 +92,28 @@ def test_a_wait_that_cannot_be_is_refused_before_anything_is_said(
 
 
 @pytest.mark.parametrize("query", ["?wiat=5", "?wait=5&x=", "?limit=5"])
-def test_a_misspelt_parameter_is_told(served: Served, query: str) -> None:
+def test_an_unknown_parameter_is_rejected(served: Served, query: str) -> None:
     status, detail = served.say(served.deploy(), "x", query=query).problem
 
     assert status == 400
-    assert "there are wait" in detail
+    assert "known are wait" in detail
 
 
-def test_a_parameter_that_is_given_again_is_told(served: Served) -> None:
+def test_a_repeated_parameter_is_rejected(served: Served) -> None:
     uid = served.deploy()
 
     status, detail = served.say(uid, "x", query="?wait=5&wait=6").problem
 
-    assert (status, detail) == (400, "the parameter 'wait' is given 2 times, and taken once")
+    assert (status, detail) == (400, "the parameter 'wait' is given 2 times; give it once")
     assert served.get(f"{log_path(uid)}?limit=1&limit=2").problem[0] == 400
 
 
 @pytest.mark.parametrize("query", ["?", "?&", "?&&"])
-def test_an_empty_query_is_none(served: Served, query: str) -> None:
+def test_an_empty_query_is_ignored(served: Served, query: str) -> None:
     assert served.say(served.deploy(), "x", query=query).status == 202
 
 
-def test_the_same_webhook_id_has_one_effect_and_one_answer(served: Served) -> None:
+def test_a_repeated_webhook_id_has_one_effect_and_one_answer(served: Served) -> None:
     uid = served.deploy()
 
     answers = [
@@ -128,9 +126,7 @@ def test_the_same_webhook_id_has_one_effect_and_one_answer(served: Served) -> No
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_two_with_the_same_webhook_id_at_once_have_one_effect_and_one_answer(
-    served: Served,
-) -> None:
+def test_two_concurrent_requests_with_one_webhook_id_have_one_effect(served: Served) -> None:
     uid, gate = served.deploy(), threading.Barrier(8)
 
     def say(_: int) -> object:
@@ -144,7 +140,7 @@ def test_two_with_the_same_webhook_id_at_once_have_one_effect_and_one_answer(
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_an_idempotency_key_does_the_same(served: Served) -> None:
+def test_an_idempotency_key_works_like_a_webhook_id(served: Served) -> None:
     uid = served.deploy()
 
     ids = [
@@ -157,7 +153,7 @@ def test_an_idempotency_key_does_the_same(served: Served) -> None:
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_the_same_id_with_another_body_is_the_first_message(served: Served) -> None:
+def test_a_repeated_id_with_another_body_is_the_first_message(served: Served) -> None:
     uid = served.deploy()
 
     answers = [
@@ -169,7 +165,7 @@ def test_the_same_id_with_another_body_is_the_first_message(served: Served) -> N
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_many_who_wait_at_once_get_their_own_answers(served: Served) -> None:
+def test_concurrent_waiting_clients_get_their_own_answers(served: Served) -> None:
     uid = served.deploy(make_agent("plus", "add_1", hears="User"))
     say = partial(served.say, uid, query="?wait=10")
 
@@ -182,12 +178,12 @@ def test_many_who_wait_at_once_get_their_own_answers(served: Served) -> None:
 @pytest.mark.parametrize(
     ("uid", "swarm"), [("nobody", "chat"), ("", "chat"), ("a" * 4000, "chat"), ("%00", "chat")]
 )
-def test_an_unknown_pipeline_is_told(served: Served, uid: str, swarm: str) -> None:
+def test_an_unknown_pipeline_is_not_found(served: Served, uid: str, swarm: str) -> None:
     assert served.say(uid, "x", swarm=swarm).problem[0] == 404
     assert served.get(f"/v1/pipelines/{uid}/swarms/{swarm}/messages").problem[0] == 404
 
 
-def test_an_unknown_swarm_is_told_with_those_that_are_there(served: Served) -> None:
+def test_an_unknown_swarm_gets_the_list_of_swarms(served: Served) -> None:
     uid = served.deploy()
 
     status, detail = served.say(uid, "x", swarm="caht").problem
@@ -196,7 +192,7 @@ def test_an_unknown_swarm_is_told_with_those_that_are_there(served: Served) -> N
     assert served.get(f"/v1/pipelines/{uid}/swarms/caht/messages").problem[0] == 404
 
 
-def test_a_swarm_with_a_slash_in_its_name_can_be_said_on(served: Served) -> None:
+def test_a_swarm_name_may_contain_a_slash(served: Served) -> None:
     uid = make_uid()
     served.house.deploy(
         make_bundle(uid, make_agent("plus", "add_1", hears="User", on="a/ü b", to="a/ü b"))
@@ -205,9 +201,9 @@ def test_a_swarm_with_a_slash_in_its_name_can_be_said_on(served: Served) -> None
     assert served.say(uid, "1", swarm="a%2F%C3%BC%20b", query="?wait=10").texts == ["2"]
 
 
-def test_the_log_is_read_page_by_page_without_a_gap(served: Served) -> None:
+def test_pages_of_the_log_have_no_gap(served: Served) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 25)
+    texts = send_numbered(served, uid, 25)
 
     found, cursor = read(served, uid, "?limit=10")
     while cursor:
@@ -218,9 +214,9 @@ def test_the_log_is_read_page_by_page_without_a_gap(served: Served) -> None:
     assert served.get(log_path(uid)).json["total"] == 25
 
 
-def test_the_log_is_read_backwards_too(served: Served) -> None:
+def test_the_log_can_be_read_backwards(served: Served) -> None:
     uid = served.deploy()
-    texts = say_many(served, uid, 25)
+    texts = send_numbered(served, uid, 25)
 
     newest, cursor = read(served, uid, "?order=desc&limit=20")
     oldest, end = read(served, uid, f"?order=desc&limit=20&cursor={cursor}")
@@ -229,9 +225,9 @@ def test_the_log_is_read_backwards_too(served: Served) -> None:
     assert end is None
 
 
-def test_what_others_put_into_the_log_shortens_no_page(served: Served) -> None:
+def test_foreign_entries_in_the_log_shorten_no_page(served: Served) -> None:
     uid, log = served.deploy(), served.house.client.redis
-    say_many(served, uid, 5)
+    send_numbered(served, uid, 5)
     for fields in (
         {"note": "x"},
         {"mid": 'a"b', "data": "{}"},
@@ -239,7 +235,7 @@ def test_what_others_put_into_the_log_shortens_no_page(served: Served) -> None:
         {"mid": "a"},
     ) * 3:
         log.xadd(f"swarm:{{{uid}}}:chat", fields)
-    say_many(served, uid, 5)
+    send_numbered(served, uid, 5)
 
     first, cursor = read(served, uid, "?limit=8")
 
@@ -248,22 +244,20 @@ def test_what_others_put_into_the_log_shortens_no_page(served: Served) -> None:
     assert len(read(served, uid, "?limit=10&order=desc")[0]) == 10
 
 
-def test_an_item_of_the_log_has_its_cursor_its_mid_and_the_message_as_it_was_said(
-    served: Served,
-) -> None:
+def test_a_log_item_has_cursor_mid_and_the_exact_message(served: Served) -> None:
     uid = served.deploy()
-    said = {
+    message = {
         "from": "Ann",
         "id": "x",
         "args": [{"text": "hello", "mood": {"deep": [1, None]}}, {"text": "and more"}],
     }
 
-    taken = served.say(uid, said, query="?wait=10").json["message_id"]
+    taken = served.say(uid, message, query="?wait=10").json["message_id"]
 
     (item,) = served.get(log_path(uid)).json["items"]
     assert item.keys() == {"cursor", "mid", "message"}
     assert item["mid"].startswith(f"{taken}.0~")
-    assert item["message"] == said
+    assert item["message"] == message
 
 
 @pytest.mark.parametrize(
@@ -287,19 +281,19 @@ def test_an_item_of_the_log_has_its_cursor_its_mid_and_the_message_as_it_was_sai
         "what=1",
     ],
 )
-def test_a_page_of_the_log_that_cannot_be_is_refused(served: Served, query: str) -> None:
+def test_an_invalid_log_query_is_rejected(served: Served, query: str) -> None:
     assert served.get(f"{log_path(served.deploy())}?{query}").problem[0] == 400
 
 
 def test_a_page_after_the_end_is_empty(served: Served) -> None:
     uid = served.deploy()
-    say_many(served, uid, 1)
+    send_numbered(served, uid, 1)
 
     assert read(served, uid, "?cursor=9223372036854775807-9223372036854775807") == ([], None)
     assert read(served, uid, "?order=desc&cursor=0-0") == ([], None)
 
 
-def test_head_answers_as_get_without_a_body(served: Served) -> None:
+def test_head_answers_like_get_without_a_body(served: Served) -> None:
     path = log_path(served.deploy())
 
     asked, got = ask(served.url, "HEAD", path), served.get(path)

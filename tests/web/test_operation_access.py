@@ -1,5 +1,4 @@
-"""Every operation times every kind of key: made from the declarations, so that a new operation is
-tested unnamed."""
+"""Access of every operation with every kind of key. New operations are covered automatically."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,8 +15,8 @@ from tests.support.served import Served
 OPERATIONS = list(all_operations().values())
 
 
-class Gate(NamedTuple):
-    """A server with two pipelines, and a key of each kind for the first."""
+class AccessServer(NamedTuple):
+    """A server with two pipelines, and one key of each kind for the first."""
 
     served: Served
     uid: str
@@ -39,7 +38,7 @@ class Gate(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
+def server() -> Iterator[AccessServer]:
     with Served() as served:
         uid, other = served.deploy(), served.deploy()
         root = served.house.root
@@ -58,15 +57,15 @@ def gate() -> Iterator[Gate]:
         }
         revoke(root, keys["revoked"])
         await_closed(served)
-        yield Gate(served, uid, keys)
+        yield AccessServer(served, uid, keys)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_a_key_does_what_its_scope_is_for_and_nothing_else(
-    gate: Gate, operation: Operation
+def test_a_key_can_call_exactly_the_operations_of_its_scope(
+    server: AccessServer, operation: Operation
 ) -> None:
     for scope in SCOPES:
-        alone, others = gate.status(operation, scope), gate.status(operation, f"lacks {scope}")
+        alone, others = server.status(operation, scope), server.status(operation, f"lacks {scope}")
         let_in = others if scope != operation.access else alone
 
         assert (alone == 403) is (scope != operation.access), (operation.name, scope)
@@ -75,6 +74,8 @@ def test_a_key_does_what_its_scope_is_for_and_nothing_else(
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
-def test_who_has_no_key_of_this_pipeline_is_not_let_in(gate: Gate, operation: Operation) -> None:
-    assert {gate.status(operation, key) for key in ("", "expired", "revoked", "wrong")} == {401}
-    assert gate.status(operation, "other") == gate.status(operation, "other", "ghost") == 404
+def test_a_caller_without_a_key_for_the_pipeline_is_rejected(
+    server: AccessServer, operation: Operation
+) -> None:
+    assert {server.status(operation, key) for key in ("", "expired", "revoked", "wrong")} == {401}
+    assert server.status(operation, "other") == server.status(operation, "other", "ghost") == 404

@@ -1,5 +1,4 @@
-"""/v1/pipelines: a bundle goes in service, is shown, replaced and removed; a bad one is refused
-with all that is wrong."""
+"""/v1/pipelines: deploying, showing, replacing, and removing pipelines."""
 
 from collections.abc import Iterator
 
@@ -25,7 +24,7 @@ def delete(served: Served, uid: str) -> Answer:
     return ask(served.url, "DELETE", f"/v1/pipelines/{uid}")
 
 
-def test_a_bundle_that_is_posted_is_served_by_the_worker_at_once(served: Served) -> None:
+def test_a_posted_bundle_is_served_at_once(served: Served) -> None:
     uid = make_uid()
 
     created = served.post("/v1/pipelines", make_bundle(uid))
@@ -49,7 +48,7 @@ def test_a_bundle_without_a_uid_gets_one(served: Served) -> None:
     )
 
 
-def test_a_uid_that_is_in_service_is_no_new_one(served: Served) -> None:
+def test_posting_an_active_uid_is_a_conflict(served: Served) -> None:
     bundle = make_bundle(make_uid())
     served.post("/v1/pipelines", bundle)
 
@@ -59,7 +58,7 @@ def test_a_uid_that_is_in_service_is_no_new_one(served: Served) -> None:
     assert f"PUT /v1/pipelines/{bundle['pipeline_uid']}" in detail
 
 
-def test_a_pipeline_that_is_known_already_is_not_told_again(served: Served) -> None:
+def test_a_known_pipeline_is_answered_with_304(served: Served) -> None:
     uid = make_uid()
     known = put(served, uid, make_bundle(uid)).headers["etag"]
     at = f"/v1/pipelines/{uid}"
@@ -80,7 +79,7 @@ def test_a_pipeline_that_is_known_already_is_not_told_again(served: Served) -> N
     )
 
 
-def test_a_bad_bundle_is_refused_with_every_fault(served: Served) -> None:
+def test_a_bad_bundle_is_rejected_with_every_fault(served: Served) -> None:
     bundle = make_bundle(make_uid(), BAD, BAD | {"agent_class": "chat_agnet"})
 
     refused = served.post("/v1/pipelines", bundle)
@@ -99,11 +98,11 @@ def test_a_bad_bundle_is_refused_with_every_fault(served: Served) -> None:
     [b"", b"[]", b"{", b"\xff", b'{"agents": ' + b"[" * 2000 + b"]" * 2000 + b"}"],
     ids=["nothing", "a list", "half", "no text", "deep"],
 )
-def test_what_is_no_bundle_is_refused(served: Served, body: bytes) -> None:
+def test_a_body_that_is_not_a_bundle_is_rejected(served: Served, body: bytes) -> None:
     assert served.post("/v1/pipelines", body).problem[0] == 422
 
 
-def test_a_pipeline_is_replaced_and_the_next_message_meets_the_new_one(served: Served) -> None:
+def test_the_next_message_runs_under_the_new_bundle(served: Served) -> None:
     uid = make_uid()
     bundles = [make_bundle(uid, make_agent(name, "add_1", hears="User")) for name in ("old", "new")]
 
@@ -115,7 +114,7 @@ def test_a_pipeline_is_replaced_and_the_next_message_meets_the_new_one(served: S
     assert served.get(f"/v1/pipelines/{uid}").json["bundle"]["agents"][0]["wf_agent_name"] == "new"
 
 
-def test_the_path_names_the_pipeline_whatever_the_bundle_says(served: Served) -> None:
+def test_the_uid_in_the_path_overrides_the_bundle(served: Served) -> None:
     uid, other = make_uid(), make_uid()
 
     replaced = put(served, uid, make_bundle(other))
@@ -124,7 +123,7 @@ def test_the_path_names_the_pipeline_whatever_the_bundle_says(served: Served) ->
     assert served.get(f"/v1/pipelines/{other}").problem[0] == 404
 
 
-def test_a_bad_replacement_leaves_the_old_one_running(served: Served) -> None:
+def test_a_bad_replacement_leaves_the_old_bundle_running(served: Served) -> None:
     uid = served.deploy()
 
     refused = put(served, uid, make_bundle(uid, BAD))
@@ -134,7 +133,7 @@ def test_a_bad_replacement_leaves_the_old_one_running(served: Served) -> None:
 
 
 @pytest.mark.parametrize("uid", ["a%2Fb", "%2e%2e", "a%00b", "a%0d%0aX:y", "a" * 65, "%ff"])
-def test_a_uid_that_is_none_is_refused(served: Served, uid: str) -> None:
+def test_an_invalid_uid_is_rejected(served: Served, uid: str) -> None:
     refused = put(served, uid, make_bundle("x"))
 
     assert refused.problem[0] == 422
@@ -156,14 +155,14 @@ def test_a_pipeline_is_shown_with_its_bundle_and_hash(served: Served) -> None:
     ]
 
 
-def test_a_name_is_no_uid(served: Served) -> None:
+def test_a_name_is_not_a_uid(served: Served) -> None:
     served.house.deploy(make_bundle(make_uid(), name="only_one"))
 
     assert served.get("/v1/pipelines/only_one").problem[0] == 404
     assert delete(served, "only_one").problem[0] == 404
 
 
-def test_a_removed_pipeline_takes_nothing_more_and_keeps_its_records(served: Served) -> None:
+def test_a_removed_pipeline_accepts_nothing_and_keeps_its_records(served: Served) -> None:
     uid = served.deploy()
     served.say(uid, {"text": "/write tea"}, query="?wait=10")
 
@@ -183,7 +182,7 @@ def three(served: Served) -> Iterator[list[str]]:
         assert delete(served, uid).status == 204
 
 
-def test_pages_of_pipelines_make_up_the_whole(served: Served, three: list[str]) -> None:
+def test_the_pages_of_pipelines_are_complete(served: Served, three: list[str]) -> None:
     pages = [served.get("/v1/pipelines?limit=2").json]
     while cursor := pages[-1]["next_cursor"]:
         pages.append(served.get(f"/v1/pipelines?limit=2&cursor={cursor}").json)
@@ -197,5 +196,5 @@ def test_pages_of_pipelines_make_up_the_whole(served: Served, three: list[str]) 
     "query",
     ["cursor=x", "cursor=%ff", "cursor=W10=", "limit=0", "limit=001000000", "limit=x", "what=1"],
 )
-def test_a_page_that_cannot_be_is_refused(served: Served, query: str) -> None:
+def test_an_invalid_page_query_is_rejected(served: Served, query: str) -> None:
     assert served.get(f"/v1/pipelines?{query}").problem[0] == 400

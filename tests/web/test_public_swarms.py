@@ -1,5 +1,4 @@
-"""Public swarms over HTTP: saying something on one, its log, and following it, for whoever sees a
-pipeline that declares it."""
+"""Public swarms over HTTP: sending, reading the log, and following it."""
 
 from memrelay.bus.keys import LISTENERS
 from tests.support.bundles import Json, make_agent, make_memory, make_relay, make_uid
@@ -27,27 +26,30 @@ def texts(page: Answer) -> list[str]:
 
 
 def deploy(served: Served, swarm: str, *agents: Json) -> str:
-    """The uid of a pipeline on a public swarm, of which it is a member."""
+    """Deploy a pipeline on a public swarm, wait until it is a member, and return its uid."""
     uid = served.deploy(*agents, swarms=[{"name": swarm, "visibility": "public"}])
     wait_for(
-        lambda: uid in str(served.house.client.redis.zrange(LISTENERS, 0, -1)), "it is a member"
+        lambda: uid in str(served.house.client.redis.zrange(LISTENERS, 0, -1)),
+        "the pipeline is a member",
     )
     return uid
 
 
 def deploy_both(served: Served, swarm: str) -> tuple[str, str]:
-    """The uids of a pipeline that says in public what follows `/tell`, and of one that keeps what
-    anybody says there."""
+    """Deploy a pipeline that publishes `/tell` arguments and one that records them.
+
+    Returns their uids.
+    """
     keeper = deploy(served, swarm, make_memory("write", hears="*") | {"agent_rec_swarm": swarm})
     return deploy(served, swarm, make_relay("tell", r"^/tell\s+(.*)", to=swarm)), keeper
 
 
-def test_what_is_said_in_public_is_in_one_log_whichever_pipeline_is_asked(served: Served) -> None:
+def test_a_public_swarm_has_one_log_for_all_pipelines(served: Served) -> None:
     speaker, keeper = deploy_both(served, swarm := f"news_{make_uid()}")
 
-    told = served.say(speaker, "/tell tea", query="?wait=10")
-    said = served.post(f"/v1/pipelines/{keeper}/swarms/{swarm}/messages?wait=10", {"text": "milk"})
-    wait_for(lambda: served.house.contents(keeper) == ["tea", "milk"], "both are heard")
+    answer = served.say(speaker, "/tell tea", query="?wait=10")
+    sent = served.post(f"/v1/pipelines/{keeper}/swarms/{swarm}/messages?wait=10", {"text": "milk"})
+    wait_for(lambda: served.house.contents(keeper) == ["tea", "milk"], "both are recorded")
 
     pages = [log_of(served, uid, swarm) for uid in (speaker, keeper)]
     assert pages[0].json == pages[1].json and (texts(pages[0]), pages[0].json["total"]) == (
@@ -55,15 +57,12 @@ def test_what_is_said_in_public_is_in_one_log_whichever_pipeline_is_asked(served
         2,
     )
     assert texts(log_of(served, speaker, swarm, "?order=desc&limit=1")) == ["milk"]
-    assert [result["from"] for result in told.json["results"]] == ["dispatch_tell"]
-    assert (said.status, said.json["results"]) == (200, [])
-    assert (
-        said.json["reason"]
-        == f"it was said on the public swarm {swarm}: who listens there answers there, if at all"
-    )
+    assert [result["from"] for result in answer.json["results"]] == ["dispatch_tell"]
+    assert (sent.status, sent.json["results"]) == (200, [])
+    assert f"the message went to the public swarm {swarm}" in sent.json["reason"]
 
 
-def test_a_webhook_and_a_chat_speak_in_public(served: Served) -> None:
+def test_a_webhook_and_a_chat_publish_on_a_public_swarm(served: Served) -> None:
     swarm = f"news_{make_uid()}"
     chat = {
         "agent_class": "chat_agent",
@@ -79,7 +78,7 @@ def test_a_webhook_and_a_chat_speak_in_public(served: Served) -> None:
     assert served.webhook(uid, "ann", "hello", webhook_id="1").status == 202
     assert served.webhook(uid, "filter_", "more tea", webhook_id="2").status == 202
     assert served.webhook(uid, "ann", "hello", webhook_id="1").status == 202
-    wait_for(lambda: len(served.house.contents(keeper)) == 2, "both are heard")
+    wait_for(lambda: len(served.house.contents(keeper)) == 2, "both are recorded")
     served.house.client.await_quiet(uid)
     served.house.client.await_quiet(keeper)
 
@@ -95,26 +94,29 @@ def test_a_websocket_follows_a_public_swarm(served: Served) -> None:
 
     with Listener(served.url, keeper, swarm=swarm) as listener:
         served.say(speaker, "/tell tea", query="?wait=10")
-        heard = listener.hear()
+        received = listener.hear()
 
-    assert (heard["message"]["from"], heard["mid"].partition("/")[0]) == ("dispatch_tell", speaker)
+    assert (received["message"]["from"], received["mid"].partition("/")[0]) == (
+        "dispatch_tell",
+        speaker,
+    )
 
 
-def test_the_page_of_a_pipeline_shows_what_others_say_on_its_public_swarm(served: Served) -> None:
+def test_a_pipeline_page_shows_messages_of_others_on_its_public_swarm(served: Served) -> None:
     speaker, keeper = deploy_both(served, swarm := f"news_{make_uid()}")
     served.say(speaker, "/tell the tea is ready", query="?wait=10")
 
     page = ask(served.url, "GET", f"/pipelines/{keeper}?swarm={swarm}", b"", {}).body.decode()
 
-    assert "the tea is ready" in page and "by all pipelines on this public swarm" in page
+    assert "the tea is ready" in page and "a public swarm of all pipelines" in page
     assert f"SUBSCRIBE &#39;swarm:{{public}}:{swarm}&#39;" in page
 
 
-def test_who_sees_no_pipeline_that_declares_it_cannot_read_a_public_swarm(keyed: Served) -> None:
+def test_a_public_swarm_is_readable_only_through_a_visible_pipeline(keyed: Served) -> None:
     speaker, keeper = deploy_both(keyed, swarm := f"news_{make_uid()}")
     stranger = keyed.deploy()
     keyed.house.client.enter(speaker, "/tell tea")
-    wait_for(lambda: keyed.house.contents(keeper) == ["tea"], "it is heard")
+    wait_for(lambda: keyed.house.contents(keeper) == ["tea"], "it is recorded")
 
     key = make_key(keyed.house.root, "read", pipelines=(keeper,))
     other = make_key(keyed.house.root, "read", pipelines=(stranger,))

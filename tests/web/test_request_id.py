@@ -1,4 +1,4 @@
-"""X-Request-Id stands on every answer."""
+"""Every response has an X-Request-Id."""
 
 import pytest
 
@@ -9,16 +9,16 @@ from tests.support.served import Served
 @pytest.mark.parametrize(
     "path", ["/live", "/", "/nothing", "/v1/pipelines", "/v1/pipelines/ghost", "/webhooks/a/b"]
 )
-def test_a_harmless_one_is_taken(served: Served, path: str) -> None:
+def test_a_valid_request_id_is_kept(served: Served, path: str) -> None:
     assert served.get(path, X_Request_Id="my-request.1").headers["x-request-id"] == "my-request.1"
 
 
 @pytest.mark.parametrize("given", ["", " ", "x" * 129, "a b", "<script>", "a;b", "-x"])
-def test_what_might_harm_is_replaced(served: Served, given: str) -> None:
-    told = {
+def test_an_invalid_request_id_is_replaced(served: Served, given: str) -> None:
+    ids = {
         ask(served.url, "GET", "/live", b"", {"X-Request-Id": given}).headers["x-request-id"]
         for _ in range(3)
     }
 
-    assert len(told) == 3
-    assert all(len(one) == 32 and one.isalnum() for one in told)
+    assert len(ids) == 3
+    assert all(len(one) == 32 and one.isalnum() for one in ids)

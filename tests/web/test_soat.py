@@ -1,5 +1,4 @@
-"""Named memories by SOAT's own paths and shapes: the document's examples, 256 writes at once,
-tenants, and every refusal."""
+"""Named memories over SOAT's API: documented examples, concurrency, tenants, and errors."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +10,7 @@ from tests.support.served import Served
 from tests.support.soat import EMAIL, FACTS, MEMORIES, Soat
 
 
-def test_the_four_writes_of_the_document(soat: Soat) -> None:
+def test_the_four_writes_in_soats_documentation(soat: Soat) -> None:
     memory = soat.make()
 
     first = soat.write(memory, EMAIL)
@@ -37,7 +36,7 @@ def test_the_four_writes_of_the_document(soat: Soat) -> None:
     )
 
 
-def test_facts_in_a_script_that_the_embedder_does_not_know_are_told_apart(soat: Soat) -> None:
+def test_facts_in_a_script_unknown_to_the_embedder_are_distinguished(soat: Soat) -> None:
     memory = soat.make()
 
     written = [soat.write(memory, text).json for text in ("ฉันชอบชา", "แมวของฉันชื่อมีมี", "ฉันชอบชา ")]
@@ -45,7 +44,7 @@ def test_facts_in_a_script_that_the_embedder_does_not_know_are_told_apart(soat: 
     assert [one["action"] for one in written] == ["created", "created", "skipped"], written
 
 
-def test_256_identical_writes_at_once_make_one_entry(soat: Soat) -> None:
+def test_256_identical_concurrent_writes_make_one_entry(soat: Soat) -> None:
     memory = soat.make()
 
     with ThreadPoolExecutor(32) as threads:
@@ -58,7 +57,7 @@ def test_256_identical_writes_at_once_make_one_entry(soat: Soat) -> None:
     assert (entry["content"], entry["confirmations"]) == (EMAIL, 255)
 
 
-def test_a_key_stands_for_one_call(soat: Soat) -> None:
+def test_a_key_belongs_to_one_call(soat: Soat) -> None:
     memory, keyed = soat.make(), {"Idempotency_Key": "fact-1"}
     at = FACTS.format(memory=memory)
     first = soat("POST", at, {"content": EMAIL, "source": "agent"}, **keyed)
@@ -81,7 +80,7 @@ def test_a_key_stands_for_one_call(soat: Soat) -> None:
     assert [one["content"] for one in soat("GET", at).json] == [EMAIL]
 
 
-def test_the_tags_of_the_document(soat: Soat) -> None:
+def test_the_tags_in_soats_documentation(soat: Soat) -> None:
     tagged = {
         "a": ["customer", "crm", "user-prefs"],
         "b": ["customer-support"],
@@ -99,7 +98,7 @@ def test_the_tags_of_the_document(soat: Soat) -> None:
     assert {"a", "b", "c", "d"} <= set(soat.names("tags="))
 
 
-def test_all_that_there_are_are_listed_once_whatever_a_page_holds(soat: Soat) -> None:
+def test_a_list_has_all_items_once_despite_paging(soat: Soat) -> None:
     uid, made = soat.served.deploy(), 1_003
     with ThreadPoolExecutor(16) as threads:
         paths = [f"/v1/pipelines/{uid}/memories"] * made
@@ -119,7 +118,7 @@ def test_all_that_there_are_are_listed_once_whatever_a_page_holds(soat: Soat) ->
     )
 
 
-def test_the_life_of_a_memory_and_of_an_entry(soat: Soat) -> None:
+def test_a_memory_and_an_entry_are_created_updated_and_deleted(soat: Soat) -> None:
     made = soat(
         "POST", MEMORIES, {"projectId": soat.uid, "name": "n", "description": "d", "tags": ["t"]}
     )
@@ -154,7 +153,7 @@ def test_the_life_of_a_memory_and_of_an_entry(soat: Soat) -> None:
     assert soat("GET", at).json["error"] == "Memory not found"
 
 
-def test_knowledge_is_found_by_what_is_meant(soat: Soat) -> None:
+def test_knowledge_is_found_by_meaning(soat: Soat) -> None:
     memory, other = (
         soat.make("Preferences", tags=["customer-1"]),
         soat.make("Other", tags=["other"]),
@@ -197,9 +196,7 @@ def test_knowledge_is_found_by_what_is_meant(soat: Soat) -> None:
     ] and "score" not in listed[0]
 
 
-def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_off(
-    soat: Soat,
-) -> None:
+def test_the_documented_search_and_looser_questions_find_the_entry(soat: Soat) -> None:
     memory = soat.make("Customer", tags=["customer-7"])
     soat.write(memory, EMAIL)
     soat.write(memory, "The office has a red door")
@@ -218,7 +215,7 @@ def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_of
     ]
 
     assert [one["content"] for one in best] == [EMAIL] * 3
-    assert all(0 < one["score"] < 0.6 for one in best)  # and says that it is no close fit
+    assert all(0 < one["score"] < 0.6 for one in best)  # the score shows a weak match
     assert found("ways to get in touch", min_score=0.9) == []
     assert [one["content"] for one in found("preferred contact method", limit=1)] == [EMAIL]
 
@@ -233,9 +230,9 @@ def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_of
             "POST",
             MEMORIES,
             {"project_id": "UID", "name": "x", "colour": 1},
-            "there is no field 'colour'",
+            "unknown field 'colour'",
         ),
-        ("POST", MEMORIES, b"{", "the body is no JSON"),
+        ("POST", MEMORIES, b"{", "the body is not valid JSON"),
         ("PUT", f"{MEMORIES}/MEM", {"name": None}, "name is required"),
         ("POST", f"{MEMORIES}/MEM/entries", {}, "content is required"),
         ("POST", f"{MEMORIES}/MEM/entries", {"content": 1}, "content "),
@@ -255,7 +252,7 @@ def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_of
             "POST",
             f"{MEMORIES}/MEM/entries",
             {"content": "x", "source_type": "agent", "sourceType": "manual"},
-            "source_type is given twice",
+            "source_type is given in two spellings",
         ),
         (
             "POST",
@@ -290,7 +287,7 @@ def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_of
             "name must have at most 256 characters",
         ),
         ("POST", MEMORIES, {"project_id": 5, "name": "x"}, "Invalid project ID"),
-        ("POST", MEMORIES, b"[]", "the body is a JSON object"),
+        ("POST", MEMORIES, b"[]", "the body must be a JSON object"),
         ("POST", "/api/v1/knowledge/search", {"query": "x", "limit": -3}, "limit "),
         ("POST", "/api/v1/knowledge/search", {"query": "x", "project_id": 5}, "Invalid project ID"),
         (
@@ -308,7 +305,7 @@ def test_the_documents_own_search_finds_its_entry_and_so_do_questions_further_of
         ),
     ],
 )
-def test_what_is_wrong_is_told_as_the_original_tells_it(
+def test_errors_have_soats_texts(
     soat: Soat, method: str, path: str, body: Json | bytes, error: str
 ) -> None:
     memory = soat.make()
@@ -324,7 +321,7 @@ def test_what_is_wrong_is_told_as_the_original_tells_it(
 
 
 def routes(uid: str, memory: str, entry: str) -> list[tuple[str, str, str, Json | bytes]]:
-    """(scope, method, path, body) of all of them."""
+    """Return (scope, method, path, body) of all routes."""
     at = f"{MEMORIES}/{memory}"
     return [
         ("write", "POST", MEMORIES, {"project_id": uid, "name": "x"}),
@@ -341,7 +338,7 @@ def routes(uid: str, memory: str, entry: str) -> list[tuple[str, str, str, Json 
     ]
 
 
-def test_every_route_refuses_strangers_keys_that_go_less_far_and_other_pipelines() -> None:
+def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None:
     with Served() as served:
         uid, other = served.deploy(), served.deploy()
         soat = Soat(served, uid)
@@ -389,7 +386,7 @@ def test_every_route_refuses_strangers_keys_that_go_less_far_and_other_pipelines
         assert found == [] and soat("GET", f"{MEMORIES}/{memory}", b"", mine).status == 200
 
 
-def test_a_list_that_is_too_long_for_an_answer_says_where_its_pages_are() -> None:
+def test_a_list_that_is_too_long_names_the_paged_route() -> None:
     with Served(worker=False, BUS__MAX_MESSAGE_BYTES="4096") as served:
         served.house.start_worker(limits={"message_bytes": 4096})
         soat = Soat(served, served.deploy())
@@ -399,13 +396,13 @@ def test_a_list_that_is_too_long_for_an_answer_says_where_its_pages_are() -> Non
             soat.write(memory, f"{number} {'x' * 3500}", mode="create")
         soat.write(few, EMAIL)
 
-        refused, told = (
+        refused, listed = (
             soat("GET", FACTS.format(memory=memory)),
             soat("GET", FACTS.format(memory=few)),
         )
 
     assert (
         refused.status == 400
-        and f"/v1/pipelines/{soat.uid}/entries lists them by page" in refused.json["error"]
+        and f"use the pages of /v1/pipelines/{soat.uid}/entries" in refused.json["error"]
     ), refused
-    assert [one["content"] for one in told.json] == [EMAIL]
+    assert [one["content"] for one in listed.json] == [EMAIL]

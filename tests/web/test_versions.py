@@ -1,4 +1,4 @@
-"""Versions: listed, gone back to, and changed only where the caller's condition holds."""
+"""Versions of pipelines: listing, rollback, and conditional changes."""
 
 import asyncio
 
@@ -31,12 +31,12 @@ def versions(served: Served, uid: str) -> list[tuple[int, str, bool]]:
 
 
 def deploy(served: Served, *amounts: int) -> tuple[str, list[str]]:
-    """The uid of a pipeline that had these versions, and their hashes."""
+    """Deploy several versions and return the uid and their hashes."""
     uid = make_uid()
     return uid, [put(served, make_plus(uid, amount)).json["hash"] for amount in amounts]
 
 
-def test_a_rollback_is_a_new_version_with_the_old_content_and_is_served(served: Served) -> None:
+def test_a_rollback_is_a_new_version_with_the_old_bundle(served: Served) -> None:
     uid, hashes = deploy(served, 1, 10)
 
     answer = rollback(served, uid)
@@ -51,7 +51,7 @@ def test_a_rollback_is_a_new_version_with_the_old_content_and_is_served(served: 
     ]
 
 
-def test_a_rollback_of_a_rollback_goes_forward_again(served: Served) -> None:
+def test_a_rollback_of_a_rollback_restores_the_bundle(served: Served) -> None:
     uid, hashes = deploy(served, 1, 10)
 
     went = [rollback(served, uid).json["hash"] for _ in range(3)]
@@ -59,21 +59,21 @@ def test_a_rollback_of_a_rollback_goes_forward_again(served: Served) -> None:
     assert went == [hashes[0], hashes[1], hashes[0]]
 
 
-def test_a_version_is_gone_back_to_by_its_number(served: Served) -> None:
+def test_a_rollback_can_name_a_version(served: Served) -> None:
     uid, hashes = deploy(served, 1, 2, 3)
 
     assert rollback(served, uid, {"version": 1}).json["hash"] == hashes[0]
     assert served.say(uid, "1", query="?wait=10").texts == ["2"]
 
 
-def test_going_back_to_what_is_in_service_changes_nothing(served: Served) -> None:
+def test_a_rollback_to_the_active_bundle_changes_nothing(served: Served) -> None:
     uid, _ = deploy(served, 1, 2)
 
     assert rollback(served, uid, {"version": 2}).json["version"] == 2
     assert len(versions(served, uid)) == 2
 
 
-def test_a_removed_pipeline_is_in_service_again_as_it_was_last(served: Served) -> None:
+def test_a_rollback_reactivates_a_removed_pipeline(served: Served) -> None:
     uid, hashes = deploy(served, 1, 2)
     ask(served.url, "DELETE", f"/v1/pipelines/{uid}")
     listed = versions(served, uid)
@@ -88,15 +88,13 @@ def test_a_removed_pipeline_is_in_service_again_as_it_was_last(served: Served) -
 @pytest.mark.parametrize(
     ("body", "rule"),
     [
-        ({"version": 9}, "it has 1 to 1"),
-        ({"version": 2**62}, "it has 1 to 1"),
-        (b"", "one bundle only"),
-        ({}, "one bundle only"),
+        ({"version": 9}, "it has versions 1 to 1"),
+        ({"version": 2**62}, "it has versions 1 to 1"),
+        (b"", "has no earlier bundle"),
+        ({}, "has no earlier bundle"),
     ],
 )
-def test_a_version_that_never_was_is_not_found(
-    served: Served, body: Json | bytes, rule: str
-) -> None:
+def test_an_unknown_version_is_not_found(served: Served, body: Json | bytes, rule: str) -> None:
     uid, _ = deploy(served, 1)
 
     status, detail = rollback(served, uid, body).problem
@@ -104,7 +102,7 @@ def test_a_version_that_never_was_is_not_found(
     assert (status, rule in detail) == (404, True), detail
 
 
-def test_a_pipeline_that_never_was_has_no_versions(served: Served) -> None:
+def test_an_unknown_pipeline_has_no_versions(served: Served) -> None:
     assert served.get("/v1/pipelines/nobody/versions").problem[0] == 404
     assert rollback(served, "nobody").problem[0] == 404
 
@@ -122,16 +120,14 @@ def test_a_pipeline_that_never_was_has_no_versions(served: Served) -> None:
         b'{"to": 1}',
     ],
 )
-def test_a_body_that_names_no_version_is_refused(served: Served, body: bytes) -> None:
+def test_a_body_without_a_valid_version_is_rejected(served: Served, body: bytes) -> None:
     uid, _ = deploy(served, 1, 2)
 
     assert rollback(served, uid, body).problem[0] == 400
     assert len(versions(served, uid)) == 2
 
 
-def test_a_bundle_that_this_program_does_not_accept_any_more_is_refused_with_its_faults(
-    served: Served,
-) -> None:
+def test_a_bundle_that_is_no_longer_valid_is_rejected_with_its_faults(served: Served) -> None:
     uid = make_uid()
     asyncio.run(put_unchecked(served, make_bundle(uid, make_agent("old", "block_of_yesterday"))))
     new = put(served, make_plus(uid, 1)).json["hash"]
@@ -154,7 +150,7 @@ async def put_unchecked(served: Served, bundle: Json) -> None:
         )
 
 
-def test_pages_of_versions_make_up_the_whole(served: Served) -> None:
+def test_the_pages_of_versions_are_complete(served: Served) -> None:
     uid, hashes = deploy(served, 1, 2, 3, 4, 5)
     pages = [served.get(f"/v1/pipelines/{uid}/versions?limit=2").json]
     while cursor := pages[-1]["next_cursor"]:
@@ -167,7 +163,7 @@ def test_pages_of_versions_make_up_the_whole(served: Served) -> None:
 @pytest.mark.parametrize(
     "query", ["cursor=x", "cursor=-1", "cursor=1e9", "cursor=%C2%B2", "limit=0", "what=1"]
 )
-def test_a_page_of_versions_that_cannot_be_is_refused(served: Served, query: str) -> None:
+def test_an_invalid_versions_query_is_rejected(served: Served, query: str) -> None:
     uid, _ = deploy(served, 1)
 
     assert served.get(f"/v1/pipelines/{uid}/versions?{query}").problem[0] == 400
@@ -188,7 +184,7 @@ def test_a_page_of_versions_that_cannot_be_is_refused(served: Served, query: str
         ("If_None_Match", '"HASH"', 400),
     ],
 )
-def test_a_condition_is_kept_or_told_to_be_none(
+def test_a_condition_is_checked_or_rejected_as_malformed(
     served: Served, header: str, value: str, status: int
 ) -> None:
     uid, (active,) = deploy(served, 1)
@@ -204,7 +200,7 @@ def test_a_condition_is_kept_or_told_to_be_none(
     ("header", "value", "status"),
     [("If_None_Match", "*", 201), ("If_Match", "*", 412), ("If_Match", '"x"', 412)],
 )
-def test_a_condition_on_what_is_not_in_service(
+def test_a_condition_on_an_inactive_pipeline(
     served: Served, header: str, value: str, status: int
 ) -> None:
     answer = put(served, make_plus(make_uid(), 1), **{header: value})
@@ -213,10 +209,10 @@ def test_a_condition_on_what_is_not_in_service(
     assert status != 412 or answer.json["active"] is None
 
 
-def test_both_conditions_at_once_never_hold(served: Served) -> None:
+def test_both_conditions_together_never_hold(served: Served) -> None:
     assert put(served, make_plus(make_uid(), 1), If_Match="*", If_None_Match="*").status == 412
 
 
-def test_where_nobody_serves_a_deploy_says_so_at_once() -> None:
+def test_a_deploy_without_a_worker_returns_at_once() -> None:
     with Served(worker=False) as served:
         assert put(served, make_plus(make_uid(), 1)).json["served"] is False

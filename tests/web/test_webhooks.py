@@ -1,5 +1,4 @@
-"""Webhooks: a POST that is handed to one agent, under our own path and under Kilroy's, with the
-agent's token."""
+"""Webhooks under Memrelay's path and under Kilroy's path."""
 
 from pathlib import Path
 
@@ -9,11 +8,11 @@ from tests.support.bundles import Json, make_agent, make_commands, make_memory
 from tests.support.http import Answer, send_raw
 from tests.support.served import Served
 
-TOKEN = "tea-with-milk"  # HOOK_TOKEN of the web server's environment
+TOKEN = "tea-with-milk"  # HOOK_TOKEN in the web server's environment
 
 
 def make_hook(token: str = "env:HOOK_TOKEN", **keys: object) -> Json:
-    """An agent that writes, listens to nobody on the swarm, and takes webhooks with a token."""
+    """Return a writing agent that hears no swarm and accepts webhooks with a token."""
     return make_memory("write", hears="nobody") | {"wf_webhook_token": token} | keys
 
 
@@ -33,7 +32,7 @@ def kilroy(
     return served.post(f"/api/v1/pd/webhook/{token}/{alias}/{trigger}?wait=10", body)
 
 
-def test_a_webhook_reaches_its_agent_whatever_its_agent_from(served: Served) -> None:
+def test_a_webhook_reaches_its_agent_despite_agent_from(served: Served) -> None:
     uid = served.deploy(make_memory("write", hears="nobody at all"))
 
     answer = served.webhook(
@@ -55,7 +54,7 @@ def test_a_webhook_reaches_no_other_agent(served: Served) -> None:
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_a_webhook_to_a_chat_is_said_as_its_user(served: Served) -> None:
+def test_a_webhook_to_a_chat_is_published_as_its_user(served: Served) -> None:
     uid = served.deploy(
         make_chat(),
         *[
@@ -69,8 +68,8 @@ def test_a_webhook_to_a_chat_is_said_as_its_user(served: Served) -> None:
     answer = served.webhook(uid, "ann", {"text": "/write tea", "from": "Mallory"}, query="?wait=10")
 
     assert "guid" in answer.texts[0]
-    said = served.house.client.log(uid)[0]
-    assert (said.sender, said.envelope["id"], said.envelope["args"][0]["username"]) == (
+    entry = served.house.client.log(uid)[0]
+    assert (entry.sender, entry.envelope["id"], entry.envelope["args"][0]["username"]) == (
         "Ann",
         "ann",
         "ann",
@@ -91,7 +90,7 @@ def test_a_webhook_to_a_chat_is_said_as_its_user(served: Served) -> None:
 @pytest.mark.parametrize(
     "kind", ["application/json", "text/plain", "application/x-www-form-urlencoded", "nonsense", ""]
 )
-def test_the_body_decides_whatever_the_content_type(
+def test_the_content_type_does_not_matter(
     served: Served, body: Json | str, content: str, kind: str
 ) -> None:
     uid = served.deploy(make_hook(""))
@@ -111,18 +110,18 @@ def test_the_body_decides_whatever_the_content_type(
     ],
     ids=["mute chat", "viewer", "off"],
 )
-def test_an_agent_that_takes_no_messages_is_none_to_send_to(served: Served, agent: Json) -> None:
+def test_an_agent_that_accepts_no_messages_is_not_found(served: Served, agent: Json) -> None:
     status, detail = served.webhook(served.deploy(agent), agent["agent_alias"], "tea").problem
 
     assert status == 404
-    assert "takes no messages" in detail
+    assert "accepts no messages" in detail
 
 
-def test_an_unknown_pipeline_or_alias_is_told(served: Served) -> None:
+def test_an_unknown_pipeline_or_alias_is_reported(served: Served) -> None:
     uid = served.deploy()
 
     assert (
-        "no pipeline in service has the uid 'nobody'"
+        "no active pipeline has the uid 'nobody'"
         in served.webhook("nobody", "memory_write_", "x").problem[1]
     )
     assert (
@@ -131,14 +130,14 @@ def test_an_unknown_pipeline_or_alias_is_told(served: Served) -> None:
     )
 
 
-def test_an_alias_with_a_slash_can_be_sent_to(served: Served) -> None:
+def test_an_alias_may_contain_a_slash(served: Served) -> None:
     uid = served.deploy(make_hook("") | {"agent_alias": "a/b ü"})
 
     assert served.webhook(uid, "a%2Fb%20%C3%BC", "tea", query="?wait=10").status == 200
     assert served.webhook(uid, "a/b%20%C3%BC", "tea").problem[0] == 404
 
 
-def test_the_same_webhook_id_counts_for_each_agent_alone(served: Served) -> None:
+def test_a_webhook_id_is_unique_per_agent(served: Served) -> None:
     uid = served.deploy(make_memory("write", alias="one"), make_memory("write", alias="other"))
 
     for alias in ("one_", "other_", "one_"):
@@ -153,14 +152,14 @@ def test_the_same_webhook_id_counts_for_each_agent_alone(served: Served) -> None
 
 
 @pytest.mark.parametrize("header", [b"\xff", b"a\xc3", b"x" * 257, b"\xe2\x80\xae", b"", b" "])
-def test_a_webhook_id_that_is_none_is_refused(served: Served, header: bytes) -> None:
+def test_an_invalid_webhook_id_is_rejected(served: Served, header: bytes) -> None:
     path = f"/webhooks/{served.deploy()}/memory_write_"
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nwebhook-id: ".encode()
 
     assert send_raw(served.url, head + header + b"\r\n\r\nx").problem[0] == 400
 
 
-def test_an_agent_with_a_token_takes_only_who_sends_it(served: Served) -> None:
+def test_an_agent_with_a_token_rejects_requests_without_it(served: Served) -> None:
     uid = served.deploy(make_hook())
 
     right = served.webhook(
@@ -184,7 +183,7 @@ def test_an_agent_with_a_token_takes_only_who_sends_it(served: Served) -> None:
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_a_token_may_stand_in_a_file_and_change_there(served: Served) -> None:
+def test_a_token_file_may_change(served: Served) -> None:
     file = Path(served.house.folder, "token")
     file.write_text("first\n")
     uid = served.deploy(make_hook(f"file:{file}"))
@@ -202,7 +201,7 @@ def test_a_token_may_stand_in_a_file_and_change_there(served: Served) -> None:
 @pytest.mark.parametrize(
     "reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:/nowhere/token"]
 )
-def test_a_reference_to_nothing_lets_nobody_in(served: Served, reference: str) -> None:
+def test_an_unresolvable_reference_admits_nobody(served: Served, reference: str) -> None:
     uid = served.deploy(make_hook(reference, agent_alias=f"hook {reference[-12:-6]}"))
 
     for given in ("Bearer ", "Bearer x", f"Bearer {reference}"):
@@ -223,7 +222,7 @@ def test_the_kilroy_path_has_the_same_effect(served: Served) -> None:
     assert served.house.contents(uid) == ["tea"]
 
 
-def test_on_the_kilroy_path_a_wrong_token_is_refused_and_not_ignored(served: Served) -> None:
+def test_a_wrong_token_on_the_kilroy_path_is_rejected(served: Served) -> None:
     uid = served.deploy(make_hook(agent_alias="guarded"))
 
     refused = [
@@ -235,7 +234,7 @@ def test_on_the_kilroy_path_a_wrong_token_is_refused_and_not_ignored(served: Ser
     assert served.house.contents(uid) == []
 
 
-def test_on_the_kilroy_path_an_agent_without_a_token_takes_nobody(served: Served) -> None:
+def test_the_kilroy_path_does_not_reach_agents_without_a_token(served: Served) -> None:
     served.deploy(make_hook("", agent_alias="open"))
 
     status, detail = kilroy(served, "open").problem
@@ -244,7 +243,7 @@ def test_on_the_kilroy_path_an_agent_without_a_token_takes_nobody(served: Served
     assert "wf_webhook_token" in detail
 
 
-def test_an_unknown_alias_is_refused_like_a_wrong_token(served: Served) -> None:
+def test_an_unknown_alias_is_rejected_like_a_wrong_token(served: Served) -> None:
     served.deploy(make_hook(agent_alias="known"))
 
     unknown, wrong = kilroy(served, "unknown"), kilroy(served, "known", token="wrong")
@@ -253,7 +252,7 @@ def test_an_unknown_alias_is_refused_like_a_wrong_token(served: Served) -> None:
     assert (unknown.status, wrong.status) == (401, 401)
 
 
-def test_an_alias_of_several_pipelines_is_told_with_the_way_out(served: Served) -> None:
+def test_an_ambiguous_alias_is_reported_with_the_fix(served: Served) -> None:
     uids = [served.deploy(make_hook(agent_alias="twin")) for _ in range(2)]
 
     status, detail = kilroy(served, "twin").problem
@@ -263,7 +262,7 @@ def test_an_alias_of_several_pipelines_is_told_with_the_way_out(served: Served) 
     assert served.webhook(uids[0], "twin", "tea", Authorization=f"Bearer {TOKEN}").status == 202
 
 
-def test_a_wrong_trigger_is_told(served: Served) -> None:
+def test_a_wrong_trigger_is_reported(served: Served) -> None:
     served.deploy(make_hook(agent_alias="triggered"))
 
     status, detail = kilroy(served, "triggered", trigger="memory_read").problem
@@ -274,8 +273,8 @@ def test_a_wrong_trigger_is_told(served: Served) -> None:
     )
 
 
-def test_a_chat_on_the_kilroy_path_has_any_trigger(served: Served) -> None:
+def test_a_chat_on_the_kilroy_path_accepts_any_trigger(served: Served) -> None:
     uid = served.deploy(make_chat(agent_alias="telegram", wf_webhook_token="env:HOOK_TOKEN"))
 
     assert kilroy(served, "telegram", trigger="swarm_hook", body="hello").status == 200
-    assert [said.text for said in served.house.client.log(uid)] == ["hello"]
+    assert [entry.text for entry in served.house.client.log(uid)] == ["hello"]

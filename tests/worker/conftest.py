@@ -1,4 +1,4 @@
-"""The house that the tests of one file share: each test has pipelines of its own in it."""
+"""A house that the tests of one file share. Each test deploys new pipelines in it."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.support.house import House
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    """A server, a memory root, and a worker that lives through the file."""
+    """A server, a memory root, and a worker that runs for the whole file."""
     with House() as house:
         worker = house.start_worker()
         yield house

@@ -1,4 +1,4 @@
-"""A batch that comes back says the same, to the byte, whatever of it the inbox keeps."""
+"""A redelivered batch publishes the same bytes, whatever part of it the inbox keeps."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.batch import Batch
 from memrelay.worker.run.crash_isolation import CrashIsolation
-from memrelay.worker.run.inputs import HEARD, Entry
+from memrelay.worker.run.inputs import Entry, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 from memrelay.worker.run.retries import Retries
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_relay
@@ -43,25 +43,28 @@ def make_batch(*entries: Entry, journal: bool = False) -> Batch:
         WorkerLimits(),
         Retries(WorkerLimits(), {}, 0),
         settled={},
-        quarantine=CrashIsolation(),
-        spread=PublicMessageLimit(),
+        isolation=CrashIsolation(),
+        public_limit=PublicMessageLimit(),
         journal=journal,
     )
 
 
 def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") -> Outcome:
     stores = OpenStores(root, 10)
-    (outcome,) = make_batch(Entry(ident, plan, list(fields)))(stores).outcomes
+    (outcome,) = make_batch(Entry(ident, plan, list(fields))).run(stores).outcomes
     stores.close_all()
     return outcome
 
 
 def said_by(outcome: Outcome) -> list[bytes]:
-    """What leaves for the bus of it."""
+    """Return the packed messages of an outcome."""
     logged, live = SwarmEncoder(outcome.uid, 10).write(
-        (outcome.said_by or outcome.id).encode(), outcome.said
+        (outcome.publish_id or outcome.id).encode(), outcome.messages
     )
-    return logged[outcome.heard > HEARD :] + live[outcome.heard >= HEARD :]
+    return (
+        logged[outcome.published > Published.CHANNEL :]
+        + live[outcome.published >= Published.CHANNEL :]
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,22 +75,22 @@ def said_by(outcome: Outcome) -> list[bytes]:
     [
         (b"swarm", b"chat", b"data", DATA),
         (b"swarm", b"chat", b"data", FOREIGN),
-        (b"swarm", b"chat", b"data", DATA, b"heard", b"1"),
+        (b"swarm", b"chat", b"data", DATA, b"published", b"1"),
         (b"agent", b"chat", b"data", DATA),
         (b"agent", b"memory_write_", b"data", DATA),
         (b"swarm", b"chat", b"data", DATA, b"id", b"mine"),
         (b"swarm", b"chat", b"data", DATA, b"hop", b"3"),
     ],
 )
-def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
+def test_a_redelivered_input_publishes_the_same_under_another_bundle(
     tmp_path: Path, fields: tuple[bytes, ...], before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
-    """Whether its swarm is public to the one, the other or both."""
+    """The swarm is public in the first bundle, the second, both or none."""
     first = run(make_plan("User", *before), tmp_path, *fields)
 
     again = run(make_plan("Somebody", *after), tmp_path, *fields)
 
-    assert first.said and first.store
+    assert first.messages and first.store
     assert (said_by(again), again.results, again.size) == (
         said_by(first),
         first.results,
@@ -95,7 +98,7 @@ def test_an_input_that_comes_back_says_the_same_also_under_another_bundle(
     )
 
 
-def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(
+def test_a_repeated_producer_id_publishes_the_messages_of_the_first(
     tmp_path: Path,
 ) -> None:
     first = run(make_plan(), tmp_path, b"swarm", b"chat", b"data", DATA, b"id", b"mine")
@@ -112,11 +115,11 @@ def test_a_message_sent_twice_under_its_producers_id_says_what_the_first_said(
         ident="1700000000000-1",
     )
 
-    assert first.said and said_by(second) == said_by(first)
+    assert first.messages and said_by(second) == said_by(first)
 
 
 def make_two_stores() -> Plan:
-    """What is said for `a` is kept in one store, what for `b` in another."""
+    """Return a plan in which `/a` and `/b` write to two stores."""
     relays = [make_relay(name, f"^/{name} (.*)") for name in "ab"]
     keepers = [
         make_memory("write", hears=f"dispatch_{name}", memory_id=f"instances/p/{name}", alias=name)
@@ -130,34 +133,34 @@ def make_entry(plan: Plan, ident: str, text: str) -> Entry:
     return Entry(ident, plan, [b"swarm", b"chat", b"data", data])
 
 
-def test_a_batch_that_a_busy_store_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:
     plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
     texts = {"1-0": "/a one", "2-0": "/a two", "3-0": "/b three"}
-    make_batch(make_entry(plan, "2-0", texts["2-0"]))(stores)
+    make_batch(make_entry(plan, "2-0", texts["2-0"])).run(stores)
     with stores.get("instances/p/a").transaction() as store:
         store.inbox.forget(["p/2-0"])  # so its record is refused when it is committed again
     batch = make_batch(*[make_entry(plan, ident, text) for ident, text in texts.items()])
     stores.get("instances/p/b")
     with locked(tmp_path / "instances/p/b.db"), pytest.raises(StoreBusy):
-        batch(stores)
+        batch.run(stores)
 
-    result = batch(stores)
+    result = batch.run(stores)
 
     assert [outcome.id for outcome in result.outcomes] == list(texts)
-    assert [outcome.letter is not None for outcome in result.outcomes] == [False, True, False]
+    assert [outcome.dead_letter is not None for outcome in result.outcomes] == [False, True, False]
     stores.close_all()
 
 
-def test_a_busy_store_makes_no_further_attempt_of_the_journaled_one(tmp_path: Path) -> None:
+def test_a_busy_store_does_not_count_as_another_attempt(tmp_path: Path) -> None:
     plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
     batch = make_batch(make_entry(plan, "1-0", "/b tea"), journal=True)
     stores.get("instances/p/b")
     with locked(tmp_path / "instances/p/b.db"):
         for _ in range(5):
             with pytest.raises(StoreBusy):
-                batch(stores)
+                batch.run(stores)
 
-    (outcome,) = batch(stores).outcomes
+    (outcome,) = batch.run(stores).outcomes
 
-    assert (outcome.letter, outcome.store) == (None, "instances/p/b")
+    assert (outcome.dead_letter, outcome.store) == (None, "instances/p/b")
     stores.close_all()

@@ -1,5 +1,4 @@
-"""Calls that change something: entries of the input, in order with all else, with one effect and
-one answer."""
+"""Calls of changing operations: run in order as input entries, with one effect and one answer."""
 
 import orjson
 import pytest
@@ -20,7 +19,7 @@ def deploy(house: House, *agents: dict[str, object]) -> str:
     return uid
 
 
-def test_a_record_that_is_created_by_a_call_is_found_by_a_message_and_by_a_call(
+def test_a_record_created_by_a_call_is_found_by_messages_and_calls(
     house: House,
 ) -> None:
     uid = deploy(house)
@@ -32,7 +31,7 @@ def test_a_record_that_is_created_by_a_call_is_found_by_a_message_and_by_a_call(
     assert call(house, uid, "records.get", {"guid": made["guid"]}) == made
 
 
-def test_calls_and_messages_run_in_the_order_in_which_they_came(house: House) -> None:
+def test_calls_and_messages_run_in_order_of_arrival(house: House) -> None:
     uid = deploy(house)
     with house.client.redis.pipeline(transaction=True) as pipe:
         for number in range(20):
@@ -63,7 +62,7 @@ def test_the_same_key_has_one_effect_and_the_same_answer(house: House) -> None:
     assert house.contents(uid) == ["tea"]
 
 
-def test_a_refusal_is_an_answer_that_its_key_gives_again_and_no_dead_letter(house: House) -> None:
+def test_a_refused_call_repeats_its_answer_and_leaves_no_dead_letter(house: House) -> None:
     uid = deploy(house)
 
     first = refused(house, uid, "records.delete", {"guid": "nobody"}, producer_id="order-1")
@@ -73,7 +72,7 @@ def test_a_refusal_is_an_answer_that_its_key_gives_again_and_no_dead_letter(hous
     assert not house.dead_letters(uid)
 
 
-def test_the_id_of_a_message_is_no_key_of_a_call(house: House) -> None:
+def test_message_ids_and_call_keys_are_separate(house: House) -> None:
     uid = deploy(house)
     house.client.ask(uid, "/write one", id="order-1")
 
@@ -83,14 +82,14 @@ def test_the_id_of_a_message_is_no_key_of_a_call(house: House) -> None:
     assert house.contents(uid) == ["one", "two"]
 
 
-def test_an_input_that_is_wrong_is_refused_with_all_that_is_wrong(house: House) -> None:
+def test_an_invalid_input_is_refused_with_all_faults(house: House) -> None:
     code, detail = refused(house, deploy(house), CREATE, {"tags": "x", "nope": 1})
 
     assert code == "refused"
     assert all(name in detail for name in ("content", "tags", "nope"))
 
 
-def test_an_edit_over_another_version_changes_nothing(house: House) -> None:
+def test_an_edit_of_a_stale_version_changes_nothing(house: House) -> None:
     uid = deploy(house)
     made = call(house, uid, CREATE, {"content": "tea"})
     changed = call(
@@ -111,7 +110,7 @@ def test_an_edit_over_another_version_changes_nothing(house: House) -> None:
     assert house.contents(uid) == ["coffee"]
 
 
-def test_a_store_that_the_bundle_names_may_be_named_and_no_other(house: House) -> None:
+def test_a_call_may_name_only_stores_of_its_bundle(house: House) -> None:
     notes = "instances/${pipeline_uid}/notes"
     uid, other = (
         deploy(house, *make_commands(), make_memory("write", memory_id=notes, alias="note")),
@@ -132,12 +131,12 @@ def test_a_store_that_the_bundle_names_may_be_named_and_no_other(house: House) -
     ("fields", "reason"),
     [
         ({"op": "records.nothing", "data": "{}"}, "no operation 'records.nothing'"),
-        ({"op": "records.get", "data": "{}"}, "can be an entry"),
+        ({"op": "records.get", "data": "{}"}, "can be called by an input entry"),
         ({"op": CREATE, "data": b"x" * (2 << 20)}, "bus.max_message_bytes"),
         ({"op": "x" * 2000, "data": "{}"}, "at most 1024"),
     ],
 )
-def test_what_is_no_call_is_a_dead_letter(
+def test_a_malformed_call_becomes_a_dead_letter(
     house: House, fields: dict[str, str], reason: str
 ) -> None:
     uid = deploy(house)
@@ -147,12 +146,12 @@ def test_what_is_no_call_is_a_dead_letter(
     assert reason in letter.error
 
 
-def test_a_caller_hears_of_a_call_that_was_given_up(house: House) -> None:
+def test_the_caller_of_a_failed_call_gets_an_error(house: House) -> None:
     with pytest.raises(CallFailed, match="max_message_bytes"):
         call(house, deploy(house), CREATE, {"content": "x" * (1 << 20)})
 
 
-def test_an_operation_that_breaks_changes_nothing_and_fails_alone(house: House) -> None:
+def test_a_broken_operation_changes_nothing_and_fails_alone(house: House) -> None:
     uid = deploy(house)
     broken = NewCall(uid, "trials.break", b"{}", True)
 
@@ -165,7 +164,7 @@ def test_an_operation_that_breaks_changes_nothing_and_fails_alone(house: House) 
     assert house.contents(uid) == [made["content"]] == ["tea"]
 
 
-def test_where_nobody_serves_the_pipeline_nothing_is_done(house: House) -> None:
+def test_a_call_to_an_unserved_pipeline_does_nothing(house: House) -> None:
     uid = make_uid()
 
     for name in (CREATE, "records.list"):
@@ -178,7 +177,7 @@ def test_where_nobody_serves_the_pipeline_nothing_is_done(house: House) -> None:
 @pytest.mark.parametrize(
     "step", ["before commit", "committed", "before sending", "sent", "confirmed"]
 )
-def test_a_worker_that_is_killed_leaves_one_effect_and_one_answer(step: str) -> None:
+def test_a_call_has_one_effect_when_the_worker_is_killed(step: str) -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_stepping_worker(die_on=step, bundles=[make_bundle(uid)])
@@ -195,7 +194,7 @@ def test_a_worker_that_is_killed_leaves_one_effect_and_one_answer(step: str) -> 
 
 
 def attempt(house: House, uid: str) -> object:
-    """The output of a call, where it came in time."""
+    """Return the output of a call, or None if none arrived in time."""
     try:
         (answer,) = call_all(
             house, make_call(uid, CREATE, {"content": "tea"}, producer_id="order-1"), within_s=2
@@ -205,7 +204,7 @@ def attempt(house: House, uid: str) -> object:
     return answer["output"]
 
 
-def test_who_awaits_an_answer_gets_it_from_the_worker_that_comes_after() -> None:
+def test_a_waiting_caller_is_answered_by_the_next_worker() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_stepping_worker(die_on="committed", bundles=[make_bundle(uid)])

@@ -1,5 +1,4 @@
-"""The channel: what strangers publish is taken once, and our own live copies are not taken at
-all."""
+"""Messages published on a channel are taken once, and Memrelay's own live copies never."""
 
 import orjson
 import pytest
@@ -11,14 +10,14 @@ from tests.support.waiting import wait_for
 
 
 def deploy(house: House) -> str:
-    """The uid of a pipeline of its own with the five commands."""
+    """Deploy a new pipeline with the five commands, and return its uid."""
     uid = make_uid()
     house.deploy(make_bundle(uid))
     return uid
 
 
 def entered(house: House, uid: str) -> int:
-    """How many entries the input ever had."""
+    """Return the number of entries ever added to the input."""
     return int(house.client.redis.xinfo_stream(input_of(uid))["entries-added"])
 
 
@@ -43,7 +42,7 @@ def test_a_published_message_is_processed_once_and_answered_on_the_channel(house
     assert (house.contents(uid), entered(house, uid)) == (["tea"], 1)
 
 
-def test_what_was_published_is_logged_with_an_id_and_is_not_published_again(house: House) -> None:
+def test_a_published_message_is_logged_and_not_published_again(house: House) -> None:
     uid = deploy(house)
     data = make_envelope("/write tea")
 
@@ -57,7 +56,7 @@ def test_what_was_published_is_logged_with_an_id_and_is_not_published_again(hous
     assert sum(b'"from":"User"' in payload for payload in heard) == 1
 
 
-def test_our_own_live_copies_are_not_taken_for_messages_even_when_published_again(
+def test_live_copies_are_not_taken_as_messages(
     house: House,
 ) -> None:
     uid = deploy(house)
@@ -74,7 +73,7 @@ def test_our_own_live_copies_are_not_taken_for_messages_even_when_published_agai
     assert entered(house, uid) == 2
 
 
-def test_a_copy_with_another_text_is_a_message_of_its_own(house: House) -> None:
+def test_a_changed_copy_is_a_new_message(house: House) -> None:
     uid = deploy(house)
     with Ear(house.client, uid) as ear:
         house.client.enter(uid, "/write tea")
@@ -89,7 +88,7 @@ def test_a_copy_with_another_text_is_a_message_of_its_own(house: House) -> None:
 
 
 @pytest.mark.parametrize("claim", ["", "tea", "1700000000000-0.0~00000000", '"}', "x" * 2000])
-def test_a_message_that_only_claims_a_mid_is_taken(house: House, claim: str) -> None:
+def test_a_message_with_a_false_mid_is_taken(house: House, claim: str) -> None:
     uid = deploy(house)
     data = make_envelope("/write tea")
 
@@ -110,9 +109,7 @@ ALIASES = {
 
 
 @pytest.mark.parametrize("alias", ALIASES.values(), ids=ALIASES)
-def test_our_copies_are_known_and_are_json_whatever_the_agent_behind_them_is_called(
-    house: House, alias: str
-) -> None:
+def test_live_copies_are_valid_json_for_any_agent_alias(house: House, alias: str) -> None:
     uid = make_uid()
     second = make_memory(
         "write", hears="memory_search", memory_id="instances/${pipeline_uid}/notes", alias="keeper"
@@ -134,7 +131,7 @@ def test_our_copies_are_known_and_are_json_whatever_the_agent_behind_them_is_cal
     assert entered(house, uid) == 2
 
 
-def test_a_stranger_can_publish_on_any_swarm_of_the_pipeline(house: House) -> None:
+def test_a_client_can_publish_on_any_swarm_of_a_pipeline(house: House) -> None:
     uid = deploy(house)
 
     house.client.publish(uid, make_envelope("straight to the memory", sender="dispatch_write"))
@@ -143,7 +140,7 @@ def test_a_stranger_can_publish_on_any_swarm_of_the_pipeline(house: House) -> No
     assert house.contents(uid) == ["straight to the memory"]
 
 
-def test_many_messages_published_at_once_are_taken_once_each_in_their_order(house: House) -> None:
+def test_many_published_messages_are_taken_once_and_in_order(house: House) -> None:
     uid, count = deploy(house), 10_000
     with house.client.redis.pipeline(transaction=False) as pipe:
         for number in range(count):

@@ -1,5 +1,4 @@
-"""Continuations: a cascade that goes on in another store, and how it ends where it should not go
-on."""
+"""Continuations: steps of a cascade in another store."""
 
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.house import House
@@ -17,14 +16,14 @@ def make_writer(
 
 
 def deploy(house: House, *agents: Json) -> str:
-    """The uid of a pipeline of its own."""
+    """Deploy a new pipeline and return its uid."""
     uid = make_uid()
     house.deploy(make_bundle(uid, *agents))
     return uid
 
 
 def await_end(house: House, uid: str, ident: str) -> None:
-    """Waits until an input is done, and no store has anything of it left to do."""
+    """Wait until an input is finished and no store has a pending step."""
     house.client.await_done(uid, ident)
     for alias in ("memories", "notes"):
         if house.store_file(uid, alias).exists():
@@ -35,7 +34,7 @@ def await_end(house: House, uid: str, ident: str) -> None:
             )
 
 
-def test_a_cascade_goes_through_three_stores_and_each_step_is_on_the_bus(house: House) -> None:
+def test_a_cascade_over_three_stores_publishes_each_step(house: House) -> None:
     third = make_writer("third", "second", "instances/${pipeline_uid}/more")
     uid = deploy(
         house, make_writer("first", "User", STORE), make_writer("second", "first", NOTES), third
@@ -50,7 +49,7 @@ def test_a_cascade_goes_through_three_stores_and_each_step_is_on_the_bus(house: 
     assert house.contents(uid, "more") == [log[2].text]
 
 
-def test_two_agents_on_another_store_both_go_on(house: House) -> None:
+def test_two_agents_on_another_store_both_run(house: House) -> None:
     uid = deploy(
         house,
         make_writer("first", "User", STORE),
@@ -64,7 +63,7 @@ def test_two_agents_on_another_store_both_go_on(house: House) -> None:
     assert sorted(said.sender for said in house.client.log(uid)) == ["User", "a", "b", "first"]
 
 
-def test_agents_that_answer_each_other_over_two_stores_are_stopped(house: House) -> None:
+def test_endless_answers_over_two_stores_are_stopped(house: House) -> None:
     uid = deploy(
         house, make_writer("here", ["User", "there"], STORE), make_writer("there", "here", NOTES)
     )
@@ -77,7 +76,7 @@ def test_agents_that_answer_each_other_over_two_stores_are_stopped(house: House)
     assert len(house.client.log(uid)) == 33
 
 
-def test_agents_that_multiply_over_two_stores_are_stopped_too() -> None:
+def test_multiplying_messages_over_two_stores_are_stopped() -> None:
     uid = make_uid()
     here = [make_writer(name, ["User", "c", "d"], STORE) for name in "ab"]
     there = [make_writer(name, ["a", "b"], NOTES) for name in "cd"]
@@ -92,7 +91,7 @@ def test_agents_that_multiply_over_two_stores_are_stopped_too() -> None:
         assert len(house.contents(uid)) + len(house.contents(uid, "notes")) < 300
 
 
-def test_a_continuation_that_fails_is_dead_lettered_and_what_was_done_before_stays() -> None:
+def test_a_failed_continuation_becomes_a_dead_letter_and_keeps_earlier_effects() -> None:
     uid = make_uid()
     first = make_agent("first", "regex_filter", {"pattern": ""}, hears="User")
     agents = [
@@ -111,9 +110,7 @@ def test_a_continuation_that_fails_is_dead_lettered_and_what_was_done_before_sta
         assert (house.contents(uid), house.contents(uid, "notes")) == (["mine", "tea"], ["tea"])
 
 
-def test_a_continuation_that_ends_the_worker_each_time_is_dead_lettered_after_its_attempts() -> (
-    None
-):
+def test_a_continuation_that_crashes_the_worker_becomes_a_dead_letter() -> None:
     uid, crashes = make_uid(), 0
     first = make_agent("first", "regex_filter", {"pattern": ""}, hears="User")
     agents = [
@@ -134,7 +131,7 @@ def test_a_continuation_that_ends_the_worker_each_time_is_dead_lettered_after_it
         assert (house.contents(uid), house.contents(uid, "notes")) == (["bomb"], [])
 
 
-def test_after_a_crash_what_a_store_kept_runs_before_what_came_later() -> None:
+def test_after_a_crash_pending_steps_run_before_later_entries() -> None:
     uid, words = make_uid(), [f"word{number}" for number in range(5)]
     bundle = make_bundle(
         uid, make_writer("first", "User", STORE), make_writer("second", "first", NOTES)

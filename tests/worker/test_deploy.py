@@ -1,4 +1,4 @@
-"""Deploying under a worker that works, taking away, ownership, and the end."""
+"""Deploys and removals while a worker runs."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ def make_plus(uid: str, amount: int) -> dict[str, object]:
 
 
 def writes_to(house: House, uid: str, alias: str) -> bool:
-    """Whether the version in service does."""
+    """Return whether the deployed version writes to the alias's store."""
     house.client.ask(uid, "/write probe")
     return house.contents(uid, alias)[-1:] == ["probe"]
 
@@ -47,7 +47,7 @@ def test_a_deploy_is_noticed_without_an_announcement(house: House) -> None:
     assert house.contents(uid) == ["tea"]
 
 
-def test_a_deploy_loses_and_doubles_nothing_and_does_not_disturb_others(house: House) -> None:
+def test_a_deploy_neither_loses_nor_repeats_messages(house: House) -> None:
     changing, other = make_uid(), make_uid()
     house.deploy(make_plus(changing, 1), make_bundle(other))
     texts = [str(number) for number in range(1000)]
@@ -74,7 +74,7 @@ def test_a_deploy_loses_and_doubles_nothing_and_does_not_disturb_others(house: H
     assert house.contents(other) == texts
 
 
-def test_a_deploy_waits_for_what_a_slow_block_has_begun_and_nobody_else_does() -> None:
+def test_a_deploy_waits_for_a_slow_block_without_delaying_others() -> None:
     slow, other = make_uid(), make_uid()
     with House() as house:
         sleeper = make_agent("sleeper", "test_sleeps", {"memory_id": STORE}, hears="User")
@@ -99,7 +99,7 @@ def test_a_deploy_waits_for_what_a_slow_block_has_begun_and_nobody_else_does() -
 @pytest.mark.parametrize(
     ("before", "after"), [("memories", "notes"), ("notes", "memories"), ("notes", "others")]
 )
-def test_what_is_sent_again_after_a_deploy_that_names_another_store_is_known(
+def test_an_idempotency_key_survives_a_deploy_with_another_store(
     house: House, before: str, after: str
 ) -> None:
     uid = make_uid()
@@ -112,7 +112,7 @@ def test_what_is_sent_again_after_a_deploy_that_names_another_store_is_known(
     assert "tea" not in house.contents(uid, after)
 
 
-def test_the_same_bundle_again_changes_nothing(house: House) -> None:
+def test_deploying_the_same_bundle_changes_nothing(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
     house.client.answer(uid, "/write tea")
@@ -122,7 +122,7 @@ def test_the_same_bundle_again_changes_nothing(house: House) -> None:
     assert [record["content"] for record in house.client.answer(uid, "/read")] == ["tea"]
 
 
-def test_a_pipeline_that_is_taken_away_is_not_served_and_comes_back_with_its_records(
+def test_a_removed_pipeline_returns_with_its_records(
     house: House,
 ) -> None:
     uid, other = make_uid(), make_uid()
@@ -132,7 +132,7 @@ def test_a_pipeline_that_is_taken_away_is_not_served_and_comes_back_with_its_rec
     house.remove(uid)
     wait_for(
         lambda: not house.client.redis.pubsub_numsub(f"swarm:{{{uid}}}:chat")[0][1],
-        "it is not listened to",
+        "no worker subscribes",
     )
     ident = house.client.enter(uid, "/write later")
     house.client.answer(other, "/write still here")
@@ -143,7 +143,7 @@ def test_a_pipeline_that_is_taken_away_is_not_served_and_comes_back_with_its_rec
     assert house.contents(uid) == ["tea", "later"]
 
 
-def test_a_worker_without_a_pipeline_waits_for_one() -> None:
+def test_a_worker_without_pipelines_waits() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker()
@@ -155,7 +155,7 @@ def test_a_worker_without_a_pipeline_waits_for_one() -> None:
         assert worker.stop() == 0
 
 
-def test_an_input_runs_wholly_under_the_version_that_it_began_with(house: House) -> None:
+def test_an_input_runs_under_one_bundle_version(house: House) -> None:
     uid, notes = make_uid(), "instances/${pipeline_uid}/notes"
     old = make_bundle(
         uid,
@@ -182,7 +182,7 @@ def test_an_input_runs_wholly_under_the_version_that_it_began_with(house: House)
     assert kinds == sorted(kinds, reverse=True)
 
 
-def test_a_bundle_that_the_worker_does_not_accept_is_named_once_with_the_reason(
+def test_an_invalid_bundle_is_logged_once_with_the_reason(
     house: House,
 ) -> None:
     uid = make_uid()
@@ -191,7 +191,7 @@ def test_a_bundle_that_the_worker_does_not_accept_is_named_once_with_the_reason(
     asyncio.run(put_unchecked(house, uid, source))
     house.announce()
     worker = house.workers[-1]
-    wait_for(lambda: uid in worker.said, "it is told")
+    wait_for(lambda: uid in worker.said, "the worker logs it")
     house.announce()
     house.deploy(make_bundle(make_uid()))
 

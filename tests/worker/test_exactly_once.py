@@ -1,4 +1,4 @@
-"""Exactly once: whatever comes back changes nothing and is answered as before."""
+"""Repeated and redelivered messages change nothing and get the same answer."""
 
 import orjson
 import pytest
@@ -8,7 +8,7 @@ from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 
 
-def test_a_producers_own_id_sent_twice_gives_one_record_and_the_same_answer(house: House) -> None:
+def test_a_repeated_producer_id_gives_one_record_and_the_same_answer(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
 
@@ -20,7 +20,7 @@ def test_a_producers_own_id_sent_twice_gives_one_record_and_the_same_answer(hous
     assert house.contents(uid) == ["tea"]
 
 
-def test_what_came_as_indented_json_is_answered_twice_alike_too(house: House) -> None:
+def test_a_repeated_indented_message_gets_the_same_answer(house: House) -> None:
     uid, envelope = make_uid(), orjson.loads(make_envelope("/write tea"))
     house.deploy(make_bundle(uid))
     data = orjson.dumps(envelope, option=orjson.OPT_INDENT_2).replace(b"\n", b"\r\n")
@@ -33,7 +33,7 @@ def test_what_came_as_indented_json_is_answered_twice_alike_too(house: House) ->
     assert log[3:] == log[:3]
 
 
-def test_a_producers_own_id_sent_a_hundred_times_in_one_batch_gives_one_record(
+def test_a_producer_id_repeated_in_one_batch_gives_one_record(
     house: House,
 ) -> None:
     uid = make_uid()
@@ -53,7 +53,7 @@ def test_a_producers_own_id_sent_a_hundred_times_in_one_batch_gives_one_record(
     assert len(answers) == 100 and len(set(map(str, answers))) == 1
 
 
-def test_a_producers_own_id_is_known_whatever_it_was_that_it_led_to(house: House) -> None:
+def test_a_producer_id_is_remembered_without_a_store_effect(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
 
@@ -65,7 +65,7 @@ def test_a_producers_own_id_is_known_whatever_it_was_that_it_led_to(house: House
     assert not house.contents(uid)
 
 
-def test_the_same_id_of_producers_of_two_pipelines_is_two_messages(house: House) -> None:
+def test_producer_ids_of_two_pipelines_are_separate(house: House) -> None:
     one, two = make_uid(), make_uid()
     house.deploy(make_bundle(one), make_bundle(two))
 
@@ -75,7 +75,7 @@ def test_the_same_id_of_producers_of_two_pipelines_is_two_messages(house: House)
     assert house.contents(one) == house.contents(two) == ["tea"]
 
 
-def test_the_id_in_the_envelope_is_an_alias_and_no_key(house: House) -> None:
+def test_the_id_in_the_envelope_is_no_idempotency_key(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
 
@@ -86,7 +86,7 @@ def test_the_id_in_the_envelope_is_an_alias_and_no_key(house: House) -> None:
 
 
 @pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
-def test_a_redelivered_message_is_answered_as_it_was_before_the_crash(step: str) -> None:
+def test_a_redelivered_message_gets_its_answer_from_before_the_crash(step: str) -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_stepping_worker(die_on=step, bundles=[make_bundle(uid)])

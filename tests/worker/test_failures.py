@@ -1,4 +1,4 @@
-"""Failures: one message that cannot be done never takes others with it."""
+"""A failing message never fails others."""
 
 from tests.support.bundles import STORE, make_agent, make_bundle, make_memory, make_uid
 from tests.support.client import input_of
@@ -8,7 +8,7 @@ FAILING = make_agent("keeper", "test_fails", {"memory_id": STORE}, hears="User")
 CRASHING = make_agent("keeper", "test_crashes", {"memory_id": STORE}, hears="User")
 
 
-def test_a_message_that_fails_in_a_batch_is_dead_lettered_and_the_others_are_unharmed() -> None:
+def test_a_failed_message_becomes_a_dead_letter_and_leaves_its_batch_unharmed() -> None:
     uid, texts = (
         make_uid(),
         [f"mine {number}" if number in (0, 7, 8, 199) else str(number) for number in range(200)],
@@ -40,7 +40,7 @@ def test_dead_letters_come_in_the_order_of_their_messages(house: House) -> None:
     assert [letter.id for letter in house.dead_letters(uid)] == idents
 
 
-def test_what_fails_leaves_nothing_of_what_other_agents_did_with_it() -> None:
+def test_a_failed_message_leaves_no_effects_of_other_agents() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid, make_memory("write", hears="User"), FAILING)])
@@ -51,7 +51,7 @@ def test_what_fails_leaves_nothing_of_what_other_agents_did_with_it() -> None:
         assert not house.contents(uid)
 
 
-def test_a_message_that_ends_the_worker_each_time_is_dead_lettered_after_its_attempts() -> None:
+def test_a_message_that_crashes_the_worker_becomes_a_dead_letter() -> None:
     uid = make_uid()
     with House() as house:
         worker, crashes = house.start_worker(bundles=[make_bundle(uid, CRASHING)]), 0

@@ -1,4 +1,4 @@
-"""Tenancy: two pipelines from one bundle share nothing but the process that serves them."""
+"""Two pipelines from one bundle share only the process that serves them."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ def test_a_guid_of_another_pipeline_deletes_nothing(house: House) -> None:
     assert house.contents(other) == ["tea"]
 
 
-def test_what_is_said_in_one_pipeline_is_heard_by_no_other(house: House) -> None:
+def test_messages_stay_in_their_pipeline(house: House) -> None:
     mine, other = make_uid(), make_uid()
     house.deploy(make_bundle(mine), make_bundle(other))
 
@@ -61,7 +61,7 @@ def test_what_is_said_in_one_pipeline_is_heard_by_no_other(house: House) -> None
     assert not house.client.log(other)
 
 
-def test_pipelines_that_name_one_store_share_its_records(house: House) -> None:
+def test_pipelines_with_the_same_store_share_its_records(house: House) -> None:
     mine, other = make_uid(), make_uid()
     agents = make_bundle(mine)["agents"]
     for agent in agents:

@@ -1,5 +1,4 @@
-"""Named memories in a worker: the vector of what is written is made before the write, and nothing
-waits long for it."""
+"""Named memories in a worker: entries are embedded before their write, without a long wait."""
 
 import time
 from typing import Any
@@ -11,7 +10,7 @@ from tests.support.house import House
 from tests.support.waiting import wait_for
 
 FACTS = ["listen silent tea", "coffee mug", "quiz jinx"]
-ALIKE = "enlist inlets eat"  # for an embedder that counts letters, the first of them
+ALIKE = "enlist inlets eat"  # equal texts for an embedder that counts letters
 
 
 def options(server: EmbeddingServer) -> dict[str, Any]:
@@ -33,7 +32,7 @@ def vectors(house: House, uid: str) -> int:
     return int(house.rows(uid, "SELECT count(*) FROM vectors_0")[0][0])
 
 
-def test_what_means_the_same_is_found_at_once_and_after_a_restart() -> None:
+def test_a_similar_entry_is_found_at_once_and_after_a_restart() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
@@ -50,7 +49,7 @@ def test_what_means_the_same_is_found_at_once_and_after_a_restart() -> None:
         wait_for(lambda: vectors(house, uid) == 3, "all have vectors")
 
 
-def test_while_vectors_are_of_a_former_model_what_means_the_same_is_found_by_it() -> None:
+def test_a_similar_entry_is_found_by_the_earlier_model() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid)], embedding={"model": "local"})
@@ -66,9 +65,7 @@ def test_while_vectors_are_of_a_former_model_what_means_the_same_is_found_by_it(
         assert (again["action"], again["id"]) == ("skipped", first["id"])
 
 
-def test_an_embedder_that_is_down_holds_up_nobody_and_what_was_written_gets_its_vectors_later() -> (
-    None
-):
+def test_entries_get_their_vectors_after_the_embedder_returns() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:
         house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
@@ -103,7 +100,7 @@ def test_messages_go_on_while_a_call_waits_for_its_vector() -> None:
         assert "quick" in house.contents(uid)
 
 
-def test_a_memory_lives_in_a_store_that_the_bundle_need_not_name() -> None:
+def test_a_named_memory_needs_no_store_in_the_bundle() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, make_agent("adder", "add_1"))])
@@ -124,7 +121,7 @@ def test_a_memory_lives_in_a_store_that_the_bundle_need_not_name() -> None:
         ] == ["tea"]
 
 
-def test_writes_by_call_and_by_block_go_through_one_funnel() -> None:
+def test_calls_and_blocks_write_entries_alike() -> None:
     uid = make_uid()
     bundle = make_bundle(
         uid,
@@ -154,7 +151,7 @@ def test_writes_by_call_and_by_block_go_through_one_funnel() -> None:
         }
 
 
-def test_a_merge_is_undone_also_where_the_bundle_names_another_store() -> None:
+def test_a_merge_is_undone_under_a_bundle_with_another_store() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(
@@ -179,7 +176,7 @@ def test_a_merge_is_undone_also_where_the_bundle_names_another_store() -> None:
         )
 
 
-def test_what_a_block_hears_is_written_however_few_retries_there_are_for_its_vector() -> None:
+def test_a_block_writes_its_entry_even_without_retries() -> None:
     uid = make_uid()
     bundle = make_bundle(
         uid,

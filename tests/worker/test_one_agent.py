@@ -1,5 +1,4 @@
-"""Entries for one agent (the field `agent`): a webhook's, which only that agent hears, or a chat's
-user says."""
+"""Entries with the field `agent`: a webhook's for one agent, or a chat message of its user."""
 
 import orjson
 import pytest
@@ -32,13 +31,13 @@ def deploy(house: House, *agents: Json) -> str:
 
 
 def hand(house: House, uid: str, alias: str, data: bytes, **fields: str) -> str:
-    """Hands an envelope to one agent, and waits until it is done; the entry's id."""
+    """Append an envelope for one agent, wait until it has run, and return the entry's ID."""
     ident: bytes = house.client.redis.xadd(input_of(uid), {"agent": alias, "data": data, **fields})
     house.client.await_done(uid, ident.decode())
     return ident.decode()
 
 
-def test_only_the_agent_that_is_named_hears_it(house: House) -> None:
+def test_only_the_named_agent_receives_the_message(house: House) -> None:
     uid = deploy(
         house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
     )
@@ -50,7 +49,7 @@ def test_only_the_agent_that_is_named_hears_it(house: House) -> None:
 
 
 @pytest.mark.parametrize("hears", ["nobody", "!User", ["x", "y"]])
-def test_it_hears_it_whatever_its_agent_from(house: House, hears: object) -> None:
+def test_the_named_agent_ignores_its_agent_from(house: House, hears: object) -> None:
     uid = deploy(house, make_memory("write", hears=hears) | {"wf_publish_results": False})
 
     hand(house, uid, "memory_write_", make_envelope("tea"))
@@ -58,7 +57,7 @@ def test_it_hears_it_whatever_its_agent_from(house: House, hears: object) -> Non
     assert house.contents(uid) == ["tea"]
 
 
-def test_what_is_handed_over_is_said_on_no_swarm_but_its_answer_goes_on(house: House) -> None:
+def test_only_the_answer_to_an_agent_entry_is_published(house: House) -> None:
     uid = deploy(house, *make_commands())
 
     hand(house, uid, "dispatch_write_", make_envelope("/write tea", sender="Mallory"))
@@ -67,7 +66,7 @@ def test_what_is_handed_over_is_said_on_no_swarm_but_its_answer_goes_on(house: H
     assert house.contents(uid) == ["tea"]
 
 
-def test_an_agent_without_a_swarm_can_be_handed_something(house: House) -> None:
+def test_an_agent_without_a_swarm_receives_agent_entries(house: House) -> None:
     uid = deploy(house, make_memory("write") | {"agent_rec_swarm": "", "agent_send_swarm": ""})
 
     hand(house, uid, "memory_write_", make_envelope("tea"))
@@ -75,7 +74,7 @@ def test_an_agent_without_a_swarm_can_be_handed_something(house: House) -> None:
     assert house.contents(uid) == ["tea"]
 
 
-def test_a_chat_says_it_as_its_user_whoever_sent_it(house: House) -> None:
+def test_a_chat_agent_publishes_as_its_user(house: House) -> None:
     uid = deploy(
         house,
         CHAT,
@@ -100,7 +99,7 @@ def test_a_chat_says_it_as_its_user_whoever_sent_it(house: House) -> None:
     assert house.contents(uid) == ["tea"]
 
 
-def test_what_a_chat_says_keeps_its_type(house: House) -> None:
+def test_a_chat_message_keeps_its_type(house: House) -> None:
     uid = deploy(house, CHAT)
     data = orjson.dumps({"from": "x", "args": [{"text": '{"a": 1}', "type": "application/json"}]})
 
@@ -110,7 +109,7 @@ def test_what_a_chat_says_keeps_its_type(house: House) -> None:
     assert (said.text, said.envelope["args"][0]["type"]) == ('{"a": 1}', "application/json")
 
 
-def test_the_producers_id_has_one_effect(house: House) -> None:
+def test_a_producer_id_has_one_effect(house: House) -> None:
     uid = deploy(house, make_memory("write"))
 
     for _ in range(3):
@@ -120,7 +119,7 @@ def test_the_producers_id_has_one_effect(house: House) -> None:
 
 
 @pytest.mark.parametrize("alias", ["nobody", "viewer", "mute", "off_", "é\n"])
-def test_an_agent_that_takes_nothing_makes_a_dead_letter_that_says_so(
+def test_an_entry_for_an_agent_that_takes_nothing_becomes_a_dead_letter(
     house: House, alias: str
 ) -> None:
     uid = deploy(
@@ -137,7 +136,7 @@ def test_an_agent_that_takes_nothing_makes_a_dead_letter_that_says_so(
     assert orjson.loads(letter.data)["args"][0]["text"] == "tea"
 
 
-def test_what_is_no_envelope_is_a_dead_letter(house: House) -> None:
+def test_a_malformed_envelope_becomes_a_dead_letter(house: House) -> None:
     uid = deploy(house, make_memory("write"))
 
     letters = [
@@ -150,7 +149,7 @@ def test_what_is_no_envelope_is_a_dead_letter(house: House) -> None:
     )
 
 
-def test_the_hops_of_what_is_handed_over_are_counted(house: House) -> None:
+def test_hops_of_agent_entries_count(house: House) -> None:
     uid = deploy(house, make_agent("plus", "add_1"))
 
     ident = hand(house, uid, "plus_", make_envelope("1"))
@@ -158,7 +157,7 @@ def test_the_hops_of_what_is_handed_over_are_counted(house: House) -> None:
     assert "worker.max_hops" in house.await_dead_letter(uid, ident).error
 
 
-def test_an_entry_for_a_swarm_and_an_agent_is_the_agents(house: House) -> None:
+def test_an_entry_with_swarm_and_agent_goes_to_the_agent(house: House) -> None:
     uid = deploy(
         house, *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
     )

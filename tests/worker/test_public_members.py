@@ -1,5 +1,4 @@
-"""Who listens to a public swarm, and what strangers publish there: owners keep the list, and one of
-them the log."""
+"""Members of public swarms, and messages that clients publish there."""
 
 from collections.abc import Iterator
 
@@ -17,7 +16,7 @@ SWARM = "news"
 
 @pytest.fixture
 def house() -> Iterator[House]:
-    """A server and a memory root, without a worker."""
+    """A server and a memory root without a worker."""
     with House() as house:
         yield house
 
@@ -30,7 +29,7 @@ def await_listening(house: House, *uids: str) -> None:
     wait_for(lambda: listening(house) == sorted(uids), f"{uids} listen, not {listening(house)}")
 
 
-def test_a_pipeline_that_is_removed_listens_no_more_and_one_that_only_speaks_gets_nothing(
+def test_a_removed_pipeline_and_a_publisher_receive_nothing(
     house: House,
 ) -> None:
     house.start_worker()
@@ -50,12 +49,12 @@ def test_a_pipeline_that_is_removed_listens_no_more_and_one_that_only_speaks_get
     )
 
 
-def test_a_pipeline_that_was_removed_while_no_worker_ran_is_struck_by_the_next_one(
+def test_the_next_worker_unregisters_a_removed_pipeline(
     house: House,
 ) -> None:
     worker = house.start_worker()
     first, second = deploy(house, *[make_keeper(make_uid(), SWARM) for _ in range(2)])
-    await_listening(house, first, second)  # a deploy is over before the worker has told all of it
+    await_listening(house, first, second)  # a deploy ends before the worker has announced all of it
     assert worker.stop() == 0
 
     house.remove(second)
@@ -65,7 +64,7 @@ def test_a_pipeline_that_was_removed_while_no_worker_ran_is_struck_by_the_next_o
     await_listening(house, first)
 
 
-def test_a_bundle_that_is_public_no_more_listens_no_more(house: House) -> None:
+def test_a_pipeline_without_public_swarms_is_unregistered(house: House) -> None:
     house.start_worker()
     uid, other = deploy(house, *[make_keeper(make_uid(), SWARM) for _ in range(2)])
 
@@ -79,10 +78,10 @@ def test_a_bundle_that_is_public_no_more_listens_no_more(house: House) -> None:
     assert (len(house.client.log(uid, SWARM)), house.client.log(PUBLIC, SWARM)) == (1, [])
 
 
-def test_the_input_of_a_pipeline_whose_owner_is_down_collects_what_is_said(house: House) -> None:
+def test_the_input_collects_public_messages_while_its_owner_is_down(house: House) -> None:
     speaker, keeper = make_uid(), make_uid()
     worker = house.start_worker(bundles=[make_keeper(keeper, SWARM)])
-    with House() as elsewhere:  # another memory root, on the same bus
+    with House() as elsewhere:  # another memory root on the same bus
         elsewhere.start_worker(bus=house.server.socket_path, bundles=[make_speaker(speaker, SWARM)])
         assert worker.stop() == 0
 
@@ -94,7 +93,7 @@ def test_the_input_of_a_pipeline_whose_owner_is_down_collects_what_is_said(house
     assert (house.contents(keeper), listening(house)) == (["tea"], [keeper])
 
 
-def test_owners_put_their_pipelines_back_when_the_server_lost_everything(house: House) -> None:
+def test_owners_register_again_after_the_server_lost_everything(house: House) -> None:
     house.start_worker()
     speaker, keeper = deploy(house, make_speaker(make_uid(), SWARM), make_keeper(make_uid(), SWARM))
 
@@ -103,10 +102,10 @@ def test_owners_put_their_pipelines_back_when_the_server_lost_everything(house: 
     await_listening(house, keeper)
     house.client.enter(speaker, "/tell tea")
 
-    wait_for(lambda: house.contents(keeper) == ["tea"], "it is heard")
+    wait_for(lambda: house.contents(keeper) == ["tea"], "it is received")
 
 
-def test_what_a_stranger_publishes_comes_to_each_listener_once_and_to_the_log_once(
+def test_an_external_message_reaches_each_listener_and_the_log_once(
     house: House,
 ) -> None:
     uids = [make_uid() for _ in range(4)]
@@ -123,7 +122,7 @@ def test_what_a_stranger_publishes_comes_to_each_listener_once_and_to_the_log_on
         house.client.publish(PUBLIC, make_envelope(text), SWARM)
     wait_for(
         lambda: all(len(house.contents(uid)) >= len(texts) for uid in uids),
-        "everybody has heard it",
+        "all members received it",
     )
 
     assert [house.contents(uid) for uid in uids] == [texts] * 4
@@ -133,23 +132,23 @@ def test_what_a_stranger_publishes_comes_to_each_listener_once_and_to_the_log_on
     assert all(said.mid.startswith(f"{PUBLIC}/") for said in log)
 
 
-def test_our_copies_that_another_worker_published_are_no_messages(house: House) -> None:
+def test_live_copies_of_another_worker_are_no_messages(house: House) -> None:
     speaker, keeper = make_uid(), make_uid()
     house.start_worker(bundles=[make_speaker(speaker, SWARM), make_keeper(keeper, SWARM)])
     house.start_worker()
     await_listening(house, keeper)
 
     house.client.enter_together(speaker, [f"/tell {number}" for number in range(200)])
-    wait_for(lambda: len(house.contents(keeper)) >= 200, "all are heard")
+    wait_for(lambda: len(house.contents(keeper)) >= 200, "all are received")
     house.client.publish(PUBLIC, make_envelope("last", sender="dispatch_tell"), SWARM)
-    wait_for(lambda: "last" in house.contents(keeper), "the last one is heard")
+    wait_for(lambda: "last" in house.contents(keeper), "the last one is received")
 
     assert house.contents(keeper) == [*map(str, range(200)), "last"]
     assert len(house.client.log(PUBLIC, SWARM)) == 201
 
 
 @pytest.mark.parametrize("payload", [b"", b"no envelope", b"{}", b"\xff"])
-def test_what_is_no_envelope_is_not_logged_and_is_in_the_dead_letters_of_who_listens(
+def test_a_malformed_public_message_becomes_a_dead_letter_of_each_listener(
     house: House, payload: bytes
 ) -> None:
     house.start_worker()

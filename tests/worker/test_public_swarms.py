@@ -1,5 +1,4 @@
-"""Public swarms: what is said on one reaches every pipeline that listens there, once and in
-order."""
+"""A message on a public swarm reaches every listening pipeline once and in order."""
 
 from collections.abc import Callable
 
@@ -24,28 +23,28 @@ from tests.support.waiting import wait_for
 
 @pytest.fixture
 def swarm() -> str:
-    """A public swarm of the test's own."""
+    """The name of a new public swarm."""
     return f"news_{make_uid()}"
 
 
 def make_public(uid: str, swarm: str, *agents: Json) -> Json:
-    """A bundle that declares a public swarm."""
+    """Return a bundle that declares a public swarm."""
     return make_bundle(uid, *agents) | {"swarms": [{"name": swarm, "visibility": "public"}]}
 
 
 def make_speaker(uid: str, swarm: str) -> Json:
-    """/tell TEXT on its `chat` is told in public."""
+    """Return a bundle that publishes TEXT of `/tell TEXT` on a public swarm."""
     return make_public(uid, swarm, make_relay("tell", r"^/tell\s+(.*)", to=swarm))
 
 
 def make_keeper(uid: str, swarm: str, hears: str = "dispatch_tell") -> Json:
-    """Keeps what it hears in public, and answers on its `chat`."""
+    """Return a bundle that stores public messages and answers on its `chat`."""
     keeper = make_memory("write", hears=hears)
     return make_public(uid, swarm, keeper | {"agent_rec_swarm": swarm})
 
 
 def deploy(house: House, *bundles: Json) -> list[str]:
-    """Their uids; they are members of their public swarms then."""
+    """Deploy bundles, wait until they are members, and return their uids."""
     house.deploy(*bundles)
     uids = [bundle["pipeline_uid"] for bundle in bundles]
     wait_for(lambda: {member.uid for member in members(house)}.issuperset(uids), "they are members")
@@ -57,14 +56,12 @@ def members(house: House) -> list[Member]:
 
 
 def await_quiet(house: House, *uids: str) -> None:
-    """Waits until none of them has anything left to do; twice, since one may speak to the other."""
+    """Wait twice for empty inputs, because one pipeline may publish to another."""
     for uid in uids * 2:
         house.client.await_quiet(uid)
 
 
-def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(
-    house: House, swarm: str
-) -> None:
+def test_a_public_message_reaches_all_listeners(house: House, swarm: str) -> None:
     speaker, first, second = make_uid(), make_uid(), make_uid()
     deploy(
         house, make_speaker(speaker, swarm), make_keeper(first, swarm), make_keeper(second, swarm)
@@ -87,9 +84,7 @@ def test_what_one_pipeline_says_in_public_is_heard_by_all_that_listen(
     assert [one.sender for one in house.client.log(first)] == ["memory_write"] * 3
 
 
-def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(
-    house: House, swarm: str
-) -> None:
+def test_the_public_live_copy_has_the_id_of_the_log(house: House, swarm: str) -> None:
     speaker, keeper = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm))
 
     with Ear(house.client, PUBLIC, swarm) as ear:
@@ -104,9 +99,7 @@ def test_the_copy_on_the_public_channel_is_heard_once_and_has_the_id_of_the_log(
     assert entered(house, keeper) == 2
 
 
-def test_what_is_said_to_a_pipeline_on_its_public_swarm_comes_to_all_itself_too(
-    house: House, swarm: str
-) -> None:
+def test_an_input_on_a_public_swarm_reaches_all_members(house: House, swarm: str) -> None:
     here, there = deploy(
         house, make_keeper(make_uid(), swarm, "User"), make_keeper(make_uid(), swarm, "User")
     )
@@ -121,7 +114,7 @@ def test_what_is_said_to_a_pipeline_on_its_public_swarm_comes_to_all_itself_too(
     ]
 
 
-def test_a_message_with_its_producers_id_is_said_in_public_once(house: House, swarm: str) -> None:
+def test_a_repeated_producer_id_is_published_once(house: House, swarm: str) -> None:
     here, there = deploy(
         house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm, "User")
     )
@@ -134,14 +127,14 @@ def test_a_message_with_its_producers_id_is_said_in_public_once(house: House, sw
     assert len({said.mid for said in house.client.log(PUBLIC, swarm)}) == 1
 
 
-def test_what_comes_again_under_its_mid_has_no_second_effect(house: House, swarm: str) -> None:
+def test_a_repeated_mid_has_one_effect(house: House, swarm: str) -> None:
     speaker, keeper = deploy(house, make_speaker(make_uid(), swarm), make_keeper(make_uid(), swarm))
     house.client.await_done(speaker, house.client.enter(speaker, "/tell tea"))
     await_quiet(house, keeper)
     (said,) = house.client.log(PUBLIC, swarm)
 
     again = house.client.enter_raw(
-        keeper, orjson.dumps(said.envelope), swarm=swarm, id=said.mid, hop="1", heard="1"
+        keeper, orjson.dumps(said.envelope), swarm=swarm, id=said.mid, hop="1", published="1"
     )
     house.client.await_done(keeper, again)
 
@@ -149,9 +142,7 @@ def test_what_comes_again_under_its_mid_has_no_second_effect(house: House, swarm
     assert len(house.client.log(PUBLIC, swarm)) == 1
 
 
-def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(
-    house: House, swarm: str
-) -> None:
+def test_the_hop_limit_ends_a_loop_over_two_pipelines(house: House, swarm: str) -> None:
     here, there = make_uid(), make_uid()
     ping = make_agent(
         "ping", "memory_write", {"memory_id": STORE}, hears=["User", "pong"], on=swarm, to=swarm
@@ -172,7 +163,7 @@ def test_a_loop_over_two_pipelines_ends_after_the_hops_that_are_allowed(
 
 
 def make_echo(uid: str, swarm: str, name: str) -> Json:
-    """Says in public whatever is said there, its own words too."""
+    """Return a bundle that repeats every public message, including its own."""
     return make_public(
         uid,
         swarm,
@@ -181,7 +172,7 @@ def make_echo(uid: str, swarm: str, name: str) -> Json:
 
 
 def make_slow_echo(uid: str, swarm: str, name: str) -> Json:
-    """The same, after a step in a second store."""
+    """Return such a bundle with a step in a second store."""
     first = make_agent(f"{name}_first", "memory_write", {"memory_id": STORE}, hears="*", on=swarm)
     second = make_agent(
         name,
@@ -194,7 +185,7 @@ def make_slow_echo(uid: str, swarm: str, name: str) -> Json:
 
 
 @pytest.mark.parametrize("make", [make_echo, make_slow_echo])
-def test_those_that_answer_all_that_is_said_in_public_end_after_as_many_messages_as_are_allowed(
+def test_the_cascade_limit_ends_multiplying_public_answers(
     swarm: str, make: Callable[[str, str, str], Json]
 ) -> None:
     here, there = make_uid(), make_uid()
@@ -213,7 +204,7 @@ def test_those_that_answer_all_that_is_said_in_public_end_after_as_many_messages
         assert 40 <= len(house.client.log(PUBLIC, swarm)) < 400
 
 
-def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str) -> None:
+def test_an_agent_in_another_store_publishes_in_public(house: House, swarm: str) -> None:
     first = make_memory("write", hears="User")
     second = make_agent(
         "second",
@@ -230,15 +221,13 @@ def test_an_agent_in_another_store_speaks_in_public_too(house: House, swarm: str
 
     for word in ("tea", "milk"):
         house.client.enter(speaker, word)
-    wait_for(lambda: len(house.contents(keeper)) == 2, "both are heard")
+    wait_for(lambda: len(house.contents(keeper)) == 2, "both are received")
 
     assert house.contents(speaker) == ["tea", "milk"]
     assert house.contents(keeper) == [said.text for said in house.client.log(PUBLIC, swarm)]
 
 
-def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(
-    house: House, swarm: str
-) -> None:
+def test_public_messages_beyond_one_multi_arrive_in_order(house: House, swarm: str) -> None:
     speaker, *keepers = deploy(
         house, make_speaker(make_uid(), swarm), *[make_keeper(make_uid(), swarm) for _ in range(3)]
     )
@@ -250,9 +239,7 @@ def test_what_is_too_long_for_one_parcel_comes_to_all_in_order_too(
     assert [house.contents(keeper) for keeper in keepers] == [texts] * 3
 
 
-def test_the_report_names_the_public_swarm_and_has_what_an_agent_said_there(
-    house: House, swarm: str
-) -> None:
+def test_the_report_has_the_public_swarm_and_its_message(house: House, swarm: str) -> None:
     (speaker,) = deploy(house, make_speaker(make_uid(), swarm))
 
     answered = report_of(house, speaker, "/tell tea", "chat")
@@ -275,5 +262,5 @@ def report_of(house: House, uid: str, text: str, swarm: str) -> Json:
 
 
 def entered(house: House, uid: str) -> int:
-    """How many entries the input ever had."""
+    """Return the number of entries ever added to the input."""
     return int(house.client.redis.xinfo_stream(input_of(uid))["entries-added"])

@@ -1,5 +1,4 @@
-"""Replays: a dead letter runs again as it came, under its own id, and once, however often it is
-asked for and whatever dies."""
+"""Replays: a dead letter runs once under its own id, however often it is replayed."""
 
 import os
 import signal
@@ -43,8 +42,7 @@ FAILING, MENDED = keeper("test_fails"), keeper("memory_write")
 
 @contextmanager
 def failed(uid: str, *agents: Json, **fields: str) -> Iterator[tuple[House, str]]:
-    """A house whose worker has given up a message and has ended; the id of its letter. `fields` of
-    its entry."""
+    """Yield a house with a stopped worker and a dead letter, and the id; `fields` are its entry."""
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, *(agents or [FAILING]))])
         ident = house.client.redis.xadd(
@@ -56,12 +54,12 @@ def failed(uid: str, *agents: Json, **fields: str) -> Iterator[tuple[House, str]
 
 
 def mend(house: House, uid: str, *agents: Json) -> None:
-    """Deploys what does not fail, for the next worker to serve."""
+    """Deploy a bundle that does not fail, for the next worker."""
     house.deploy(make_bundle(uid, *(agents or [MENDED])), announced=False)
 
 
 def await_end(house: House, uid: str, worker: ChildProcess | None = None) -> bool:
-    """Waits until nothing is left of the input; whether the worker lives."""
+    """Wait until the input is empty; return whether the worker lives."""
     if worker is not None and not worker.lives_until(
         lambda: not house.client.redis.xlen(input_of(uid))
     ):
@@ -70,7 +68,7 @@ def await_end(house: House, uid: str, worker: ChildProcess | None = None) -> boo
     return True
 
 
-def test_what_a_deploy_has_mended_is_done_once_under_the_ids_it_would_have_had() -> None:
+def test_a_replay_after_a_fix_keeps_the_original_ids() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         mend(house, uid)
@@ -111,7 +109,7 @@ def test_ten_replays_at_once_have_one_effect(batch: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 4])
-def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: int) -> None:
+def test_repeated_replays_with_other_writes_between_have_one_effect(batch: int) -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         mend(house, uid)
@@ -130,9 +128,11 @@ def test_a_replay_has_one_effect_though_others_write_between_two_of_it(batch: in
 
 
 def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int = 1) -> list[str]:
-    """Replays one letter after the other; the worker is killed at the first step of the first, the
-    second of the second, and
-    so on, until it lives. Returns what was replayed."""
+    """Replay dead letters one by one, and return them.
+
+    The worker is killed at the first step of the first one, at the second step of the second
+    one, and so on, until it survives.
+    """
     done: list[str] = []
     worker = house.start_stepping_worker(armed=False, die_at=1)
     for ident in idents:
@@ -150,7 +150,7 @@ def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int 
     return done
 
 
-def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
+def test_a_replay_has_one_effect_when_the_worker_is_killed() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_bundle(uid, FAILING)])
@@ -165,7 +165,7 @@ def test_a_replay_is_done_once_wherever_the_worker_is_killed() -> None:
         assert [letter.id for letter in house.dead_letters(uid)] == idents[len(done) :]
 
 
-def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -> None:
+def test_a_failed_replay_counts_once_when_the_worker_is_killed() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         (before,) = house.dead_letters(uid)
@@ -180,7 +180,7 @@ def test_what_fails_again_has_one_attempt_more_wherever_the_worker_is_killed() -
 
 
 @pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
-def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_any_more(
+def test_a_dead_letter_is_deleted_when_its_redelivery_succeeds(
     step: str,
 ) -> None:
     uid = make_uid()
@@ -192,7 +192,7 @@ def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_a
         worker.await_end()
         assert [letter.id for letter in house.dead_letters(uid)] == [ident]
         mend(house, uid)
-        replay(house, uid, ident)  # behind it, and asked for before it came back
+        replay(house, uid, ident)  # requested again before it has come back
 
         house.start_stepping_worker(die_on=step, ready=False).await_end()
         house.start_worker()
@@ -207,7 +207,7 @@ def test_what_was_buried_and_goes_through_when_it_comes_back_is_no_dead_letter_a
     [[FAILING], [keeper("test_fails"), make_memory("write", hears=HEARS, memory_id=NOTES)]],
     ids=["one store", "two stores"],
 )
-def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) -> None:
+def test_a_fenced_owner_adds_no_dead_letters(agents: list[Json]) -> None:
     uid, limits = make_uid(), {"lease_s": 1}
     with House() as house:
         stale = house.start_stepping_worker(
@@ -216,7 +216,7 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
             die_on="before burial",
             signal=signal.SIGSTOP,
         )
-        house.client.ask(uid, "tea")  # so that there is a store
+        house.client.ask(uid, "tea")  # creates the store
         ident = house.client.enter(uid, "mine")
         wait_for(lambda: "before burial" in house.steps, "it stands still")
         mend(house, uid, MENDED, *agents[1:])
@@ -225,8 +225,8 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
 
         os.kill(stale.pid, signal.SIGCONT)
         wait_for(
-            lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said,
-            "it knows that it was followed",
+            lambda: "bus_lost" in stale.said or "worker_fenced" in stale.said,
+            "it knows that it was replaced",
         )
         assert stale.stop() == 0
 
@@ -234,7 +234,7 @@ def test_an_owner_that_was_followed_buries_nothing_any_more(agents: list[Json]) 
         assert house.contents(uid) == ["tea", "mine"]
 
 
-def test_a_webhooks_letter_is_replayed_to_its_agent_alone() -> None:
+def test_a_webhook_replay_goes_only_to_its_agent() -> None:
     uid = make_uid()
     other = make_memory("write", hears=HEARS, memory_id=NOTES)
     with failed(uid, FAILING, other, agent="keeper_") as (house, ident):
@@ -247,7 +247,7 @@ def test_a_webhooks_letter_is_replayed_to_its_agent_alone() -> None:
         assert [(said.sender, said.input) for said in house.client.log(uid)] == [("keeper", ident)]
 
 
-def test_what_a_chat_would_have_said_is_said_by_its_user_when_it_is_replayed() -> None:
+def test_a_chat_replay_is_published_as_its_user() -> None:
     uid, chat = (
         make_uid(),
         {
@@ -270,7 +270,7 @@ def test_what_a_chat_would_have_said_is_said_by_its_user_when_it_is_replayed() -
         assert house.contents(uid) == ["mine"]
 
 
-def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
+def test_a_continuation_replay_runs_only_its_step() -> None:
     uid = make_uid()
     relay, first = make_relay("all", "(.*)"), make_memory("write", hears="dispatch_all")
     with House() as house:
@@ -279,7 +279,7 @@ def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
         )
         worker = house.start_worker(bundles=[make_bundle(uid, relay, first, failing)])
         ident = house.client.enter(uid, "mine")
-        (letter,) = wait_for(lambda: house.dead_letters(uid), "the step is given up")
+        (letter,) = wait_for(lambda: house.dead_letters(uid), "the step is a dead letter")
         wait_for(lambda: not house.rows(uid, "SELECT id FROM pending"), "and forgotten")
         worker.stop()
         mend(house, uid, relay, first, mended)
@@ -302,7 +302,7 @@ def test_a_continuations_letter_is_replayed_as_that_one_step() -> None:
         assert not house.dead_letters(uid)
 
 
-def test_a_producers_id_that_has_had_its_effect_meanwhile_has_no_second_one() -> None:
+def test_a_replay_of_a_repeated_producer_id_has_no_second_effect() -> None:
     uid = make_uid()
     with failed(uid, swarm="chat", id="order-1") as (house, ident):
         mend(house, uid)
@@ -317,19 +317,22 @@ def test_a_producers_id_that_has_had_its_effect_meanwhile_has_no_second_one() ->
 
 
 @pytest.mark.parametrize("again", ["1-1", "1-1.1+0"], ids=["an input", "a continuation"])
-def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone(
+def test_a_replay_for_a_missing_swarm_ends_if_its_producer_id_is_known(
     house: House, again: str
 ) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
     house.client.ask(uid, "/write tea", id="order-1")
 
-    with house.client.redis.pipeline(
-        transaction=True
-    ) as pipe:  # one batch, which is acknowledged together
+    with house.client.redis.pipeline(transaction=True) as pipe:  # one batch, acknowledged together
         pipe.xadd(
             input_of(uid),
-            {"swarm": "gone", "data": make_envelope("/write tea"), "id": "order-1", "again": again},
+            {
+                "swarm": "gone",
+                "data": make_envelope("/write tea"),
+                "id": "order-1",
+                "replay_of": again,
+            },
         )
         pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")})
         pipe.execute()
@@ -338,7 +341,7 @@ def test_a_replay_ends_whose_producer_has_sent_it_again_though_its_swarm_is_gone
     assert house.contents(uid) == ["tea", "milk"]
 
 
-def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
+def test_dropping_a_dead_letter_cancels_its_replay() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
         mend(house, uid)
@@ -352,10 +355,10 @@ def test_a_letter_that_is_dropped_calls_its_replay_off() -> None:
         assert (house.contents(uid), house.client.log(uid), house.dead_letters(uid)) == ([], [], [])
 
 
-@pytest.mark.parametrize("fields", [{"heard": "1"}, {"id": "order-1"}], ids=["heard", "order-1"])
-def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once(
-    tmp_path: Path, fields: Json
-) -> None:
+@pytest.mark.parametrize(
+    "fields", [{"published": "1"}, {"id": "order-1"}], ids=["published", "order-1"]
+)
+def test_a_replay_that_waits_for_a_retry_has_one_effect(tmp_path: Path, fields: Json) -> None:
     uid, gate, limits = (
         make_uid(),
         tmp_path / "gate",
@@ -364,17 +367,17 @@ def test_what_was_tried_in_vain_and_waits_again_when_it_is_replayed_is_done_once
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
         ident = house.client.enter(uid, make_waiting("tea", gate, tries=6), **fields)
-        (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
+        (letter,) = wait_for(lambda: house.dead_letters(uid), "it is a dead letter")
         assert (letter.id, letter.attempts) == (ident, 4)
-        assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "heard" in fields)
+        assert (letter.producer_id, letter.heard) == (fields.get("id", ""), "published" in fields)
 
         assert worker.stop() == 0
-        replay(house, uid, ident, times=5)  # for one batch
+        replay(house, uid, ident, times=5)  # in one batch
         house.start_worker(bundles=[make_bundle(uid, keeper("test_waits"))], limits=limits)
         wait_for(lambda: house.contents(uid), "it is done")
         wait_for(
             lambda: house.rows(uid, "SELECT count(*) FROM pending") == [(0,)],
-            "nothing waits any more",
+            "no step is pending",
         )
         house.client.await_quiet(uid)
         if "id" in fields:
@@ -396,7 +399,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fields", BROKEN.values(), ids=BROKEN)
-def test_what_can_never_run_comes_back_as_it_was(house: House, fields: Json) -> None:
+def test_a_replay_that_cannot_run_stays_a_dead_letter(house: House, fields: Json) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
     ident = house.client.redis.xadd(input_of(uid), fields).decode()
@@ -409,7 +412,7 @@ def test_what_can_never_run_comes_back_as_it_was(house: House, fields: Json) -> 
     assert "guid" in orjson.loads(house.client.ask(uid, "tea")[-1].text)
 
 
-def test_what_names_neither_swarm_nor_agent_is_not_replayed(house: House) -> None:
+def test_a_dead_letter_without_swarm_and_agent_is_not_replayable(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
     ident = house.client.redis.xadd(input_of(uid), {"tea": "green"}).decode()
@@ -423,17 +426,19 @@ def test_what_names_neither_swarm_nor_agent_is_not_replayed(house: House) -> Non
     "again",
     ["tea", "1-", "1-1.x", "-1-1", "9" * 30 + "-0", "1-0." + "1" * 2000, "1-0\n", "\uff11-0"],
 )
-def test_what_claims_to_be_a_replay_of_nothing_is_a_dead_letter(house: House, again: str) -> None:
+def test_an_invalid_replay_id_becomes_a_dead_letter(house: House, again: str) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, MENDED))
 
-    ident = house.client.enter(uid, "tea", again=again)
+    ident = house.client.enter(uid, "tea", replay_of=again)
 
-    assert "the field" in (error := house.await_dead_letter(uid, ident).error) and "again" in error
+    assert (
+        "the field" in (error := house.await_dead_letter(uid, ident).error) and "replay_of" in error
+    )
     assert not house.contents(uid)
 
 
-def test_agents_without_a_store_say_it_again_under_the_same_ids(house: House) -> None:
+def test_a_replay_without_a_store_keeps_its_ids(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, make_agent("plus", "add_1", on="other", to="chat")))
     ident = house.client.enter(uid, "1", swarm="chta")

@@ -1,5 +1,4 @@
-"""Retries: what cannot be done for now is done later, once; it waits beside the others, over a
-restart too."""
+"""Retries: a message that fails for a while runs later and once, even after a restart."""
 
 import os
 import time
@@ -41,8 +40,7 @@ UIDS = {kind: [f"{kind}{number}" for number in range(9)] for kind in BUNDLES}
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    """A worker that tries again soon. It deploys what `take` gives out, since it alone has the
-    blocks."""
+    """A worker with short pauses and the bundles of `take`, because only it has the test blocks."""
     with House() as house:
         bundles = [make_bundle(uid, *BUNDLES[kind]) for kind, uids in UIDS.items() for uid in uids]
         worker = house.start_worker(limits=SOON, bundles=bundles)
@@ -51,24 +49,24 @@ def house() -> Iterator[House]:
 
 
 def take(kind: str) -> str:
-    """The uid of a pipeline that no other test has."""
+    """Return the uid of a pipeline that no other test uses."""
     return UIDS[kind].pop()
 
 
 def open_gate(gate: Path) -> None:
-    """What waits for it is done at the next try."""
+    """Let the next attempt of waiting messages succeed."""
     os.truncate(f"{gate}keeper_", 2_000_000)
 
 
 def tries(gate: Path) -> int:
-    """How often agents have tried in vain, and the last time not."""
+    """Return the number of attempts, with the successful one."""
     return sum(
         file.stat().st_size for file in gate.parent.iterdir() if file.name.startswith(gate.name)
     )
 
 
 def pending(house: House, uid: str, alias: str = "memories") -> list[Any]:
-    """What a store keeps for later."""
+    """Return the pending rows of a store."""
     if not house.store_file(uid, alias).exists():
         return []
     return house.rows(uid, "SELECT id, due, attempts FROM pending", alias)
@@ -78,7 +76,7 @@ def first_words(texts: list[str]) -> list[str]:
     return [text.split(" ")[0] for text in texts]
 
 
-def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(
+def test_a_transient_failure_is_retried_once_without_blocking_others(
     house: House, tmp_path: Path
 ) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
@@ -89,7 +87,7 @@ def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(
     assert house.contents(uid) == ["one", "two"]
     assert [ident for ident, _, _ in waited] == [f"{uid}/{idents[1]}.again"]
     open_gate(gate)
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
 
     assert first_words(house.contents(uid)) == ["one", "two", "tea"]
     assert first_words([said.text for said in house.client.log(uid) if said.sender == "User"]) == [
@@ -101,7 +99,7 @@ def test_what_cannot_be_done_for_now_waits_beside_the_others_and_is_done_once(
     assert not house.dead_letters(uid)
 
 
-def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> None:
+def test_waiting_retries_are_reported(house: House, tmp_path: Path) -> None:
     uid, gate, redis = take("waiting"), tmp_path / "gate", house.client.redis
 
     def told(key: str) -> Any:
@@ -113,32 +111,32 @@ def test_what_waits_is_told_of_the_pipeline(house: House, tmp_path: Path) -> Non
         return [report["pipelines"].get(uid, {}).get(key) for report in reports]
 
     house.client.enter(uid, make_waiting("tea", gate))
-    wait_for(lambda: told("waiting") == [1], "it is told that one waits")
+    wait_for(lambda: told("waiting") == [1], "the report has one delayed message")
     open_gate(gate)
-    wait_for(lambda: told("waiting") == [0], "it is told that none waits")
+    wait_for(lambda: told("waiting") == [0], "the report has no delayed message")
 
     assert told("retried")[0] >= 1
     assert told("done") == [1]
 
 
-def test_what_is_never_possible_is_dead_lettered_with_the_last_reason_and_the_tries(
+def test_exhausted_retries_become_a_dead_letter_with_the_last_reason(
     house: House, tmp_path: Path
 ) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     ident = house.client.enter(uid, make_waiting("tea at once", gate))
 
-    (letter,) = wait_for(lambda: house.dead_letters(uid), "it is given up")
+    (letter,) = wait_for(lambda: house.dead_letters(uid), "it is a dead letter")
 
     assert (letter.id, letter.error) == (
         ident,
         "it is not the time (tried 101 times; worker.retries is 100)",
     )
     assert tries(gate) == 101
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
     assert not house.contents(uid) and not house.client.log(uid)
 
 
-def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> None:
+def test_a_waiting_caller_is_answered_after_the_retry(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     listening = house.client.redis.pubsub()
     listening.subscribe(f"reply:{{{uid}}}:me")
@@ -158,14 +156,14 @@ def test_who_awaits_the_end_is_told_at_the_end(house: House, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "fields", [{}, {"agent": "echo_", "swarm": ""}], ids=["said", "handed to one agent"]
 )
-def test_a_pipeline_without_memory_waits_too(
+def test_a_pipeline_without_memory_retries(
     house: House, tmp_path: Path, fields: dict[str, str]
 ) -> None:
     uid, gate = take("alone"), tmp_path / "gate"
     ident = house.client.enter(uid, make_waiting("tea", gate, 2), **fields)
 
     wait_for(lambda: any(said.sender == "echo" for said in house.client.log(uid)), "it is done")
-    wait_for(lambda: not pending(house, uid, "relay"), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid, "relay"), "no step is pending")
 
     assert {said.input for said in house.client.log(uid)} == {ident}
     assert [said.sender for said in house.client.log(uid)] == (
@@ -174,20 +172,18 @@ def test_a_pipeline_without_memory_waits_too(
     assert house.client.unacknowledged(uid) == 0
 
 
-def test_a_step_in_another_store_is_tried_again_alone(house: House, tmp_path: Path) -> None:
+def test_only_the_failed_step_in_another_store_is_retried(house: House, tmp_path: Path) -> None:
     uid, gate = take("two"), tmp_path / "gate"
     house.client.enter(uid, make_waiting("tea", gate, 2))
 
     wait_for(lambda: house.contents(uid, "notes"), "the second step is done")
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
 
     assert len(house.contents(uid)) == len(house.contents(uid, "notes")) == 1
     assert [said.sender for said in house.client.log(uid)] == ["User", "first", "second"]
 
 
-def test_what_was_published_is_heard_once_though_it_is_tried_again(
-    house: House, tmp_path: Path
-) -> None:
+def test_a_published_message_is_live_once_despite_a_retry(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     with Ear(house.client, uid) as ear:
         house.client.publish(uid, make_envelope(make_waiting("tea", gate, 2)))
@@ -198,7 +194,7 @@ def test_what_was_published_is_heard_once_though_it_is_tried_again(
     assert len(house.contents(uid)) == 1
 
 
-def test_a_producers_id_holds_while_its_message_waits(house: House, tmp_path: Path) -> None:
+def test_a_producer_id_is_known_while_its_message_waits(house: House, tmp_path: Path) -> None:
     uid, gate = take("waiting"), tmp_path / "gate"
     text = make_waiting("tea", gate)
     for _ in range(5):
@@ -206,14 +202,14 @@ def test_a_producers_id_holds_while_its_message_waits(house: House, tmp_path: Pa
     house.client.await_quiet(uid)
     assert len(pending(house, uid)) == 5
     open_gate(gate)
-    wait_for(lambda: not pending(house, uid), "nothing waits any more")
+    wait_for(lambda: not pending(house, uid), "no step is pending")
 
     answers = [said.text for said in house.client.log(uid) if said.sender == "keeper"]
     assert len(house.contents(uid)) == 1
     assert len(answers) == 5 and len(set(answers)) == 1
 
 
-def test_the_wait_goes_on_over_a_restart(tmp_path: Path) -> None:
+def test_a_retry_survives_a_restart(tmp_path: Path) -> None:
     uid, gate, slow = make_uid(), tmp_path / "gate", {"first_pause_s": 4, "longest_pause_s": 60}
     with House() as house:
         worker = house.start_worker(limits=slow, bundles=[make_bundle(uid, WAITING)])
@@ -226,13 +222,13 @@ def test_the_wait_goes_on_over_a_restart(tmp_path: Path) -> None:
         early = time.time() * 1000 < due
 
         assert not early or house.contents(uid) == ["coffee"]
-        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+        wait_for(lambda: not pending(house, uid), "no step is pending")
         assert time.time() * 1000 >= due and attempts == 1
         assert sorted(first_words(house.contents(uid))) == ["coffee", "tea"]
         assert tries(gate) == 2
 
 
-def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path: Path) -> None:
+def test_a_retry_keeps_the_bundle_version(tmp_path: Path) -> None:
     uid, gate = make_uid(), tmp_path / "gate"
     other = make_agent("other", "test_waits", {"memory_id": NOTES}, hears="User")
     with House() as house:
@@ -244,7 +240,7 @@ def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path:
         house.start_worker(limits=SOON, bundles=[both])
         house.client.await_done(uid, house.client.enter(uid, "coffee"))
         open_gate(gate)
-        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+        wait_for(lambda: not pending(house, uid), "no step is pending")
 
         assert (first_words(house.contents(uid)), house.contents(uid, "notes")) == (
             ["tea"],
@@ -253,7 +249,7 @@ def test_a_message_is_tried_again_under_the_version_that_it_began_with(tmp_path:
 
 
 @pytest.mark.timeout(180)
-def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(
+def test_a_retry_has_one_effect_when_the_worker_is_killed(
     tmp_path: Path,
 ) -> None:
     uid, done = make_uid(), 0
@@ -290,7 +286,7 @@ def test_a_message_that_is_put_off_is_done_once_wherever_the_worker_is_killed(
 
 
 @pytest.mark.timeout(180)
-def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts(
+def test_a_retry_that_crashes_the_worker_becomes_a_dead_letter(
     tmp_path: Path,
 ) -> None:
     uid, gate, ends = make_uid(), tmp_path / "gate", 0
@@ -305,14 +301,12 @@ def test_what_is_put_off_and_ends_the_worker_is_dead_lettered_after_its_attempts
 
         (letter,) = house.dead_letters(uid)
         assert letter.id == ident and "3 times" in letter.error
-        wait_for(lambda: not pending(house, uid), "nothing waits any more")
+        wait_for(lambda: not pending(house, uid), "no step is pending")
         assert house.contents(uid) == []
 
 
 @given(st.text(), st.integers(1, 100), st.none() | st.floats())
-def test_a_pause_is_never_longer_than_it_may_be(
-    key: str, attempts: int, after_s: float | None
-) -> None:
+def test_a_pause_has_a_maximum(key: str, attempts: int, after_s: float | None) -> None:
     limits, fault = WorkerLimits(), Transient("", after_s)
 
     pause = pause_s(fault, key, attempts, limits)
@@ -333,7 +327,7 @@ def test_pauses_double_and_differ_from_message_to_message() -> None:
     assert len({of_one[0] for of_one in pauses}) == 50
 
 
-def test_a_block_says_when_it_is_worth_while() -> None:
+def test_a_block_can_set_the_pause() -> None:
     assert [
         pause_s(Transient("", after_s), "p/1-0", 3, WorkerLimits()) for after_s in (0, 7.5, 1e9)
     ] == [0, 7.5, 300]

@@ -1,5 +1,4 @@
-"""Routing on the real bus: who hears what, under which name it goes on, and that every hop can be
-heard."""
+"""Routing on a real bus: which agents receive a message, and what they publish."""
 
 import time
 from typing import Any
@@ -13,13 +12,13 @@ from tests.support.house import House
 
 
 def deploy(house: House, *agents: Json) -> str:
-    """The uid of a pipeline of its own; without agents it has the five commands."""
+    """Deploy a new pipeline, by default with the five commands, and return its uid."""
     uid = make_uid()
     house.deploy(make_bundle(uid, *agents))
     return uid
 
 
-def test_all_five_commands_go_over_the_bus_to_the_memory_and_back(house: House) -> None:
+def test_all_five_commands_are_answered_over_the_bus(house: House) -> None:
     uid = deploy(house)
 
     guid = house.client.answer(uid, "/write The meeting is at 3pm")["guid"]
@@ -39,7 +38,7 @@ def test_all_five_commands_go_over_the_bus_to_the_memory_and_back(house: House) 
     assert house.contents(uid) == ["bring the slides"]
 
 
-def test_every_hop_is_on_the_bus_under_a_name_and_an_id_of_its_own(house: House) -> None:
+def test_every_hop_has_its_own_sender_and_id(house: House) -> None:
     uid = deploy(house)
 
     hops = house.client.ask(uid, "/write tea")
@@ -49,7 +48,7 @@ def test_every_hop_is_on_the_bus_under_a_name_and_an_id_of_its_own(house: House)
     assert len({hop.mid for hop in hops}) == 3
 
 
-def test_the_live_copies_say_what_the_log_says_in_the_same_order(house: House) -> None:
+def test_live_copies_match_the_log_in_order(house: House) -> None:
     uid = deploy(house)
 
     with Ear(house.client, uid) as ear:
@@ -63,7 +62,7 @@ def test_the_live_copies_say_what_the_log_says_in_the_same_order(house: House) -
     assert heard == [said.envelope for said in logged]
 
 
-def test_an_answer_echoes_the_id_and_says_its_type_its_user_and_the_time_in_ms(
+def test_an_answer_has_id_type_user_and_time_in_ms(
     house: House,
 ) -> None:
     uid = deploy(house)
@@ -92,9 +91,7 @@ def test_an_answer_echoes_the_id_and_says_its_type_its_user_and_the_time_in_ms(
         ("nobody", []),
     ],
 )
-def test_agent_from_says_whose_messages_are_taken(
-    house: House, agent_from: Any, heard: list[str]
-) -> None:
+def test_agent_from_selects_senders(house: House, agent_from: Any, heard: list[str]) -> None:
     uid = deploy(house, make_agent("plus", "add_1", hears=agent_from, to="sums"))
 
     for number, sender in enumerate(["keeper", "guest", "third"]):
@@ -104,7 +101,7 @@ def test_agent_from_says_whose_messages_are_taken(
     assert sums == [str(["keeper", "guest", "third"].index(sender) + 1) for sender in heard]
 
 
-def test_an_agent_is_heard_under_its_published_name_and_not_under_its_alias(house: House) -> None:
+def test_agent_from_matches_names_and_not_aliases(house: House) -> None:
     first = make_agent("first", "add_1", hears="User")
     uid = deploy(
         house,
@@ -122,7 +119,7 @@ def test_an_agent_is_heard_under_its_published_name_and_not_under_its_alias(hous
     ]
 
 
-def test_all_agents_that_want_a_message_hear_it_in_the_order_of_the_bundle(house: House) -> None:
+def test_agents_receive_a_message_in_the_order_of_the_bundle(house: House) -> None:
     agents = [
         make_agent(f"plus{amount}", "add_1", {"amount": amount}, hears="User")
         for amount in (5, 3, 9)
@@ -152,7 +149,7 @@ def test_a_message_goes_from_swarm_to_swarm(house: House) -> None:
     assert {relayed.input, answer.input} == {said[0].input}
 
 
-def test_an_agent_that_does_not_publish_runs_and_says_nothing(house: House) -> None:
+def test_an_agent_that_does_not_publish_still_runs(house: House) -> None:
     uid = deploy(house, make_memory("write", hears="User") | {"wf_publish_results": False})
 
     said = house.client.ask(uid, "tea")
@@ -161,7 +158,7 @@ def test_an_agent_that_does_not_publish_runs_and_says_nothing(house: House) -> N
     assert house.contents(uid) == ["tea"]
 
 
-def test_what_no_agent_wants_is_logged_and_answered_by_nobody(house: House) -> None:
+def test_an_unmatched_message_is_only_logged(house: House) -> None:
     uid = deploy(house)
 
     said = house.client.ask(uid, "hello there")
@@ -185,7 +182,7 @@ def test_a_relay_answers_only_what_it_matches_and_a_filter_passes_the_rest(house
     assert [said.text for said in house.client.log(uid, "talk")] == ["hello", "write tea"]
 
 
-def test_a_filter_passes_the_message_on_unchanged_but_for_the_sender(house: House) -> None:
+def test_a_filter_changes_only_the_sender(house: House) -> None:
     uid = deploy(house, make_agent("all", "regex_filter", {"pattern": ""}, hears="User", to="out"))
     parts = [
         {"text": "tea", "username": "Ann", "timestamp": 1_700_000_000, "type": "text/x"},
@@ -204,7 +201,7 @@ def test_a_filter_passes_the_message_on_unchanged_but_for_the_sender(house: Hous
     assert [part["text"] for part in passed.envelope["args"]] == ["tea", "more"]
 
 
-def test_a_filter_passes_on_the_keys_that_it_does_not_know(house: House) -> None:
+def test_a_filter_keeps_unknown_keys(house: House) -> None:
     uid = deploy(house, make_agent("all", "regex_filter", {"pattern": ""}, hears="User", to="out"))
 
     ident = house.client.enter_raw(
@@ -216,7 +213,7 @@ def test_a_filter_passes_on_the_keys_that_it_does_not_know(house: House) -> None
     assert passed.envelope["args"][0]["colour"] == "green"
 
 
-def test_what_comes_first_is_done_first(house: House) -> None:
+def test_messages_run_first_in_first_out(house: House) -> None:
     uid = deploy(house)
 
     house.client.enter_together(uid, [f"/write {number}" for number in range(600)])
@@ -227,7 +224,7 @@ def test_what_comes_first_is_done_first(house: House) -> None:
     assert relayed == [str(number) for number in range(600)]
 
 
-def test_a_read_sees_the_writes_before_it_and_none_after_it_in_the_same_batch(house: House) -> None:
+def test_a_read_sees_exactly_the_writes_before_it_in_the_batch(house: House) -> None:
     uid = deploy(house)
 
     idents = house.client.enter_together(
@@ -242,7 +239,7 @@ def test_a_read_sees_the_writes_before_it_and_none_after_it_in_the_same_batch(ho
     assert [record["content"] for record in second] == ["one", "two"]
 
 
-def test_the_text_of_a_message_is_kept_as_it_was_said(house: House) -> None:
+def test_the_text_of_a_message_is_kept_unchanged(house: House) -> None:
     uid = deploy(
         house,
         make_memory("write", hears="User"),

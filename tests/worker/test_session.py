@@ -1,4 +1,4 @@
-"""The session: what becomes of a worker whose connections to the bus cannot be made, or break."""
+"""A worker whose connections cannot be opened, or break."""
 
 import asyncio
 import re
@@ -12,19 +12,19 @@ from tests.support.house import House
 from tests.support.run_worker import deploy
 from tests.support.waiting import wait_for
 
-TICK_S = 0.001  # of a busy event loop: the server answers sooner
+TICK_S = 0.001  # per round of a busy event loop; the server answers sooner
 
 
 def pauses_s(worker: ChildProcess) -> list[float]:
-    """How long it says to wait after each session."""
+    """Return the logged pauses after each session, in seconds."""
     return [float(told) for told in re.findall(r"bus_lost .*pause_s=([0-9.]+)", worker.said)]
 
 
-def test_a_worker_that_gets_too_few_connections_gives_back_those_that_it_got() -> None:
+def test_a_worker_with_too_few_connections_closes_them() -> None:
     with House() as house:
         redis = house.client.redis
         ours = len(redis.client_list())
-        redis.config_set("maxclients", ours + 2)  # it has four
+        redis.config_set("maxclients", ours + 2)  # the worker has four
         worker = house.start_worker(ready=False)
 
         wait_for(lambda: len(pauses_s(worker)) > 2, "it has tried several times")
@@ -34,7 +34,7 @@ def test_a_worker_that_gets_too_few_connections_gives_back_those_that_it_got() -
         worker.await_ready()
 
 
-def test_after_a_session_that_held_the_pauses_begin_anew_as_the_log_says() -> None:
+def test_pauses_restart_after_a_long_session() -> None:
     with House() as house:
         redis = house.client.redis
         redis.config_set("maxclients", len(redis.client_list()) + 2)
@@ -53,9 +53,7 @@ def test_after_a_session_that_held_the_pauses_begin_anew_as_the_log_says() -> No
         assert pauses_s(worker)[len(before)] == FIRST_PAUSE_S
 
 
-def test_a_connection_that_breaks_while_deployed_pipelines_begin_costs_the_session_and_not_the_worker() -> (
-    None
-):
+def test_a_connection_that_breaks_during_a_deploy_ends_only_the_session() -> None:
     uids = [make_uid() for _ in range(40)]
     with House() as house:
         asyncio.run(break_while_they_begin(house, uids))
@@ -64,8 +62,7 @@ def test_a_connection_that_breaks_while_deployed_pipelines_begin_costs_the_sessi
 
 
 async def break_while_they_begin(house: House, uids: list[str]) -> None:
-    """What is awaited of the server is there in each tick, so whoever goes on after the break does
-    so for some steps."""
+    """Break the connection while pipelines begin; replies arrive in each tick."""
     begun: list[str] = []
 
     def cut(step: str) -> None:
@@ -88,6 +85,6 @@ async def break_while_they_begin(house: House, uids: list[str]) -> None:
 
 
 def keep_busy(loop: asyncio.AbstractEventLoop) -> None:
-    """Each of its ticks takes some time from now on."""
+    """Make each tick of the event loop take some time."""
     time.sleep(TICK_S)
     loop.call_soon(keep_busy, loop)

@@ -1,5 +1,4 @@
-"""Several workers on one bus and memory root: they share the pipelines, follow each other, and
-never work for the same one."""
+"""Several workers on one bus and memory root share the pipelines, each with one owner."""
 
 import os
 import signal
@@ -20,7 +19,7 @@ from tests.support.worker import arm, start_worker_process
 
 @pytest.fixture
 def house() -> Iterator[House]:
-    """A server and a memory root, without a worker."""
+    """A server and a memory root without a worker."""
     with House() as house:
         yield house
 
@@ -30,7 +29,7 @@ def make_bundles(count: int) -> list[dict[str, Any]]:
 
 
 def owners(house: House, bundles: list[dict[str, Any]]) -> dict[str, str]:
-    """By uid the process that owns it, as pid; "" where nobody does."""
+    """Return the owner's process id by uid; "" for none."""
     return {bundle["pipeline_uid"]: owner_of(house, bundle["pipeline_uid"]) for bundle in bundles}
 
 
@@ -40,7 +39,7 @@ def owner_of(house: House, uid: str) -> str:
 
 
 def await_shares(house: House, bundles: list[dict[str, Any]], *shares: int) -> None:
-    """Waits until each worker owns so many, and all are owned."""
+    """Wait until all pipelines are owned, and each worker has the given number."""
 
     def as_wanted() -> bool:
         counts = Counter(owners(house, bundles).values())
@@ -49,7 +48,7 @@ def await_shares(house: House, bundles: list[dict[str, Any]], *shares: int) -> N
     wait_for(as_wanted, f"shares of {shares}")
 
 
-def test_a_worker_that_comes_gets_its_share_and_one_that_leaves_hands_it_back(house: House) -> None:
+def test_a_new_worker_gets_its_share_and_returns_it_at_its_end(house: House) -> None:
     bundles = make_bundles(5)
     first = house.start_worker(bundles=bundles)
     await_shares(house, bundles, 5)
@@ -65,7 +64,7 @@ def test_a_worker_that_comes_gets_its_share_and_one_that_leaves_hands_it_back(ho
     assert first.stop() == 0
 
 
-def test_messages_that_come_while_pipelines_move_are_each_done_once(house: House) -> None:
+def test_messages_run_once_while_pipelines_move(house: House) -> None:
     bundles = make_bundles(3)
     uids = [bundle["pipeline_uid"] for bundle in bundles]
     house.start_worker(bundles=bundles)
@@ -89,7 +88,7 @@ def test_messages_that_come_while_pipelines_move_are_each_done_once(house: House
         assert house.client.unacknowledged(uid) == 0
 
 
-def test_a_message_that_two_owners_heard_is_appended_by_one(house: House) -> None:
+def test_a_message_received_by_two_owners_is_appended_once(house: House) -> None:
     uid, limits = make_uid(), {"lease_s": 1}
     stale = house.start_worker(bundles=[make_bundle(uid)], limits=limits)
     house.client.answer(uid, "/write before")
@@ -98,17 +97,17 @@ def test_a_message_that_two_owners_heard_is_appended_by_one(house: House) -> Non
     wait_for(lambda: "pipelines_served" in heir.said, "another worker took over and listens")
 
     house.client.publish(uid, make_envelope("/write heard"))
-    wait_for(lambda: "heard" in house.contents(uid), "it is heard")
+    wait_for(lambda: "heard" in house.contents(uid), "it is received")
     os.kill(stale.pid, signal.SIGCONT)
     wait_for(
-        lambda: "bus_lost" in stale.said or "taken_for_dead" in stale.said, "the stale owner knows"
+        lambda: "bus_lost" in stale.said or "worker_fenced" in stale.said, "the stale owner knows"
     )
     time.sleep(0.3)
 
     assert house.contents(uid) == ["before", "heard"]
 
 
-def test_a_paused_owner_that_nobody_followed_goes_on(house: House) -> None:
+def test_a_paused_owner_without_a_successor_continues(house: House) -> None:
     uid = make_uid()
     worker = house.start_worker(bundles=[make_bundle(uid)], limits={"lease_s": 0.5})
     house.client.answer(uid, "/write before")
@@ -118,7 +117,7 @@ def test_a_paused_owner_that_nobody_followed_goes_on(house: House) -> None:
     os.kill(worker.pid, signal.SIGCONT)
 
     house.client.answer(uid, "/write after")
-    assert "taken_for_dead" not in worker.said
+    assert "worker_fenced" not in worker.said
 
 
 def test_an_empty_bus_does_not_lower_the_epochs_that_stores_know(house: House) -> None:
@@ -138,7 +137,7 @@ def test_an_empty_bus_does_not_lower_the_epochs_that_stores_know(house: House) -
     assert house.contents(uid) == ["tea", "tea", "tea", "more"]
 
 
-def test_pipelines_that_come_to_share_a_store_come_to_one_owner(house: House) -> None:
+def test_pipelines_that_begin_to_share_a_store_get_one_owner(house: House) -> None:
     one, two = make_uid(), make_uid()
     bundles = [make_bundle(one), make_bundle(two)]
     house.start_worker(bundles=bundles)
@@ -154,7 +153,7 @@ def test_pipelines_that_come_to_share_a_store_come_to_one_owner(house: House) ->
     assert house.contents(one) == [one, two, one, two]
 
 
-def test_a_worker_of_another_bus_is_refused_and_told_why(house: House) -> None:
+def test_a_worker_of_another_bus_is_refused_with_the_reason(house: House) -> None:
     uid = make_uid()
     house.start_worker(bundles=[make_bundle(uid)])
     with House() as elsewhere:
@@ -169,7 +168,7 @@ def test_a_worker_of_another_bus_is_refused_and_told_why(house: House) -> None:
     assert "guid" in house.client.answer(uid, "/write tea")
 
 
-def test_entries_that_a_dead_worker_had_taken_are_done_and_its_consumer_is_forgotten(
+def test_entries_of_a_dead_worker_run_and_its_consumer_is_deleted(
     house: House,
 ) -> None:
     uid = make_uid()
@@ -192,7 +191,7 @@ def test_entries_that_a_dead_worker_had_taken_are_done_and_its_consumer_is_forgo
         )
 
 
-def test_an_owner_that_was_followed_after_the_bus_forgot_all_epochs_writes_nothing_more(
+def test_a_replaced_owner_writes_nothing_after_the_bus_lost_all_epochs(
     house: House,
 ) -> None:
     uid, limits = make_uid(), {"lease_s": 1, "batch": 2}
@@ -208,6 +207,6 @@ def test_an_owner_that_was_followed_after_the_bus_forgot_all_epochs_writes_nothi
     house.start_worker(limits=limits)
     house.client.answer(uid, "/write after")
     os.kill(stale.pid, signal.SIGCONT)
-    wait_for(lambda: "taken_for_dead" in stale.said, "the one that was paused knows")
+    wait_for(lambda: "worker_fenced" in stale.said, "the paused worker knows")
 
     assert house.contents(uid) == ["before", "0", "1", "after"]

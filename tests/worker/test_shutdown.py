@@ -1,5 +1,4 @@
-"""The end: SIGTERM finishes what was begun, loses and doubles nothing, and comes within the grace
-time."""
+"""SIGTERM: the worker finishes its messages within the grace time, without loss or repetition."""
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.house import House
@@ -9,7 +8,7 @@ from tests.support.waiting import wait_for
 SHORT = {"grace_s": 1}
 
 
-def test_the_end_leaves_one_file_a_store_and_nothing_to_recover() -> None:
+def test_a_stop_leaves_one_file_per_store_and_nothing_to_recover() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)])
@@ -22,7 +21,7 @@ def test_the_end_leaves_one_file_a_store_and_nothing_to_recover() -> None:
         assert house.client.unacknowledged(uid) == 0
 
 
-def test_the_end_comes_though_there_never_was_a_server() -> None:
+def test_a_worker_without_a_server_stops() -> None:
     with House() as house:
         house.server.stop()
         worker = house.start_worker(bundles=[make_bundle(make_uid())], limits=SHORT, ready=False)
@@ -31,7 +30,7 @@ def test_the_end_comes_though_there_never_was_a_server() -> None:
         assert worker.stop() == 0
 
 
-def test_the_end_comes_though_a_store_is_locked_and_what_waits_is_done_after_a_start() -> None:
+def test_a_worker_with_a_locked_store_stops_and_its_messages_stay_pending() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid)], limits=SHORT)

@@ -1,5 +1,4 @@
-"""Timers: an agent's block is called once in each interval, whoever serves it and whatever happened
-meanwhile."""
+"""Timers call an agent's block once per interval, across owners and restarts."""
 
 import time
 from itertools import pairwise
@@ -12,12 +11,12 @@ from tests.support.waiting import LATE_S, wait_for
 
 
 def make_ticking(name: str = "clock", every_s: float | str = 1, **keys: object) -> Json:
-    """An agent that hears nobody, and says ERR where it is called with an empty text."""
+    """Return an agent with a timer, which answers ERR to an empty text."""
     return make_agent(name, "add_1", hears="nobody") | {"wf_interval_secs": every_s} | keys
 
 
 def ticks(client: Client, uid: str, name: str = "clock") -> list[int]:
-    """The seconds in which an agent was called by its timer, by the server's clock."""
+    """Return the seconds of the server's clock in which a timer called an agent."""
     return [
         int(said.input.partition("-")[0]) // 1000 for said in client.log(uid) if said.sender == name
     ]
@@ -27,7 +26,7 @@ def await_ticks(house: House, uid: str, count: int, name: str = "clock") -> None
     wait_for(lambda: len(ticks(house.client, uid, name)) >= count, f"{count} ticks of {name}")
 
 
-def test_a_block_is_called_once_in_each_second_with_an_empty_text_from_itself(house: House) -> None:
+def test_a_timer_calls_its_block_once_per_interval(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid, make_ticking()))
 
@@ -41,7 +40,7 @@ def test_a_block_is_called_once_in_each_second_with_an_empty_text_from_itself(ho
     }
 
 
-def test_each_agent_has_an_interval_of_its_own_and_most_have_none(house: House) -> None:
+def test_each_agent_has_its_own_interval(house: House) -> None:
     uid = make_uid()
     agents = [
         make_ticking("one", "1"),
@@ -60,7 +59,7 @@ def test_each_agent_has_an_interval_of_its_own_and_most_have_none(house: House) 
     assert not ticks(house.client, uid, "never") + ticks(house.client, uid, "later")
 
 
-def test_a_deploy_ends_a_timer_at_once_and_so_does_a_removal(house: House) -> None:
+def test_a_deploy_and_a_removal_end_a_timer_at_once(house: House) -> None:
     stays, changed, removed = make_uid(), make_uid(), make_uid()
     house.deploy(*[make_bundle(uid, make_ticking()) for uid in (stays, changed, removed)])
     for uid in (changed, removed):
@@ -75,7 +74,7 @@ def test_a_deploy_ends_a_timer_at_once_and_so_does_a_removal(house: House) -> No
     assert [ticks(house.client, uid) for uid in (changed, removed)] == before
 
 
-def test_no_interval_has_two_ticks_over_restarts_and_what_was_missed_is_not_made_up_for() -> None:
+def test_restarts_neither_repeat_nor_make_up_for_ticks() -> None:
     uid = make_uid()
     with House() as house:
         worker = house.start_worker(bundles=[make_bundle(uid, make_ticking())])
@@ -95,7 +94,7 @@ def test_no_interval_has_two_ticks_over_restarts_and_what_was_missed_is_not_made
         assert worker.stop() == 0
 
 
-def test_a_successor_goes_on_and_no_interval_has_two_ticks() -> None:
+def test_a_successor_continues_without_repeating_a_tick() -> None:
     uid = make_uid()
     with House() as house:
         first, second = (
@@ -115,7 +114,7 @@ def test_a_successor_goes_on_and_no_interval_has_two_ticks() -> None:
         assert third.stop() == 0
 
 
-def test_ticks_do_not_pile_up_before_a_store_that_is_busy(house: House) -> None:
+def test_ticks_do_not_accumulate_while_a_store_is_busy(house: House) -> None:
     uid, longest = make_uid(), 0
     reader = make_agent("clock", "memory_read", {"memory_id": STORE}, hears="nobody") | {
         "wf_interval_secs": 1

@@ -1,5 +1,4 @@
-"""Vectors are made in the background: for the stores that want them, without holding anybody up,
-over every kind of end."""
+"""Vectors are computed in the background, without delaying other work, and across crashes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from tests.support.waiting import wait_for
 
 
 def make_embedding_bundle(uid: str, **keys: Any) -> dict[str, Any]:
-    """The five commands, and a search that goes by what is meant."""
+    """Return a bundle with the five commands and a semantic search."""
     mode = keys.pop("mode", "semantic")
     return make_bundle(
         uid,
@@ -44,14 +43,14 @@ def options(server: EmbeddingServer, **others: Any) -> dict[str, Any]:
 
 
 def searched(house: House, uid: str, query: str) -> list[str]:
-    """By HTTP's operation, which goes by meaning whatever the bundle does."""
+    """Search by the operation, which is semantic under every bundle."""
     found = call(house, uid, "records.search", {"query": query, "mode": "semantic"})
     return [hit["record"]["content"] for hit in found["items"]]
 
 
 @contextmanager
 def embedding_house(uid: str, **config: Any) -> Iterator[tuple[House, EmbeddingServer]]:
-    """A worker that serves the bundle, with an endpoint that counts letters."""
+    """Start a worker for a bundle, with an embedding endpoint that counts letters."""
     with embedding_server() as server, House() as house:
         house.start_stepping_worker(
             bundles=[make_embedding_bundle(uid)], embedding=options(server), **config
@@ -73,7 +72,7 @@ def await_vectors(house: House, uid: str, count: int) -> None:
     )
 
 
-def test_what_is_written_is_embedded_soon_and_edits_and_deletions_with_it() -> None:
+def test_writes_edits_and_deletions_update_vectors() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         for text in ("tea", "coffee"):
@@ -87,7 +86,7 @@ def test_what_is_written_is_embedded_soon_and_edits_and_deletions_with_it() -> N
         assert sorted(text for texts in server.asked[1:] for text in texts) == ["coffee", "tea"]
 
 
-def test_an_empty_store_that_gets_vectors_from_now_on_is_not_told_to_be_made_anew() -> None:
+def test_an_empty_store_with_new_vectors_needs_no_reindex() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):
         house.client.answer(uid, "/delete nobody")
@@ -96,10 +95,10 @@ def test_an_empty_store_that_gets_vectors_from_now_on_is_not_told_to_be_made_ane
         house.client.answer(uid, "/write tea")
 
         await_vectors(house, uid, 1)
-        assert "vectors_wait" not in house.workers[0].said
+        assert "vectors_paused" not in house.workers[0].said
 
 
-def test_a_store_that_nobody_wants_vectors_of_gets_none() -> None:
+def test_an_unwanted_store_gets_no_vectors() -> None:
     wanted, unwanted = make_uid(), make_uid()
     with embedding_house(wanted) as (house, server):
         house.deploy(make_bundle(unwanted))
@@ -112,7 +111,7 @@ def test_a_store_that_nobody_wants_vectors_of_gets_none() -> None:
         assert not any("secret" in text for texts in server.asked for text in texts)
 
 
-def test_what_was_stored_before_vectors_were_wanted_gets_them() -> None:
+def test_earlier_records_get_vectors() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:
         before = house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
@@ -125,7 +124,7 @@ def test_what_was_stored_before_vectors_were_wanted_gets_them() -> None:
         await_vectors(house, uid, 300)
 
 
-def test_a_store_that_has_vectors_keeps_them_when_its_bundle_searches_otherwise() -> None:
+def test_a_store_keeps_its_vectors_under_another_bundle() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         house.client.answer(uid, "/write aaa")
@@ -140,7 +139,7 @@ def test_a_store_that_has_vectors_keeps_them_when_its_bundle_searches_otherwise(
         assert searched(house, uid, "bb") == ["bbb"]
 
 
-def test_a_store_of_a_bundle_that_searches_otherwise_is_made_anew() -> None:
+def test_a_reindex_covers_a_store_whose_bundle_uses_words() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):
         house.client.answer(uid, "/write tea")
@@ -156,7 +155,7 @@ def test_a_store_of_a_bundle_that_searches_otherwise_is_made_anew() -> None:
         )
 
 
-def test_entries_that_are_imported_get_vectors(tmp_path: Path) -> None:
+def test_imported_entries_get_vectors(tmp_path: Path) -> None:
     uid, other = make_uid(), make_store(tmp_path)
     with other.transaction() as tx:
         memory = perform(tx, "memories.create", name="notes").id
@@ -175,7 +174,7 @@ def test_entries_that_are_imported_get_vectors(tmp_path: Path) -> None:
         assert not call(house, uid, "knowledge.search", {"query": "aa"})["degraded"]
 
 
-def test_a_reindex_makes_no_store_that_is_not_there() -> None:
+def test_a_reindex_creates_no_store() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):
         type_command(house, "reindex", uid)
@@ -184,7 +183,7 @@ def test_a_reindex_makes_no_store_that_is_not_there() -> None:
         assert not house.store_file(uid).exists()
 
 
-def test_writes_do_not_wait_for_an_endpoint_that_hangs() -> None:
+def test_writes_do_not_wait_for_a_hanging_endpoint() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         server.open.clear()
@@ -203,7 +202,7 @@ def contents(answer: Any) -> list[str]:
     return [record["content"] for record in answer]
 
 
-def test_a_question_waits_for_the_endpoint_and_holds_up_no_other_message() -> None:
+def test_a_query_waits_for_the_endpoint_and_delays_no_message() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         for text in ("aaa", "bbb"):
@@ -232,7 +231,7 @@ def answer_to(house: House, uid: str, ident: str) -> Any:
     return orjson.loads(said[-1].text) if said else None
 
 
-def test_a_question_to_an_endpoint_that_hangs_is_answered_by_the_words() -> None:
+def test_a_query_falls_back_to_words_if_the_endpoint_hangs() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:
         house.start_worker(
@@ -253,7 +252,7 @@ def test_a_question_to_an_endpoint_that_hangs_is_answered_by_the_words() -> None
         server.open.set()
 
 
-def test_without_an_endpoint_a_question_is_answered_with_the_reason() -> None:
+def test_a_query_without_an_endpoint_is_answered_with_the_reason() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         house.client.answer(uid, "/write aaa")
@@ -266,7 +265,7 @@ def test_without_an_endpoint_a_question_is_answered_with_the_reason() -> None:
         assert "401" in answer["error"]
 
 
-def test_the_built_in_model_answers_beside_the_words() -> None:
+def test_the_built_in_model_adds_results_to_the_words() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(
@@ -282,19 +281,19 @@ def test_the_built_in_model_answers_beside_the_words() -> None:
         assert contents(answer) == ["my cat sleeps all day"]
 
 
-def test_a_fault_of_the_embedder_is_told_and_passes() -> None:
+def test_an_embedder_fault_is_reported_until_it_ends() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         server.instead = [(503, b"")] * 2
         house.client.answer(uid, "/write tea")
 
-        await_told(house, uid, lambda told: "503" in told["vectors_fault"], "the fault is told")
+        await_told(house, uid, lambda told: "503" in told["vectors_fault"], "the fault is reported")
 
         await_vectors(house, uid, 1)
         await_told(house, uid, lambda told: not told["vectors_fault"], "it has passed")
 
 
-def test_an_embedder_that_says_when_is_left_alone_until_then() -> None:
+def test_an_embedder_can_set_the_pause() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         server.instead, server.retry_after = [(429, b"")], "3"
@@ -306,7 +305,7 @@ def test_an_embedder_that_says_when_is_left_alone_until_then() -> None:
         assert second - first >= 3
 
 
-def test_a_store_that_another_program_has_holds_up_no_others_vectors() -> None:
+def test_a_locked_store_delays_no_other_vectors() -> None:
     uid, other = make_uid(), "instances/${pipeline_uid}/others"
     with embedding_server() as server, House() as house:
         bundle = make_embedding_bundle(uid)
@@ -337,7 +336,7 @@ def test_a_store_that_another_program_has_holds_up_no_others_vectors() -> None:
         await_vectors(house, uid, 1)
 
 
-def test_a_text_that_the_server_fails_at_holds_up_no_other_for_ever() -> None:
+def test_a_failing_text_does_not_block_others() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         server.poison = "poison"
@@ -346,12 +345,12 @@ def test_a_text_that_the_server_fails_at_holds_up_no_other_for_ever() -> None:
             uid, [f"/write {text}" for text in ("aaa", "poison", "bbb", "ccc")]
         )
 
-        await_vectors(house, uid, 4)  # one of them empty
+        await_vectors(house, uid, 4)  # one of them is empty
         await_told(
             house,
             uid,
             lambda told: not told["vectors_fault"] and not told["vectors_todo"],
-            "nothing is left",
+            "the input is empty",
         )
         empty = house.rows(
             uid, "SELECT content FROM records JOIN vectors_0 USING (row) WHERE length(vector) = 0"
@@ -361,11 +360,11 @@ def test_a_text_that_the_server_fails_at_holds_up_no_other_for_ever() -> None:
 
 
 @pytest.mark.parametrize("step", ["vectors made", "vectors kept"])
-def test_a_worker_killed_while_it_embeds_leaves_nothing_behind(step: str) -> None:
+def test_a_kill_while_embedding_leaves_nothing_behind(step: str) -> None:
     uid = make_uid()
     with embedding_house(uid, die_on=step) as (house, server):
         house.client.enter_together(uid, [f"/write {number}" for number in range(50)])
-        wait_for(lambda: not house.workers[-1].lives, "it has killed itself")
+        wait_for(lambda: not house.workers[-1].lives, "the worker has ended")
 
         house.start_worker(embedding=options(server))
         house.client.await_quiet(uid)
@@ -374,7 +373,7 @@ def test_a_worker_killed_while_it_embeds_leaves_nothing_behind(step: str) -> Non
         assert len(house.contents(uid)) == 50
 
 
-def test_without_an_embedder_nothing_is_made_and_nothing_is_wrong() -> None:
+def test_without_an_embedder_no_vectors_are_made() -> None:
     uid = make_uid()
     with House() as house:
         house.start_worker(bundles=[make_embedding_bundle(uid)], embedding={"model": "none"})
@@ -391,7 +390,7 @@ def set_of(house: House, uid: str) -> list[tuple[str, int]]:
     ]
 
 
-def test_another_embedder_mixes_nothing_and_a_reindex_makes_all_anew() -> None:
+def test_a_reindex_replaces_all_vectors_of_another_model() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):
         house.client.enter_together(uid, [f"/write {number}" for number in range(30)])
@@ -404,7 +403,7 @@ def test_another_embedder_mixes_nothing_and_a_reindex_makes_all_anew() -> None:
             house,
             uid,
             lambda told: "memrelay reindex" in told["vectors_fault"],
-            "the other embedder is told of",
+            "the other embedder is reported",
         )
         assert (vectors(house, uid), set_of(house, uid)) == (30, [("letters", 1)])
 
@@ -419,17 +418,17 @@ def test_another_embedder_mixes_nothing_and_a_reindex_makes_all_anew() -> None:
             house,
             uid,
             lambda told: not told["vectors_fault"] and not told["vectors_todo"],
-            "nothing is left",
+            "the input is empty",
         )
 
 
-def test_after_a_reindex_no_question_is_compared_by_the_vector_that_it_had_before() -> None:
+def test_a_reindex_discards_cached_query_vectors() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
         house.client.enter_together(uid, ["/write aaa", "/write zzz"])
         await_vectors(house, uid, 2)
         assert contents(asked(house, uid, "/mean aa")) == ["aaa"]
-        server.letters = server.letters[::-1]  # another model by the same name
+        server.letters = server.letters[::-1]  # another model with the same name
 
         type_command(house, "reindex", uid)
         wait_for(
@@ -446,7 +445,7 @@ def asked(house: House, uid: str, text: str) -> Any:
 
 
 @pytest.mark.parametrize("step", ["vectors begun anew", "vectors made", "vectors kept"])
-def test_a_worker_killed_while_it_makes_them_anew_goes_on(step: str) -> None:
+def test_an_interrupted_reindex_continues(step: str) -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):
         house.client.enter_together(uid, [f"/write {number}" for number in range(30)])
@@ -455,7 +454,7 @@ def test_a_worker_killed_while_it_makes_them_anew_goes_on(step: str) -> None:
         house.start_stepping_worker(embedding={"model": "wordllama"}, die_on=step)
 
         type_command(house, "reindex", uid)
-        wait_for(lambda: not house.workers[-1].lives, "it has killed itself")
+        wait_for(lambda: not house.workers[-1].lives, "the worker has ended")
         house.start_worker(embedding={"model": "wordllama"})
 
         wait_for(
@@ -464,7 +463,7 @@ def test_a_worker_killed_while_it_makes_them_anew_goes_on(step: str) -> None:
         await_vectors(house, uid, 30)
 
 
-def test_a_reindex_that_no_worker_hears_waits_for_one() -> None:
+def test_a_requested_reindex_waits_for_a_worker() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):
         house.client.answer(uid, "/write tea")

@@ -1,4 +1,4 @@
-"""Doing something beside something else."""
+"""Background work that fails or is cancelled."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ async def falls_over() -> None:
     raise UnicodeError("a text that is none")
 
 
-def test_work_beside_that_fails_does_not_end_without_a_word(
+def test_failed_background_work_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main() -> str:
@@ -28,7 +28,7 @@ def test_work_beside_that_fails_does_not_end_without_a_word(
     )
 
 
-def test_work_beside_that_is_ended_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_cancelled_background_work_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with beside(asyncio.sleep(60)):
             await asyncio.sleep(0.01)

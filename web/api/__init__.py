@@ -1,1 +1,1 @@
-"""."""
+"""Memrelay's JSON API: pipelines, messages, operations, webhooks, dead letters, and health."""

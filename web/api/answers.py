@@ -1,4 +1,4 @@
-"""Answers in JSON, and what queries share."""
+"""JSON responses, query parameters, and conditional requests."""
 
 import re
 from collections.abc import Collection
@@ -9,14 +9,19 @@ from aiohttp import hdrs, web
 from multidict import istr
 
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, Precondition
-from memrelay.memory.errors import NotAsExpected
+from memrelay.memory.errors import NotAsExpected as ConditionFailed
 from memrelay.web.server.errors import BadRequest, PreconditionFailed
 
-MOST_ITEMS = 1000
+MAX_ITEMS = 1000
+CACHEABLE_METHODS = (hdrs.METH_GET, hdrs.METH_HEAD)
+# If-Match and If-None-Match (RFC 9110, 13.1).
+ETAG = re.compile(r'(W/)?"([^"]*)"')
+ETAG_LIST = re.compile(rf"{ETAG.pattern}(\s*,\s*{ETAG.pattern})*")
+NEVER = Precondition(frozenset(), absent=False)
 
 
 def json_response(value: Any, status: int = 200, **headers: str) -> web.Response:
-    """An answer in JSON."""
+    """Build a JSON response."""
     return web.Response(
         body=orjson.dumps(value),
         status=status,
@@ -25,102 +30,90 @@ def json_response(value: Any, status: int = 200, **headers: str) -> web.Response
     )
 
 
-def limit_of(request: web.Request, default: int) -> int:
-    """How many items are wanted. Raises BadRequest."""
+def parse_limit(request: web.Request, default: int) -> int:
+    """Return the parameter `limit`. Raises BadRequest."""
     given = request.query.get("limit", str(default))
     limit = int(given) if given.isascii() and given.isdecimal() and len(given) < 5 else 0
-    if not 1 <= limit <= MOST_ITEMS:
-        raise BadRequest(f"`limit` is a number from 1 to {MOST_ITEMS}, not {given[:20]!r}")
+    if not 1 <= limit <= MAX_ITEMS:
+        raise BadRequest(f"`limit` must be a number from 1 to {MAX_ITEMS}, not {given[:20]!r}")
     return limit
 
 
-def not_our_cursor() -> BadRequest:
-    """A cursor that no page has given out."""
-    return BadRequest("`cursor` is none of ours; leave it out to begin at the first page")
+def invalid_cursor() -> BadRequest:
+    """Return the error for a cursor that no page returned."""
+    return BadRequest("`cursor` is invalid; omit it to get the first page")
 
 
-def number_of(cursor: str, largest: int) -> int:
-    """The place that a cursor is, a number. Raises BadRequest."""
-    place = (
-        int(cursor)
-        if cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(largest))
-        else largest + 1
-    )
-    if place > largest:
-        raise not_our_cursor()
-    return place
+def parse_numeric_cursor(cursor: str, largest: int) -> int:
+    """Return the position in a cursor. Raises BadRequest."""
+    is_number = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(largest))
+    position = int(cursor) if is_number else largest + 1
+    if position > largest:
+        raise invalid_cursor()
+    return position
 
 
 def refuse_unknown(
     request: web.Request, known: Collection[str], lists: Collection[str] = ()
 ) -> None:
-    """A misspelt parameter is told, not ignored; and one that is given again, but for `lists`.
-    Raises BadRequest."""
+    """Reject unknown parameters, and repeated parameters except `lists`. Raises BadRequest."""
     for name in request.query:
         if name not in known:
-            raise BadRequest(
-                f"there is no parameter {name[:50]!r} here; there are {', '.join(known)}"
-            )
+            raise BadRequest(f"unknown parameter {name[:50]!r}; known are {', '.join(known)}")
         if name not in lists and (times := len(request.query.getall(name))) > 1:
-            raise BadRequest(f"the parameter {name!r} is given {times} times, and taken once")
+            raise BadRequest(f"the parameter {name!r} is given {times} times; give it once")
 
 
-# If-Match and If-None-Match (RFC 9110, 13.1): what a change is made on top of, and what need not
-# be told.
-
-SAFE = (hdrs.METH_GET, hdrs.METH_HEAD)
-ETAG = re.compile(r'(W/)?"([^"]*)"')
-LIST = re.compile(rf"{ETAG.pattern}(\s*,\s*{ETAG.pattern})*")
-NEVER = Precondition(frozenset(), absent=False)
-
-
-def precondition_of(request: web.Request) -> Precondition:
-    """What must be in service for the request to have an effect. Raises BadRequest: a mistyped
-    condition is not ignored."""
-    over, unless = _header(request, hdrs.IF_MATCH), _header(request, hdrs.IF_NONE_MATCH)
-    if unless not in (None, "*"):
+def parse_precondition(request: web.Request) -> Precondition:
+    """Return which version must be active for the request to take effect. Raises BadRequest."""
+    if_match = _get_header(request, hdrs.IF_MATCH)
+    if_none_match = _get_header(request, hdrs.IF_NONE_MATCH)
+    if if_none_match not in (None, "*"):
         raise BadRequest(
-            "If-None-Match takes * alone here: only where the pipeline is not in service"
+            "If-None-Match supports only * here: proceed only if the pipeline is not active"
         )
-    if unless is not None:
-        return NOTHING if over is None else NEVER
-    if over is None:
+    if if_none_match is not None:
+        return NOTHING if if_match is None else NEVER
+    if if_match is None:
         return ANYTHING
-    if over == "*":
+    if if_match == "*":
         return SOMETHING
-    return Precondition(frozenset(_tags(over)), absent=False)
+    return Precondition(frozenset(_parse_etags(if_match)), absent=False)
 
 
-def etags_of(request: web.Request, name: istr) -> tuple[str, ...]:
-    """The ETags that a header names; () where it is not there, or is *. Raises BadRequest."""
-    given = _header(request, name)
+def parse_if_match(request: web.Request, name: istr) -> tuple[str, ...]:
+    """Return the ETags in a header, or () if it is absent or *. Raises BadRequest."""
+    given = _get_header(request, name)
     if given in (None, "*"):
         return ()
-    return tuple(_tags(given or "")) or ("",)  # which nothing has
+    # "" matches no version.
+    return tuple(_parse_etags(given or "")) or ("",)
 
 
-def is_known(request: web.Request, tag: str) -> bool:
-    """Whether who asks has what this ETag names already, so that 304 is the answer (13.1.2: weak
-    tags count, * is anything)."""
-    return request.method in SAFE and not {
-        known.value for known in request.if_none_match or ()
-    }.isdisjoint((tag, "*"))
+def is_unchanged(request: web.Request, etag: str) -> bool:
+    """Return whether the client already has this version, so that the response is 304.
+
+    Weak tags match, and * matches everything (RFC 9110, 13.1.2).
+    """
+    known = {tag.value for tag in request.if_none_match or ()}
+    return request.method in CACHEABLE_METHODS and not known.isdisjoint((etag, "*"))
 
 
-def _tags(given: str) -> list[str]:
-    """Raises BadRequest. A weak tag matches nothing here."""
-    if not LIST.fullmatch(given):
+def _parse_etags(given: str) -> list[str]:
+    """Return the strong ETags. Raises BadRequest."""
+    if not ETAG_LIST.fullmatch(given):
         raise BadRequest(
-            f'If-Match takes the ETag of what is to be replaced, in quotes ("HASH"), or *, not {given[:80]!r}'
+            f'If-Match must be the ETag of the version to replace, in quotes ("HASH"), or *, '
+            f"not {given[:80]!r}"
         )
     return [value for weak, value in ETAG.findall(given) if not weak]
 
 
-def _header(request: web.Request, name: istr) -> str | None:
+def _get_header(request: web.Request, name: istr) -> str | None:
     given = request.headers.getall(name, None)
     return None if given is None else ", ".join(given).strip()
 
 
-def changed_meanwhile(error: NotAsExpected) -> PreconditionFailed:
-    """What a caller whose condition does not hold is told."""
+def precondition_failed(error: ConditionFailed) -> PreconditionFailed:
+    """Return the response to a failed condition."""
     return PreconditionFailed(str(error), active=error.active or None)

@@ -1,5 +1,4 @@
-"""Dead letters for those who look after them: how they are told and replayed, over HTTP and by
-command alike."""
+"""Showing and replaying dead letters. The HTTP routes and the CLI share this."""
 
 from base64 import b64encode
 from typing import Any
@@ -11,22 +10,21 @@ from memrelay.memory.timestamps import as_time
 
 
 class NoLetter(LookupError):
-    """There is no such dead letter."""
+    """The dead letter does not exist."""
 
     def __init__(self, uid: str, ident: str) -> None:
-        """The text says where they are listed."""
         super().__init__(
-            f"pipeline {uid[:100]!r} has no dead letter {ident[:100]!r}: it was replayed or dropped, or "
-            "never was; `memrelay dlq ls` and GET /v1/dead-letters list them"
+            f"pipeline {uid[:100]!r} has no dead letter {ident[:100]!r}; it may have been replayed "
+            "or dropped. `memrelay dlq ls` and GET /v1/dead-letters list dead letters"
         )
 
 
 class NotReplayable(Exception):
-    """It cannot be run as it was meant; the text has the remedy."""
+    """The dead letter cannot run again. The text states the fix."""
 
 
 async def letter_of(catalog: Catalog, uid: str, ident: str) -> DeadLetter:
-    """A pipeline's dead letter. Raises NoLetter and StoreBusy."""
+    """Return a pipeline's dead letter. Raises NoLetter and StoreBusy."""
     letter = await catalog.letters.find(uid, ident)
     if letter is None:
         raise NoLetter(uid, ident)
@@ -34,28 +32,26 @@ async def letter_of(catalog: Catalog, uid: str, ident: str) -> DeadLetter:
 
 
 async def replay_of(catalog: Catalog, uid: str, ident: str) -> NewEntry:
-    """What to append to the input so that a dead letter runs again, as it came, under its own id
-    and today's bundle.
+    """Return the input entry that runs a dead letter again, under its id and the active bundle.
 
-    The letter stays until its replay has gone through, and the pipeline's owner takes it away;
-    appended twice, it has one
-    effect. Raises NoLetter, NotReplayable and StoreBusy.
+    The dead letter remains until the replay has succeeded, when the pipeline's owner deletes it.
+    Appending the entry twice has one effect. Raises NoLetter, NotReplayable, and StoreBusy.
     """
     letter = await letter_of(catalog, uid, ident)
     if await catalog.serving(uid) is None:
         raise NotReplayable(
-            f"pipeline {uid} is not in service any more; deploy it with that uid, and replay then, or drop the "
+            f"pipeline {uid} is not active; deploy it with that uid and then replay, or drop the "
             "dead letter"
         )
     if not letter.swarm and not letter.agent:
         raise NotReplayable(
-            "this was a call, or names neither a swarm nor an agent: who called was told that it failed, and "
-            "may call again; drop it"
+            "this is a call, or names neither a swarm nor an agent; its caller got an error and "
+            "may call again. Drop the dead letter"
         )
     if "." in ident and not letter.agent:
         raise NotReplayable(
-            "an older version kept this step of a cascade without the agent that it was for; drop it, and say "
-            "again by hand what it holds"
+            "an older version stored this cascade step without its agent; drop it and send its "
+            "content again"
         )
     return NewEntry(
         uid,
@@ -63,23 +59,24 @@ async def replay_of(catalog: Catalog, uid: str, ident: str) -> NewEntry:
         letter.swarm,
         letter.agent,
         letter.producer_id,
-        heard=bool(letter.heard),
+        published=bool(letter.heard),
         hop=letter.hop,
-        again=ident,
+        replay_of=ident,
     )
 
 
 def as_item(letter: Listed) -> dict[str, Any]:
-    """One of a list, in JSON."""
-    return _in_short(letter) | {"bytes": letter.size}
+    """Return a list item as JSON."""
+    return _summarize(letter) | {"bytes": letter.size}
 
 
 def as_whole(letter: DeadLetter) -> dict[str, Any]:
-    """The same with all else that came, and `data`: what was said, as text where it is UTF-8, else
-    in base64; `encoding` says
-    which."""
-    text, encoding = _as_text(letter.data)
-    return _in_short(letter) | {
+    """Return a dead letter with all fields as JSON.
+
+    `data` is text if the message is UTF-8, otherwise base64. `encoding` states which.
+    """
+    text, encoding = _encode(letter.data)
+    return _summarize(letter) | {
         "bytes": len(letter.data),
         "producer_id": letter.producer_id,
         "hop": letter.hop,
@@ -88,7 +85,7 @@ def as_whole(letter: DeadLetter) -> dict[str, Any]:
     }
 
 
-def _in_short(letter: Listed | DeadLetter) -> dict[str, Any]:
+def _summarize(letter: Listed | DeadLetter) -> dict[str, Any]:
     return {
         "pipeline_uid": letter.pipeline,
         "id": letter.id,
@@ -101,7 +98,7 @@ def _in_short(letter: Listed | DeadLetter) -> dict[str, Any]:
     }
 
 
-def _as_text(data: bytes) -> tuple[str, str]:
+def _encode(data: bytes) -> tuple[str, str]:
     try:
         return data.decode(), "utf-8"
     except UnicodeDecodeError:

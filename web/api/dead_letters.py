@@ -1,8 +1,13 @@
-"""/v1/dead-letters: listing, showing, replaying and dropping."""
+"""/v1/dead-letters: list, show, replay, and drop."""
 
 from aiohttp import web
 
-from memrelay.web.api.answers import json_response, limit_of, number_of, refuse_unknown
+from memrelay.web.api.answers import (
+    json_response,
+    parse_limit,
+    parse_numeric_cursor,
+    refuse_unknown,
+)
 from memrelay.web.api.dead_letter_json import (
     NoLetter,
     NotReplayable,
@@ -11,48 +16,48 @@ from memrelay.web.api.dead_letter_json import (
     letter_of,
     replay_of,
 )
-from memrelay.web.api.messages import enter
-from memrelay.web.auth.access import caller_of, needs
-from memrelay.web.openapi.route_docs import ENTERED, GIVEN, PAGED, WAITED, described
-from memrelay.web.openapi.shapes import Letter, LetterShown, Page
+from memrelay.web.api.messages import append_entry
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.openapi.route_docs import (
+    MESSAGE_RESPONSES,
+    MESSAGE_SCHEMAS,
+    PAGE_QUERY,
+    WAIT_QUERY,
+    documented,
+)
+from memrelay.web.openapi.shapes import DeadLetterDetail, DeadLetterItem, Page
 from memrelay.web.server.errors import Conflict, NotFound
-from memrelay.web.server.services import services_of
+from memrelay.web.server.services import get_services
 
 routes = web.RouteTableDef()
-LETTERS = "/v1/dead-letters"
-LETTER = LETTERS + "/{uid}/{ident}"
-PAGE = 50
-LARGEST = 2**63 - 1
+COLLECTION_PATH = "/v1/dead-letters"
+ITEM_PATH = COLLECTION_PATH + "/{uid}/{ident}"
+PAGE_SIZE = 50
+MAX_POSITION = 2**63 - 1
 
 
-@routes.get(LETTERS)
-@described(
-    {200: "a page of them", 404: "no such pipeline"},
-    query={"pipeline": "those of one pipeline"} | PAGED,
-    gives={200: Page[Letter]},
+@routes.get(COLLECTION_PATH)
+@documented(
+    {200: "A page of dead letters.", 404: "The pipeline does not exist."},
+    query={"pipeline": "Only the dead letters of this pipeline."} | PAGE_QUERY,
+    schemas={200: Page[DeadLetterItem]},
 )
-@needs("read")
-async def every(request: web.Request) -> web.Response:
-    """Those of `pipeline`, or all that the caller sees, in the order in which they first came:
-    {items, next_cursor, total}."""
+@requires("read")
+async def list_all(request: web.Request) -> web.Response:
+    """List dead letters, oldest first.
+
+    Returns {items, next_cursor, total} for `pipeline`, or for all pipelines of the caller.
+    """
     refuse_unknown(request, ("pipeline", "cursor", "limit"))
-    catalog, uid, caller = (
-        services_of(request).catalog,
-        request.query.get("pipeline", ""),
-        caller_of(request),
-    )
-    limit, after = limit_of(request, PAGE), number_of(request.query.get("cursor") or "0", LARGEST)
-    counts = {of: count for of, count in (await catalog.letters.count()).items() if caller.sees(of)}
-    if (
-        uid
-        and uid not in counts
-        and uid not in {one.uid for one in await catalog.active() if caller.sees(one.uid)}
-    ):
-        raise NotFound(
-            f"no pipeline {uid[:100]!r} is in service or has dead letters; GET /v1/pipelines lists them"
-        )
-    seen = None if caller.sees_all else list(counts)
-    found = await catalog.letters.page([uid] if uid else seen, after=after, limit=limit + 1)
+    letters, caller = get_services(request).catalog.letters, get_caller(request)
+    limit = parse_limit(request, PAGE_SIZE)
+    after = parse_numeric_cursor(request.query.get("cursor") or "0", MAX_POSITION)
+    counts = {uid: count for uid, count in (await letters.count()).items() if caller.sees(uid)}
+    uid = request.query.get("pipeline", "")
+    if uid and uid not in counts:
+        await _check_active(request, uid)
+    visible = None if caller.sees_all else list(counts)
+    found = await letters.page([uid] if uid else visible, after=after, limit=limit + 1)
     items = found[:limit]
     return json_response(
         {
@@ -63,45 +68,60 @@ async def every(request: web.Request) -> web.Response:
     )
 
 
-@routes.get(LETTER)
-@described({200: "with what was said"}, gives={200: LetterShown})
-@needs("read")
-async def show(request: web.Request) -> web.Response:
-    """One, with what was said."""
-    try:
-        return json_response(
-            as_whole(await letter_of(services_of(request).catalog, *_named(request)))
+async def _check_active(request: web.Request, uid: str) -> None:
+    """Raise NotFound unless the caller sees an active pipeline with this uid."""
+    active = {one.uid for one in await get_services(request).catalog.active()}
+    if uid not in active or not get_caller(request).sees(uid):
+        raise NotFound(
+            f"no pipeline {uid[:100]!r} is active or has dead letters; GET /v1/pipelines lists "
+            "pipelines"
         )
+
+
+@routes.get(ITEM_PATH)
+@documented({200: "The dead letter with its message."}, schemas={200: DeadLetterDetail})
+@requires("read")
+async def show(request: web.Request) -> web.Response:
+    """Show a dead letter with its message."""
+    try:
+        letter = await letter_of(get_services(request).catalog, *_parse_path(request))
     except NoLetter as fault:
         raise NotFound(str(fault)) from fault
+    return json_response(as_whole(letter))
 
 
-@routes.post(LETTER + "/replay")
-@described(ENTERED | {409: "its pipeline is not in service"}, query=WAITED, gives=GIVEN)
-@needs("admin")
+@routes.post(ITEM_PATH + "/replay")
+@documented(
+    MESSAGE_RESPONSES | {409: "The pipeline is not active."},
+    query=WAIT_QUERY,
+    schemas=MESSAGE_SCHEMAS,
+)
+@requires("admin")
 async def replay(request: web.Request) -> web.Response:
-    """Runs it again: 202 {message_id}, or with `wait` 200 and what came of it; 404, 409 where the
-    pipeline is gone."""
-    uid, ident = _named(request)
+    """Run a dead letter again.
+
+    Returns 202 {message_id}, or 200 with the results if `wait` is given.
+    """
+    uid, ident = _parse_path(request)
     try:
-        entry = await replay_of(services_of(request).catalog, uid, ident)
+        entry = await replay_of(get_services(request).catalog, uid, ident)
     except NoLetter as fault:
         raise NotFound(str(fault)) from fault
     except NotReplayable as fault:
         raise Conflict(str(fault)) from fault
-    return await enter(request, entry, ident)
+    return await append_entry(request, entry, ident)
 
 
-@routes.delete(LETTER)
-@described({204: "it is forgotten"})
-@needs("admin")
+@routes.delete(ITEM_PATH)
+@documented({204: "The dead letter was deleted."})
+@requires("admin")
 async def drop(request: web.Request) -> web.Response:
-    """Forgets it: 204, or 404."""
-    uid, ident = _named(request)
-    if not await services_of(request).catalog.letters.remove(uid, [ident]):
+    """Delete a dead letter."""
+    uid, ident = _parse_path(request)
+    if not await get_services(request).catalog.letters.remove(uid, [ident]):
         raise NotFound(str(NoLetter(uid, ident)))
     return web.Response(status=204)
 
 
-def _named(request: web.Request) -> tuple[str, str]:
+def _parse_path(request: web.Request) -> tuple[str, str]:
     return request.match_info["uid"], request.match_info["ident"]

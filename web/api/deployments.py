@@ -1,5 +1,7 @@
-"""Deploying, rolling back and removing pipelines: the catalogue first, then word to the workers,
-then what they say."""
+"""Deploying, rolling back, and removing pipelines.
+
+The catalog is changed first. Then the workers are notified.
+"""
 
 import asyncio
 import time
@@ -14,28 +16,31 @@ from memrelay.memory.control.precondition import ANYTHING, NOTHING, Precondition
 from memrelay.memory.errors import NotAsExpected
 from memrelay.pipelines.check import CheckedBundle, check
 
-SERVED_WITHIN_S = 5.0  # how long a deploy waits for a worker to say that it serves the new version
+# How long a deploy waits for a worker to report the new version.
+SERVED_TIMEOUT_S = 5.0
 
 
 class NoSuchVersion(LookupError):
-    """There is nothing to go back to; the text says what there is."""
+    """The version to roll back to does not exist. The text lists the existing versions."""
 
 
 class Deployments:
-    """Changes what is in service. Workers that hear of it act at once, others when they look
-    again."""
+    """Changes which pipelines are active.
+
+    Notified workers react at once, others at their next poll. `line` is None without a bus: the
+    change is stored all the same.
+    """
 
     def __init__(self, catalog: Catalog, line: ReconnectingConnection | None) -> None:
-        """Without a bus there is nobody to tell, and the change stands all the same."""
         self._catalog, self._line = catalog, line
 
     async def deploy(self, bundle: CheckedBundle, expected: Precondition = ANYTHING) -> Swapped:
-        """Makes a bundle the active one of its pipeline. Raises NotAsExpected and StoreBusy."""
+        """Activate a bundle for its pipeline. Raises NotAsExpected and StoreBusy."""
         now_ms = time.time_ns() // 1_000_000
         swapped = await self._catalog.deploy(
             bundle.uid, bundle.name, bundle.hash, bundle.source, now_ms, expected=expected
         )
-        await self._announce("deployed")
+        await self._notify_workers("deployed")
         return swapped
 
     async def rollback(
@@ -46,21 +51,23 @@ class Deployments:
         *,
         allow: Callable[[CheckedBundle], None] | None = None,
     ) -> Swapped:
-        """Deploys an earlier version's bundle again, as a new version; without one, that of the
-        last other bundle.
+        """Deploy the bundle of an earlier version again, as a new version.
 
-        `allow` raises where the caller may not deploy that bundle.
-        Raises NoSuchVersion, BundleRefused where this program does not accept it any more,
-        NotAsExpected and StoreBusy.
+        Without `version`, this takes the latest version with another bundle. `allow` raises if the
+        caller may not deploy the bundle.
+
+        Raises NoSuchVersion, NotAsExpected, and StoreBusy. BundleRefused: this release does not
+        accept the bundle.
         """
         versions = await self._catalog.versions(uid)
-        target = _named(versions, uid, version)
+        target = _find_version(versions, uid, version)
         if target is None:
-            target, expected = await self._before(versions, uid, expected)
+            target, expected = await self._find_previous(versions, uid, expected)
         source = await self._catalog.source(target.hash)
         if source is None:
             raise NoSuchVersion(
-                f"the bundle of version {target.version} is gone from system.db; deploy it from a file"
+                f"the bundle of version {target.version} is missing in system.db; deploy it from "
+                "a file"
             )
         checked = await asyncio.to_thread(check, source, uid=uid)
         bundle = checked.accepted()
@@ -68,60 +75,59 @@ class Deployments:
             allow(bundle)
         return await self.deploy(bundle, expected)
 
-    async def _before(
+    async def _find_previous(
         self, versions: list[Deployed], uid: str, expected: Precondition
     ) -> tuple[Deployed, Precondition]:
-        """The version before the active one, which may not change meanwhile: else it would be
-        another one's before."""
+        """Return the version before the active one, and a condition that the active one stays."""
         serving = await self._catalog.serving(uid)
         active = serving.hash if serving is not None else None
         if not expected.allows(active):
             raise NotAsExpected(uid, active or "")
         other = next((one for one in versions if one.hash != active), None)
         if other is None:
-            raise NoSuchVersion(
-                f"pipeline {uid} has had one bundle only: there is none to go back to"
-            )
+            raise NoSuchVersion(f"pipeline {uid} has no earlier bundle to roll back to")
         return other, NOTHING if active is None else over(active)
 
     async def remove(self, uid: str, expected: Precondition = ANYTHING) -> bool:
-        """Takes a pipeline out of service, and says whether there was one; its records stay.
+        """Deactivate a pipeline and return whether it was active. Its records remain.
 
         Raises NotAsExpected and StoreBusy.
         """
         removed = await self._catalog.remove(uid, expected)
         if removed:
-            await self._announce("removed")
+            await self._notify_workers("removed")
         return removed
 
     async def is_served(self, deployed: Deployed) -> bool:
-        """Whether a worker says that it serves this version; waits a few seconds for it where any
-        worker lives."""
+        """Return whether a worker serves this version. Waits a few seconds if a worker runs."""
         if self._line is None:
             return False
         try:
-            return await wait_until_served(self._line, deployed.uid, deployed.hash, SERVED_WITHIN_S)
+            return await wait_until_served(
+                self._line, deployed.uid, deployed.hash, SERVED_TIMEOUT_S
+            )
         except BusError:
             return False
 
-    async def _announce(self, what: str) -> None:
+    async def _notify_workers(self, change: str) -> None:
         if self._line is None:
             return
         try:
-            await self._line.call("PUBLISH", CHANGES, what)
+            await self._line.call("PUBLISH", CHANGES, change)
         except BusError:
             return
 
 
-def _named(versions: list[Deployed], uid: str, version: int | None) -> Deployed | None:
-    """The version of that number; None where none is named. Raises NoSuchVersion."""
+def _find_version(versions: list[Deployed], uid: str, version: int | None) -> Deployed | None:
+    """Return the version with this number, or None if `version` is None. Raises NoSuchVersion."""
     if not versions:
-        raise NoSuchVersion(f"no pipeline {uid[:100]!r} was ever in service")
+        raise NoSuchVersion(f"no pipeline {uid[:100]!r} was ever deployed")
     if version is None:
         return None
     found = next((one for one in versions if one.version == version), None)
     if found is None:
         raise NoSuchVersion(
-            f"pipeline {uid} has no version {version}; it has {versions[-1].version} to {versions[0].version}"
+            f"pipeline {uid} has no version {version}; it has versions {versions[-1].version} to "
+            f"{versions[0].version}"
         )
     return found

@@ -1,5 +1,4 @@
-"""Which pipelines are in service: the catalogue, looked at no more than once a second unless
-somebody asks in vain."""
+"""The active pipelines, read from the catalog at most once a second."""
 
 import asyncio
 import time
@@ -15,22 +14,22 @@ FRESH_S = 1.0
 
 
 class Served(NamedTuple):
-    """A pipeline in service."""
+    """An active pipeline. `agents` is by alias. `swarms` has the order of the bundle."""
 
     deployed: Deployed
     bundle: CheckedBundle
-    agents: dict[str, CheckedAgent]  # by alias
-    swarms: tuple[str, ...]  # in the order of the bundle
+    agents: dict[str, CheckedAgent]
+    swarms: tuple[str, ...]
 
     @classmethod
     def of(cls, deployed: Deployed, bundle: CheckedBundle) -> Self:
-        """From its bundle."""
+        """Create it from a checked bundle."""
         return cls(
             deployed, bundle, {agent.agent.alias: agent for agent in bundle.agents}, bundle.swarms
         )
 
-    def agent(self, alias: str) -> CheckedAgent:
-        """The agent of that alias. Raises NotFound."""
+    def get_agent(self, alias: str) -> CheckedAgent:
+        """Return the agent with this alias. Raises NotFound."""
         agent = self.agents.get(alias)
         if agent is None:
             aliases = ", ".join(self.agents)
@@ -41,39 +40,36 @@ class Served(NamedTuple):
 
 
 class Directory:
-    """Finds pipelines by uid."""
+    """Finds active pipelines by uid. `clock` returns seconds."""
 
     def __init__(self, catalog: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
         self._catalog, self._clock = catalog, clock
         self._read_at = self._changed_at = -inf
         self._reading: asyncio.Task[None] | None = None
         self._served: dict[str, Served] = {}
-        self._bundles: dict[
-            str, CheckedBundle | None
-        ] = {}  # by hash; None for one that this program does not accept
+        # By hash. None for a bundle that this release does not accept.
+        self._bundles: dict[str, CheckedBundle | None] = {}
 
-    def forget(self) -> None:
-        """The catalogue has changed."""
+    def invalidate(self) -> None:
+        """Discard the cached pipelines after a change of the catalog."""
         self._changed_at, self._reading = self._clock(), None
 
-    async def all(self, *, anew: bool = False) -> list[Served]:
-        """Every pipeline, by name; `anew` where somebody asked in vain. Raises StoreBusy."""
-        if anew:
-            self.forget()
+    async def list_pipelines(self, *, refresh: bool = False) -> list[Served]:
+        """Return all active pipelines by name. Raises StoreBusy."""
+        if refresh:
+            self.invalidate()
         if not self._is_fresh():
             await self._refresh()
         return list(self._served.values())
 
     async def find(self, uid: str) -> Served:
-        """The pipeline of that uid. Raises NotFound and StoreBusy."""
+        """Return the pipeline with this uid. Raises NotFound and StoreBusy."""
         served = self._served.get(uid)
         if served is None or not self._is_fresh():
             joined = await self._refresh()
             served = self._served.get(uid)
-            if (
-                served is None and joined
-            ):  # the reading may have begun before the pipeline was there
+            # A shared read may have begun before the pipeline was deployed.
+            if served is None and joined:
                 await self._refresh()
                 served = self._served.get(uid)
         if served is None:
@@ -84,8 +80,7 @@ class Directory:
         return self._read_at > self._changed_at and self._clock() - self._read_at < FRESH_S
 
     async def _refresh(self) -> bool:
-        """Reads the catalogue. Who comes while it is read waits for the same reading, and learns
-        that."""
+        """Read the catalog. Return whether this call joined a read that was already running."""
         joined = self._reading is not None and not self._reading.done()
         if self._reading is None or not joined:
             self._reading = asyncio.create_task(self._read())
@@ -93,21 +88,23 @@ class Directory:
         return joined
 
     async def _read(self) -> None:
-        began, active = self._clock(), await self._catalog.active()
-        bundles = {
-            one.hash: self._bundles[one.hash]
-            if one.hash in self._bundles
-            else await self._load(one.hash)
+        started_at, active = self._clock(), await self._catalog.active()
+        bundles = {}
+        for one in active:
+            is_known = one.hash in self._bundles
+            bundles[one.hash] = (
+                self._bundles[one.hash] if is_known else await self._load_bundle(one.hash)
+            )
+        if started_at < self._read_at:
+            # A later read finished first.
+            return
+        self._bundles, self._read_at = bundles, started_at
+        self._served = {
+            one.uid: Served.of(one, bundle)
             for one in active
+            if (bundle := bundles[one.hash]) is not None
         }
-        if began >= self._read_at:  # else a later reading was quicker
-            self._bundles, self._read_at = bundles, began
-            self._served = {
-                one.uid: Served.of(one, bundle)
-                for one in active
-                if (bundle := bundles[one.hash]) is not None
-            }
 
-    async def _load(self, bundle_hash: str) -> CheckedBundle | None:
+    async def _load_bundle(self, bundle_hash: str) -> CheckedBundle | None:
         source = await self._catalog.source(bundle_hash)
         return None if source is None else check(source).bundle

@@ -1,8 +1,7 @@
-"""A WebSocket that follows a swarm's log: from a cursor on, then live, with no gap and nothing
-twice.
+"""WebSockets that follow a swarm's log: from a cursor, then live, without gaps or duplicates.
 
-Each listener has a bounded queue of its own. One that does not keep up is told so and dropped, and
-holds nobody up.
+Each listener has its own bounded queue. A listener that reads too slowly is disconnected with the
+reason and delays no other listener.
 """
 
 import asyncio
@@ -22,126 +21,135 @@ from memrelay.web.api.answers import refuse_unknown
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.errors import BadRequest
-from memrelay.web.server.services import PARTS, Services, services_of
+from memrelay.web.server.services import SERVICES, Services, get_services
 
 log = structlog.stdlib.get_logger(__name__)
-PAGE = 500  # messages of the log that are read at once, at most
-PAGE_BYTES = (
-    256 << 10
-)  # that they have, since each listener that stops reading keeps a page of its own
-BACKLOG_BYTES = 16 << 20  # of the messages that may wait for one listener
-SEND_BYTES = 256 << 10  # of them that the system may hold beside those
-SWEEP_AFTER = 200  # listeners that have left
-FAREWELL_S = 5.0  # how long a listener has to take the reason why it is dropped
-LEAVE_S = 2.0  # the same when the server ends: process managers kill after 5
+# Messages per read of the log.
+PAGE_SIZE = 500
+# Bytes per read. A listener that stops reading keeps one page in memory.
+PAGE_BYTES = 256 << 10
+# Bytes of the messages queued for one listener.
+BACKLOG_BYTES = 16 << 20
+# Bytes that the kernel may buffer in addition.
+SEND_BYTES = 256 << 10
+# Disconnected listeners per garbage collection.
+COLLECT_AFTER = 200
+# How long a listener may take to read the reason for its disconnection.
+CLOSE_TIMEOUT_S = 5.0
+# The same at shutdown. Process managers kill after 5 s.
+SHUTDOWN_TIMEOUT_S = 2.0
 HEARTBEAT_S = 30.0
+# How often the credentials of listeners are checked.
+CREDENTIAL_CHECK_S = 0.5
 LISTENERS = web.AppKey("listeners", dict[web.WebSocketResponse, Caller])
 
 
 async def follow_live(
     request: web.Request, caller: Caller, uid: str, swarm: str
 ) -> web.WebSocketResponse:
-    """Sends {"cursor", "mid", "message"} for each message said after `after=CURSOR`, or from now
-    on."""
+    """Send {cursor, mid, message} for each message after `after=CURSOR`, or from now on."""
     refuse_unknown(request, ("after",))
-    parts = services_of(request)
+    services = get_services(request)
     after = request.query.get("after", "")
     try:
         reached = cursor_of(after) if after else None
     except ValueError as error:
         raise BadRequest(f"`after`: {error}") from error
     socket = web.WebSocketResponse(
-        heartbeat=HEARTBEAT_S, compress=False, max_msg_size=1024, timeout=FAREWELL_S
+        heartbeat=HEARTBEAT_S, compress=False, max_msg_size=1024, timeout=CLOSE_TIMEOUT_S
     )
-    listener = _Listener(socket, parts, (uid, swarm), reached)
-    leave = await parts.follower.follow(uid, swarm, listener.take)
-    everyone = request.config_dict[LISTENERS]
+    listener = _Listener(socket, services, (uid, swarm), reached)
+    unfollow = await services.follower.follow(uid, swarm, listener.enqueue)
+    listeners = request.config_dict[LISTENERS]
     try:
         await socket.prepare(request)
-        _bound(request.transport)
-        everyone[socket] = caller
-        parts.traffic.listeners = len(everyone)
+        _limit_send_buffer(request.transport)
+        listeners[socket] = caller
+        services.traffic.listeners = len(listeners)
         await listener.serve()
     finally:
-        leave()
-        everyone.pop(socket, None)
-        parts.traffic.listeners = len(everyone)
-        _let_go(request.transport)
-        _sweep(parts.traffic)
+        unfollow()
+        listeners.pop(socket, None)
+        services.traffic.listeners = len(listeners)
+        _abort_if_stuck(request.transport)
+        _collect_garbage(services.traffic)
     return socket
 
 
-def _bound(transport: asyncio.Transport | None) -> None:
-    """Else the system keeps up to 4 MB for each listener that has stopped reading."""
+def _limit_send_buffer(transport: asyncio.Transport | None) -> None:
+    """Limit the kernel's send buffer, which grows to 4 MB if a listener stops reading."""
     connection = None if transport is None else transport.get_extra_info("socket")
     if connection is not None:
         connection.setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BYTES)
 
 
-def _let_go(transport: asyncio.Transport | None) -> None:
-    """One that was only closed would wait for a listener that has stopped reading, and keep its
-    file handle."""
+def _abort_if_stuck(transport: asyncio.Transport | None) -> None:
+    """Abort a closing transport that has unsent data.
+
+    It would keep its file descriptor until the listener reads on.
+    """
     if transport is not None and transport.is_closing() and transport.get_write_buffer_size():
         transport.abort()
 
 
-def _sweep(traffic: Traffic) -> None:
-    """aiohttp ties a WebSocket, its request and its transport into a ring of 10 kB, and a serving
-    process collects seldom."""
+def _collect_garbage(traffic: Traffic) -> None:
+    """Collect garbage after every COLLECT_AFTER listeners.
+
+    aiohttp leaves a reference cycle of 10 kB per WebSocket, and a busy process collects rarely.
+    """
     traffic.departures += 1
-    if traffic.departures % SWEEP_AFTER == 0:
+    if traffic.departures % COLLECT_AFTER == 0:
         gc.collect()
 
 
 async def close_listeners(app: web.Application) -> None:
-    """The server ends: whoever listens is told to come again."""
-    goodbye = b"the server ends; come again with ?after=CURSOR"
+    """Close all listeners at shutdown and ask them to reconnect."""
+    message = b"the server is shutting down; reconnect with ?after=CURSOR"
     closing = [
-        asyncio.create_task(socket.close(code=WSCloseCode.GOING_AWAY, message=goodbye, drain=False))
+        asyncio.create_task(socket.close(code=WSCloseCode.GOING_AWAY, message=message, drain=False))
         for socket in app[LISTENERS]
     ]
     if closing:
-        _, late = await asyncio.wait(closing, timeout=LEAVE_S)
+        _, late = await asyncio.wait(closing, timeout=SHUTDOWN_TIMEOUT_S)
         for task in late:
             task.cancel()
 
 
 class _Listener:
-    """One WebSocket: what waits for it, and how far it has got."""
+    """One WebSocket with its queue and position.
+
+    It follows the swarm (uid, name) after the cursor `reached`. None means from now on.
+    """
 
     def __init__(
         self,
         socket: web.WebSocketResponse,
-        parts: Services,
-        place: tuple[str, str],
+        services: Services,
+        source: tuple[str, str],
         reached: tuple[int, int] | None,
     ) -> None:
-        """Follows the swarm (uid, name) after the cursor `reached`; None is from now on."""
-        self._socket, self._parts, self._place, self._reached = (
-            socket,
-            parts,
-            place,
-            reached or (0, 0),
-        )
-        self._most = parts.options.listener_backlog
-        self._catching_up = (
-            reached is not None
-        )  # while the log is read there is no need to queue what is in it
+        self._socket, self._services, self._source = socket, services, source
+        self._reached = reached or (0, 0)
+        self._max_queued = services.options.listener_backlog
+        # While the log is being read, new messages are in the log and need no queue.
+        self._catching_up = reached is not None
         self._queue: deque[LogEntry] = deque()
-        self._size = 0  # bytes in the queue
-        self._page = 8  # messages of the log that are read next
-        self._more = asyncio.Event()
-        self._cut_off = False  # the bus was away while the log was read
+        self._queued_bytes = 0
+        # Messages to request with the next read of the log.
+        self._page_size = 8
+        self._has_more = asyncio.Event()
+        # The bus failed while the log was read.
+        self._cut_off = False
         self._behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def take(self, said: list[LogEntry]) -> None:
-        """New messages of the log."""
+    def enqueue(self, entries: list[LogEntry]) -> None:
+        """Queue new messages of the log."""
         if self._catching_up or self._behind.done():
             return
-        self._queue.extend(said)
-        self._size += sum(len(one.data) for one in said)
-        self._more.set()
-        if len(self._queue) > self._most or self._size > BACKLOG_BYTES:
+        self._queue.extend(entries)
+        self._queued_bytes += sum(len(entry.data) for entry in entries)
+        self._has_more.set()
+        if len(self._queue) > self._max_queued or self._queued_bytes > BACKLOG_BYTES:
             self._behind.set_result(None)
 
     @property
@@ -149,7 +157,7 @@ class _Listener:
         return "-".join(map(str, self._reached))
 
     async def serve(self) -> None:
-        """Until the listener leaves or falls behind."""
+        """Send messages until the listener disconnects or falls behind."""
         tasks = asyncio.create_task(self._receive()), asyncio.create_task(self._send())
         try:
             await asyncio.wait([*tasks, self._behind], return_when=asyncio.FIRST_COMPLETED)
@@ -160,12 +168,10 @@ class _Listener:
         if self._behind.done():
             await self._drop()
         elif self._cut_off:
-            await self._farewell(
-                f"the log cannot be read now; come again with ?after={self._cursor}"
-            )
+            await self._close(f"the log cannot be read now; reconnect with ?after={self._cursor}")
 
     async def _receive(self) -> None:
-        """What a listener says is not heard; this ends when it leaves."""
+        """Ignore all messages of the listener. Returns when it disconnects."""
         async for _ in self._socket:
             pass
 
@@ -175,22 +181,21 @@ class _Listener:
                 await self._catch_up()
             while True:
                 await self._send_queue()
-                self._more.clear()
-                await self._more.wait()
+                self._has_more.clear()
+                await self._has_more.wait()
         except BusError:
             self._cut_off = True
         except ConnectionError:
-            return  # the listener has left
+            return
 
     async def _send_queue(self) -> None:
         while self._queue:
-            said = self._queue.popleft()
-            self._size -= len(said.data)
-            await self._send_one(said)
+            entry = self._queue.popleft()
+            self._queued_bytes -= len(entry.data)
+            await self._send_entry(entry)
 
     async def _catch_up(self) -> None:
-        """Reads the log to its end; then once more with the queue open, so that nothing falls
-        between."""
+        """Read the log to its end, then once more with the queue open, which leaves no gap."""
         while await self._send_page():
             pass
         self._catching_up = False
@@ -198,96 +203,90 @@ class _Listener:
             pass
 
     async def _send_page(self) -> bool:
-        """Whether there may be more."""
-        uid, swarm = self._place
-        limit = self._page
-        said = await read_log(
-            self._parts.line, uid, swarm, after=self._cursor, limit=limit, most_bytes=PAGE_BYTES
+        """Send the next page of the log and return whether there may be more."""
+        uid, swarm = self._source
+        limit = self._page_size
+        entries = await read_log(
+            self._services.line, uid, swarm, after=self._cursor, limit=limit, most_bytes=PAGE_BYTES
         )
-        more = goes_on(said, limit, PAGE_BYTES)
-        if said:  # as many as fit, so that few are read in vain
-            self._page = min(
-                PAGE, 2 * limit, 1 + PAGE_BYTES * len(said) // sum(len(one.data) for one in said)
-            )
-        for one in said:
-            await self._send_one(one)
-        return more
+        may_have_more = goes_on(entries, limit, PAGE_BYTES)
+        if entries:
+            # Request about as many as fit into PAGE_BYTES, so that few are read in vain.
+            fitting = 1 + PAGE_BYTES * len(entries) // sum(len(one.data) for one in entries)
+            self._page_size = min(PAGE_SIZE, 2 * limit, fitting)
+        for entry in entries:
+            await self._send_entry(entry)
+        return may_have_more
 
-    async def _send_one(self, said: LogEntry) -> None:
-        if said.place > self._reached:
-            self._reached = said.place
-            await self._socket.send_frame(as_frame(said), WSMsgType.TEXT)
+    async def _send_entry(self, entry: LogEntry) -> None:
+        if entry.place > self._reached:
+            self._reached = entry.place
+            await self._socket.send_frame(to_frame(entry), WSMsgType.TEXT)
 
     async def _drop(self) -> None:
-        """Whoever has stopped reading gets the reason when it goes on, if it does so soon."""
-        self._parts.traffic.dropped_listeners += 1
+        """Disconnect a slow listener. It gets the reason if it reads on soon."""
+        self._services.traffic.dropped_listeners += 1
         log.warning(
             "listener_dropped",
             reason="too slow",
             backlog=len(self._queue),
-            pipeline=self._place[0],
+            pipeline=self._source[0],
             cursor=self._cursor,
         )
-        await self._farewell(
-            f"too slow: more than {self._most} messages behind; come again with ?after={self._cursor}"
+        await self._close(
+            f"too slow: more than {self._max_queued} messages behind; reconnect with "
+            f"?after={self._cursor}"
         )
 
-    async def _farewell(self, reason: str) -> None:
+    async def _close(self, reason: str) -> None:
         with suppress(TimeoutError, ConnectionError):
-            async with asyncio.timeout(FAREWELL_S):
-                # Without drain: in aiohttp that waits for the same future as the sending task,
-                # which was cancelled with it.
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                # Draining would wait for the future of the sending task, which was cancelled.
                 await self._socket.close(
                     code=WSCloseCode.TRY_AGAIN_LATER, message=reason.encode(), drain=False
                 )
 
 
-def as_frame(said: LogEntry) -> bytes:
-    """A message of a log as it is sent live, in JSON."""
+def to_frame(entry: LogEntry) -> bytes:
+    """Return a message as the JSON that a listener receives."""
     return b'{"cursor":"%s","mid":"%s","message":%s}' % (
-        said.cursor.encode(),
-        said.mid.encode(),
-        said.data,
+        entry.cursor.encode(),
+        entry.mid.encode(),
+        entry.data,
     )
 
 
-# Listeners whose key was revoked or has expired: within a second they hear nothing more.
-
-EVERY_S = 0.5
-
-
-async def evicting(app: web.Application) -> AsyncIterator[None]:
-    """Looks at the listeners as long as the application serves."""
-    looking = asyncio.create_task(_look_forever(app))
+async def watch_listeners(app: web.Application) -> AsyncIterator[None]:
+    """Disconnect listeners within a second of the end of their key or session."""
+    watching = asyncio.create_task(_check_forever(app))
     yield
-    looking.cancel()
+    watching.cancel()
     with suppress(asyncio.CancelledError):
-        await looking
+        await watching
 
 
-async def _look_forever(app: web.Application) -> None:
-    leaving: set[asyncio.Task[bool]] = set()
+async def _check_forever(app: web.Application) -> None:
+    closing: set[asyncio.Task[bool]] = set()
     while True:
-        await asyncio.sleep(EVERY_S)
+        await asyncio.sleep(CREDENTIAL_CHECK_S)
         if not app[LISTENERS]:
             continue
-        with suppress(
-            StoreBusy, StoreBroken
-        ):  # while the keys cannot be read nobody comes in, and who was let in stays
-            for socket, reason in await _overdue(app):
+        # While the keys cannot be read, existing listeners stay connected.
+        with suppress(StoreBusy, StoreBroken):
+            for socket, reason in await _find_expired(app):
                 task = asyncio.create_task(
                     socket.close(code=WSCloseCode.POLICY_VIOLATION, message=reason, drain=False)
                 )
-                leaving.add(task)
-                task.add_done_callback(leaving.discard)
+                closing.add(task)
+                task.add_done_callback(closing.discard)
 
 
-async def _overdue(app: web.Application) -> list[tuple[web.WebSocketResponse, bytes]]:
-    """Who has to leave, and why."""
-    authoriser = app[PARTS].authoriser
-    ring, now_ms = await authoriser.ring(anew=True), authoriser.now_ms
+async def _find_expired(app: web.Application) -> list[tuple[web.WebSocketResponse, bytes]]:
+    """Return the listeners that lost access, with the reason."""
+    authorizer = app[SERVICES].authorizer
+    credentials, now_ms = await authorizer.get_credentials(refresh=True), authorizer.now_ms
     found = [
-        (socket, ring.fault(caller, now_ms))
+        (socket, credentials.find_fault(caller, now_ms))
         for socket, caller in app[LISTENERS].items()
         if not socket.closed
     ]

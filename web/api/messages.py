@@ -1,4 +1,4 @@
-"""Saying something on a swarm, and reading its log."""
+"""Sending messages to a swarm, and reading its log."""
 
 import time
 from typing import Any
@@ -11,174 +11,187 @@ from memrelay.bus.errors import NoAnswer
 from memrelay.bus.keys import swarm_key
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, may_be_id
 from memrelay.bus.streams.log import LogEntry, cursor_of, goes_on, read_log, read_log_back
-from memrelay.web.api.answers import json_response, limit_of, refuse_unknown
+from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.live import follow_live
-from memrelay.web.auth.access import caller_of, needs
-from memrelay.web.openapi.route_docs import ENTERED, GIVEN, NAMED_BY, PAGED, WAITED, described
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.openapi.route_docs import (
+    MESSAGE_ID_HEADERS,
+    MESSAGE_RESPONSES,
+    MESSAGE_SCHEMAS,
+    PAGE_QUERY,
+    WAIT_QUERY,
+    documented,
+)
 from memrelay.web.openapi.shapes import LogItem, Page
-from memrelay.web.server.errors import BadRequest, NotFound, TooLate
+from memrelay.web.server.errors import BadRequest, GatewayTimeout, NotFound
 from memrelay.web.server.request_body import read_body, to_envelope
-from memrelay.web.server.services import Services, services_of
+from memrelay.web.server.services import get_services
 
 routes = web.RouteTableDef()
 ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")
-MESSAGES = "/v1/pipelines/{uid}/swarms/{swarm}/messages"
-PAGE = 50
+MESSAGES_PATH = "/v1/pipelines/{uid}/swarms/{swarm}/messages"
+PAGE_SIZE = 50
+DEFAULT_SENDER = "User"
 
 
-@routes.post(MESSAGES)
-@described(
-    ENTERED,
-    body="an envelope, a message, any JSON, or text",
-    query=WAITED,
-    headers=NAMED_BY,
-    gives=GIVEN,
+@routes.post(MESSAGES_PATH)
+@documented(
+    MESSAGE_RESPONSES,
+    body="An envelope, a message, any JSON, or text.",
+    query=WAIT_QUERY,
+    headers=MESSAGE_ID_HEADERS,
+    schemas=MESSAGE_SCHEMAS,
 )
-@needs("publish")
-async def say(request: web.Request) -> web.Response:
-    """Says the body on a swarm, as `User` where it names nobody."""
-    parts, served, swarm = await _place(request)
+@requires("publish")
+async def send(request: web.Request) -> web.Response:
+    """Send a message to a swarm. The sender defaults to `User`."""
+    served, swarm = await _find_swarm(request)
     data = to_envelope(
         await read_body(request),
-        sender="User",
+        sender=DEFAULT_SENDER,
         now_ms=time.time_ns() // 1_000_000,
-        bounds=parts.options,
+        limits=get_services(request).options,
     )
-    ident = producer_id(request)
-    return await enter(
-        request, NewEntry(served.deployed.uid, data, swarm, producer_id=ident), ident
-    )
+    message_id = parse_message_id(request)
+    entry = NewEntry(served.deployed.uid, data, swarm, producer_id=message_id)
+    return await append_entry(request, entry, message_id)
 
 
-@routes.get(MESSAGES)
-@described(
-    {101: "with Upgrade: a WebSocket that follows the log", 200: "a page of it"},
-    query=PAGED
-    | {"order": "asc (oldest first) or desc", "after": "of a WebSocket: the cursor to go on after"},
-    gives={200: Page[LogItem]},
+@routes.get(MESSAGES_PATH)
+@documented(
+    {101: "With Upgrade: a WebSocket that follows the log.", 200: "A page of the log."},
+    query=PAGE_QUERY
+    | {
+        "order": "asc (oldest first, the default) or desc.",
+        "after": "WebSocket only: the cursor to continue after.",
+    },
+    schemas={200: Page[LogItem]},
 )
-@needs("read")
+@requires("read")
 async def read(request: web.Request) -> web.StreamResponse:
-    """The log, a page at a time: {items, next_cursor, total}. With an Upgrade header, a WebSocket
-    that follows it live."""
-    parts, served, swarm = await _place(request)
+    """Read a page of the log, or follow it live with an Upgrade to WebSocket.
+
+    A page is {items, next_cursor, total}.
+    """
+    services = get_services(request)
+    served, swarm = await _find_swarm(request)
     home = served.bundle.home_of(swarm)
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
-        return await follow_live(request, caller_of(request), home, swarm)
+        return await follow_live(request, get_caller(request), home, swarm)
     refuse_unknown(request, ("cursor", "limit", "order"))
-    cursor, limit, order = (
-        _cursor(request),
-        limit_of(request, PAGE),
-        request.query.get("order", "asc"),
-    )
+    cursor, limit = _parse_cursor(request), parse_limit(request, PAGE_SIZE)
+    order = request.query.get("order", "asc")
     if order not in ("asc", "desc"):
-        raise BadRequest("`order` is asc, oldest first, or desc")
+        raise BadRequest("`order` must be asc (oldest first) or desc")
     if order == "asc":
-        said = await read_log(parts.line, home, swarm, after=cursor, limit=limit)
+        entries = await read_log(services.line, home, swarm, after=cursor, limit=limit)
     else:
-        said = await read_log_back(parts.line, home, swarm, before=cursor, limit=limit)
-    total = await parts.line.call("XLEN", swarm_key(home, swarm))
+        entries = await read_log_back(services.line, home, swarm, before=cursor, limit=limit)
+    total = await services.line.call("XLEN", swarm_key(home, swarm))
     return json_response(
         {
-            "items": [as_item(one) for one in said],
-            "next_cursor": said[-1].cursor if goes_on(said, limit) else None,
+            "items": [to_item(one) for one in entries],
+            "next_cursor": entries[-1].cursor if goes_on(entries, limit) else None,
             "total": total,
         }
     )
 
 
-def as_item(said: LogEntry) -> dict[str, Any]:
-    """A message of a log, in JSON."""
-    return {"cursor": said.cursor, "mid": said.mid, "message": orjson.Fragment(said.data)}
+def to_item(entry: LogEntry) -> dict[str, Any]:
+    """Return a message of a log as JSON."""
+    return {"cursor": entry.cursor, "mid": entry.mid, "message": orjson.Fragment(entry.data)}
 
 
-async def enter(request: web.Request, entry: NewEntry, ident: str) -> web.Response:
-    """Appends an entry. 202 {message_id} once it is on disk; with `wait`, 200 {message_id, results}
-    when it has settled.
+async def append_entry(request: web.Request, entry: NewEntry, message_id: str) -> web.Response:
+    """Append an input entry.
 
-    `message_id` is the producer's own id where one was given, so that the same request has the same
-    answer.
+    Returns 202 {message_id} once the entry is durable. With `wait`, returns 200
+    {message_id, results} once the cascade is complete. The response repeats the client's message
+    id if there is one, so that a retry gets the same response.
     """
-    parts, wait_s = services_of(request), _wait_s(request)
+    services, wait_s = get_services(request), _parse_wait(request)
     if wait_s is None:
-        appended = await parts.requester.ingress.append(entry)
-        return json_response({"message_id": ident or appended}, 202)
+        appended = await services.requester.ingress.append(entry)
+        return json_response({"message_id": message_id or appended}, 202)
     try:
-        report = await parts.requester.say(entry, wait_s)
+        report = await services.requester.say(entry, wait_s)
     except NoAnswer as fault:
-        raise TooLate(str(fault), message_id=ident or fault.ident) from fault
-    answer = {"message_id": ident or report["id"], "results": report["results"]}
+        raise GatewayTimeout(str(fault), message_id=message_id or fault.ident) from fault
+    body = {"message_id": message_id or report["id"], "results": report["results"]}
     if not report["results"]:
-        answer["reason"] = _why_none(report)
-    return json_response(answer)
+        body["reason"] = _explain_no_results(report)
+    return json_response(body)
 
 
-def producer_id(request: web.Request) -> str:
-    """The id under which the same message has no second effect; "" where none is given. Raises
-    BadRequest."""
+def parse_message_id(request: web.Request) -> str:
+    """Return the client's id for deduplication, or "". Raises BadRequest."""
     given = [request.headers[name] for name in ID_HEADERS if name in request.headers]
-    ident = given[0] if given else ""
-    if "" in given:  # what a caller takes for safe to repeat would be done twice
+    message_id = given[0] if given else ""
+    # The client relies on an id, so an empty one must not be ignored.
+    if "" in given:
         raise BadRequest(
-            f"{' or '.join(ID_HEADERS)} is empty: give each message an id of its own, or leave the header out"
+            f"{' or '.join(ID_HEADERS)} is empty; send a unique id per message, or omit the header"
         )
-    if not may_be_id(ident):
+    if not may_be_id(message_id):
         raise BadRequest(
-            f"{' and '.join(ID_HEADERS)} have at most {LONGEST_ID} characters, all of them printable"
+            f"{' and '.join(ID_HEADERS)} must have at most {LONGEST_ID} printable characters"
         )
-    return ident
+    return message_id
 
 
-async def _place(request: web.Request) -> tuple[Services, Served, str]:
-    """(parts, pipeline, swarm) of a request. Raises NotFound."""
-    parts, uid, swarm = services_of(request), request.match_info["uid"], request.match_info["swarm"]
-    served = await parts.directory.find(uid)
+async def _find_swarm(request: web.Request) -> tuple[Served, str]:
+    """Return the pipeline and the swarm in the path. Raises NotFound."""
+    uid, swarm = request.match_info["uid"], request.match_info["swarm"]
+    served = await get_services(request).directory.find(uid)
     if swarm not in served.swarms:
-        raise NotFound(
-            f"pipeline {uid} has no swarm {swarm[:100]!r}; it has {', '.join(served.swarms) or 'none'}"
-        )
-    return parts, served, swarm
+        known = ", ".join(served.swarms) or "none"
+        raise NotFound(f"pipeline {uid} has no swarm {swarm[:100]!r}; it has {known}")
+    return served, swarm
 
 
-def _wait_s(request: web.Request) -> float | None:
+def _parse_wait(request: web.Request) -> float | None:
+    """Return the parameter `wait` in seconds, or None. Raises BadRequest."""
     if not request.query_string:
         return None
     refuse_unknown(request, ("wait",))
-    given, most = request.query.get("wait"), services_of(request).options.max_wait_s
+    given, max_s = request.query.get("wait"), get_services(request).options.max_wait_s
     if given is None:
         return None
     try:
         wait_s = float(given)
     except ValueError:
         wait_s = 0.0
-    if not 0 < wait_s <= most:
+    if not 0 < wait_s <= max_s:
         raise BadRequest(
-            f"`wait` is a number of seconds, above 0 and at most {most:g} (web.max_wait_s), not {given[:20]!r}"
+            f"`wait` must be a number of seconds above 0 and at most {max_s:g} (web.max_wait_s), "
+            f"not {given[:20]!r}"
         )
     return wait_s
 
 
-def _cursor(request: web.Request) -> str:
+def _parse_cursor(request: web.Request) -> str:
     cursor = request.query.get("cursor", "")
     try:
         if cursor:
             cursor_of(cursor)
     except ValueError as error:
         raise BadRequest(
-            f"`cursor`: {error}; an item's `cursor` and `next_cursor` are such"
+            f"`cursor`: {error}; use the `cursor` of an item or a `next_cursor`"
         ) from error
     return cursor
 
 
-def _why_none(report: dict[str, Any]) -> str:
-    """Why a cascade that has settled has no results."""
+def _explain_no_results(report: dict[str, Any]) -> str:
+    """Return why a complete cascade has no results."""
     if report.get("errors"):
-        return f"the message is in the dead letters: {report['errors'][0]}"
+        return f"the message became a dead letter: {report['errors'][0]}"
     if report.get("silent"):
-        return (
-            f"publishing is off (wf_publish_results) for {', '.join(report['silent'])}, which ran"
-        )
+        agents = ", ".join(report["silent"])
+        return f"these agents ran but do not publish their results (wf_publish_results): {agents}"
     if report.get("public"):
-        return f"it was said on the public swarm {report['public'][0]}: who listens there answers there, if at all"
-    return "nothing in the pipeline answers to this"
+        return (
+            f"the message went to the public swarm {report['public'][0]}; only agents that listen "
+            "there can answer"
+        )
+    return "no agent of the pipeline answers this message"

@@ -1,13 +1,11 @@
-"""Where each operation is found over HTTP: method and path follow from its name and from what it
-takes, by one rule.
+"""The HTTP route of each operation, derived from its name and its input.
 
 | verb | request |
 |---|---|
 | create, list | POST, GET /v1/pipelines/{uid}/<noun> |
 | get, update, delete | GET, PATCH, DELETE /v1/pipelines/{uid}/<noun>/{guid}, or {id} |
-| any other | POST /v1/pipelines/{uid}/<noun>/<verb>, or .../<noun>/{guid}/<verb> where it needs a
-guid |
-| ... that needs a guid and changes nothing | GET /v1/pipelines/{uid}/<noun>/{guid}/<verb> |
+| another verb | POST /v1/pipelines/{uid}/<noun>/<verb>, or .../<noun>/{guid}/<verb> with a guid |
+| another verb with a guid that changes nothing | GET /v1/pipelines/{uid}/<noun>/{guid}/<verb> |
 """
 
 import dataclasses
@@ -16,15 +14,18 @@ from typing import NamedTuple
 from memrelay.memory.operation import Operation
 
 METHODS = {"create": "POST", "list": "GET", "get": "GET", "update": "PATCH", "delete": "DELETE"}
-IN_PATH = ("guid", "id")  # whichever is needed
-IN_QUERY = ("GET", "DELETE")  # methods that take all else in the query
-IN_HEADER = "if_version"  # If-Match
-STORE = "store"  # a parameter of every operation
+# Required fields with these names are in the path.
+IN_PATH = ("guid", "id")
+# These methods take all other fields in the query string, the others in the body.
+IN_QUERY = ("GET", "DELETE")
+# This field is the If-Match header.
+IN_HEADER = "if_version"
+# The query parameter of every operation that selects a store.
+STORE = "store"
 
 
 class OperationRoute(NamedTuple):
-    """Of an operation: where it is, and in which part of the request each field of its input
-    stands."""
+    """The method and path of an operation, and the part of the request that holds each field."""
 
     method: str
     path: str
@@ -35,7 +36,7 @@ class OperationRoute(NamedTuple):
 
 
 def route_of(operation: Operation) -> OperationRoute:
-    """By the rule."""
+    """Return the route of an operation."""
     fields = {field.name: field for field in dataclasses.fields(operation.input)}
     in_path = tuple(
         name for name in IN_PATH if name in fields and fields[name].default is dataclasses.MISSING

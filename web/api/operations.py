@@ -1,34 +1,56 @@
-"""The operations over HTTP: one handler for all, made from what each declares."""
+"""The operations over HTTP: one generated handler per operation.
 
+The input comes from the path, the query string, the body, and If-Match. It is validated as a
+whole, and the response lists every fault.
+"""
+
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
+import orjson
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
+from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
-from memrelay.memory.errors import NotThere, VersionDiffers
-from memrelay.memory.operation import Operation, all_operations
-from memrelay.web.api.answers import is_known, json_response
-from memrelay.web.api.messages import producer_id
-from memrelay.web.api.operation_input import read_input
-from memrelay.web.api.operation_routes import IN_PATH, STORE, route_of
-from memrelay.web.auth.access import caller_of, needs
+from memrelay.memory.errors import NotThere as RecordNotFound
+from memrelay.memory.errors import VersionDiffers
+from memrelay.memory.operation import Operation, all_operations, json_type
+from memrelay.pipelines.json_text import parse_object, too_many_keys
+from memrelay.pipelines.report import Report
+from memrelay.pipelines.shape import tell
+from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match, refuse_unknown
+from memrelay.web.api.messages import parse_message_id
+from memrelay.web.api.operation_routes import (
+    IN_HEADER,
+    IN_PATH,
+    IN_QUERY,
+    STORE,
+    OperationRoute,
+    route_of,
+)
+from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.server.errors import (
+    BadRequest,
+    CallTimeout,
     KeyReused,
-    NotAnswered,
     NotFound,
     PreconditionFailed,
     Problem,
     Unavailable,
     Unprocessable,
 )
-from memrelay.web.server.services import services_of
+from memrelay.web.server.request_body import read_json_body
+from memrelay.web.server.services import get_services
 
-NOBODY = "http"  # who acts where no key was needed
-ACTION, MADE = "action", "created"  # of a create that may find what it would make
+# The actor in the audit trail if no key was needed.
+NO_KEY_ACTOR = "http"
+# The output field that shows whether a create made a new record.
+ACTION, CREATED = "action", "created"
 PROBLEMS: dict[str, type[Problem]] = {
-    NotThere.code: NotFound,
+    RecordNotFound.code: NotFound,
     VersionDiffers.code: PreconditionFailed,
     BROKEN: Problem,
     UNAVAILABLE: Unavailable,
@@ -36,55 +58,59 @@ PROBLEMS: dict[str, type[Problem]] = {
 }
 
 
-def routes() -> list[web.AbstractRouteDef]:
-    """One for each operation."""
-    return [
-        web.route(place.method, place.path, handler_of(operation))
-        if place.method != "GET"
-        else web.get(place.path, handler_of(operation))
-        for operation in all_operations().values()
-        for place in (route_of(operation),)
-    ]
+def make_routes() -> list[web.AbstractRouteDef]:
+    """Return one route per operation. GET routes also answer HEAD."""
+    found: list[web.AbstractRouteDef] = []
+    for operation in all_operations().values():
+        route, handler = route_of(operation), make_handler(operation)
+        if route.method == hdrs.METH_GET:
+            found.append(web.get(route.path, handler))
+        else:
+            found.append(web.route(route.method, route.path, handler))
+    return found
 
 
-def handler_of(operation: Operation) -> Handler:
-    """What answers to an operation's route."""
-    place = route_of(operation)
+def make_handler(operation: Operation) -> Handler:
+    """Return the handler of an operation's route."""
+    route = route_of(operation)
 
-    @needs(operation.access)
+    @requires(operation.access)
     async def handle(request: web.Request) -> web.Response:
-        parts, uid = services_of(request), request.match_info["uid"]
-        await parts.directory.find(uid)
-        data = await read_input(request, operation, place)
+        uid = request.match_info["uid"]
+        await get_services(request).directory.find(uid)
+        data = await _read_input(request, operation, route)
         call = NewCall(
             uid,
             operation.name,
             data,
             operation.mutates,
             request.query.get(STORE, ""),
-            caller_of(request).name or NOBODY,
-            producer_id(request) if operation.mutates else "",
+            get_caller(request).name or NO_KEY_ACTOR,
+            parse_message_id(request) if operation.mutates else "",
         )
-        return _told(request, operation, await answer_to(request, call))
+        return _make_response(request, operation, await send_call(request, call))
 
     return handle
 
 
-async def answer_to(request: web.Request, call: NewCall) -> Any:
-    """What the operation gives. Raises what its refusal is over HTTP, NotAnswered, and a fault of
-    the bus."""
-    parts = services_of(request)
+async def send_call(request: web.Request, call: NewCall) -> Any:
+    """Send a call to the pipeline's owner and return its output.
+
+    Raises CallTimeout, an error of the bus, or the Problem for an error of the operation.
+    """
+    services = get_services(request)
+    timeout_s = services.options.call_timeout_s
     try:
-        answer = await parts.requester.call(call, parts.options.call_timeout_s)
+        answer = await services.requester.call(call, timeout_s)
     except NoAnswer as error:
-        kept = (
-            "; it may still be done: with the same Idempotency-Key you get its answer"
+        reason = f" because the pipeline is paused: {error.paused}" if error.paused else ""
+        hint = (
+            "; it may still run. Retry with the same Idempotency-Key to get its answer"
             if call.mutates
             else ""
         )
-        why = f", for the pipeline is paused: {error.paused}" if error.paused else ""
-        raise NotAnswered(
-            f"{call.op} was not answered within {parts.options.call_timeout_s:g} s{why}{kept}"
+        raise CallTimeout(
+            f"{call.op} was not answered within {timeout_s:g} s{reason}{hint}"
         ) from error
     except CallFailed as error:
         raise Problem(str(error)) from error
@@ -93,16 +119,109 @@ async def answer_to(request: web.Request, call: NewCall) -> Any:
     return answer["output"]
 
 
-def _told(request: web.Request, operation: Operation, output: Any) -> web.Response:
+def _make_response(request: web.Request, operation: Operation, output: Any) -> web.Response:
     if output is None:
         return web.Response(status=204)
     etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
-    if etag and is_known(request, output["version"]):
+    if etag and is_unchanged(request, output["version"]):
         return web.Response(status=304, headers=etag)
-    is_made = operation.verb == "create" and output.get(ACTION, MADE) == MADE
-    response = json_response(output, 201 if is_made else 200, **etag)
-    if is_made:
+    is_created = operation.verb == "create" and output.get(ACTION, CREATED) == CREATED
+    response = json_response(output, 201 if is_created else 200, **etag)
+    if is_created:
         store = f"?{request.query_string}" if STORE in request.query else ""
-        ident = next(output[name] for name in IN_PATH if name in output)
-        response.headers[hdrs.LOCATION] = f"{request.path}/{ident}{store}"
+        record_id = next(output[name] for name in IN_PATH if name in output)
+        response.headers[hdrs.LOCATION] = f"{request.path}/{record_id}{store}"
     return response
+
+
+async def _read_input(request: web.Request, operation: Operation, route: OperationRoute) -> bytes:
+    """Return the input as JSON with defaults. Raises BadRequest and Unprocessable."""
+    types = _query_types(operation, route)
+    arrays = [name for name, json_kind in types.items() if json_kind == "array"]
+    refuse_unknown(request, (*types, STORE), arrays)
+    report = Report()
+    given = _parse_query(request, types, report)
+    if route.method != "GET":
+        given |= await _read_body_fields(request, operation, route, report)
+    given |= {name: request.match_info[name] for name in route.path_fields}
+    if route.has_if_match and (versions := parse_if_match(request, hdrs.IF_MATCH)):
+        given[IN_HEADER] = versions
+    return _validate(operation, given, report, is_text=route.method in IN_QUERY)
+
+
+@cache
+def _query_types(operation: Operation, route: OperationRoute) -> dict[str, str]:
+    """Return the JSON type of each query parameter."""
+    properties = operation.adapter.json_schema()["properties"] if route.query_fields else {}
+    return {name: json_type(properties[name]) for name in route.query_fields}
+
+
+def _parse_query(request: web.Request, types: dict[str, str], report: Report) -> dict[str, Any]:
+    """Parse the query string. Array parameters may repeat, and object parameters are JSON."""
+    given: dict[str, Any] = {}
+    for name, json_kind in types.items():
+        if json_kind == "array":
+            given[name] = [value for value in request.query.getall(name, []) if value]
+        elif name in request.query:
+            value = request.query[name]
+            given[name] = parse_object(value, (name,), report) if json_kind == "object" else value
+    return given
+
+
+async def _read_body_fields(
+    request: web.Request, operation: Operation, route: OperationRoute, report: Report
+) -> dict[str, Any]:
+    """Return the known fields of the body and report the unknown ones."""
+    value = await read_object(request, route.body_fields)
+    for name in value.keys() - set(route.body_fields):
+        rule = f"{operation.name} has no such body field"
+        if name in route.query_fields:
+            report.error((name,), rule, f"send it in the URL: ?{name}=...")
+        else:
+            report.unknown((name,), rule, name, route.body_fields or route.query_fields)
+    return {name: field for name, field in value.items() if name in route.body_fields}
+
+
+async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the JSON object in the body, or {} if the body is empty.
+
+    `names` are the fields to list in an error. Raises BadRequest and Unprocessable.
+    """
+    body, max_keys = await read_json_body(request), get_services(request).options.json_keys
+    if too_many_keys(body, max_keys):
+        raise Unprocessable(f"the JSON has more than {max_keys} keys (web.max_json_keys)")
+    try:
+        value = orjson.loads(body) if body.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the body is not valid JSON: {error.msg}") from error
+    if not isinstance(value, dict):
+        fields = f" with {', '.join(names)}" if names else ""
+        raise Unprocessable(f"the body must be a JSON object{fields}")
+    return value
+
+
+def validate_input(operation: Operation, given: dict[str, Any]) -> bytes:
+    """Return an input as JSON with defaults. Raises Unprocessable."""
+    return _validate(operation, given, Report(), is_text=False)
+
+
+def _validate(
+    operation: Operation, given: dict[str, Any], report: Report, *, is_text: bool
+) -> bytes:
+    """Validate an input. `is_text`: its values are strings. Raises Unprocessable."""
+    try:
+        if is_text:
+            parsed = operation.adapter.validate_python(given)
+        else:
+            parsed = operation.adapter.validate_json(orjson.dumps(given), strict=True)
+    except ValidationError as error:
+        tell(error, given, (), report)
+    except orjson.JSONEncodeError as error:
+        raise Unprocessable(f"the input cannot be encoded as JSON: {error}") from error
+    if report.errors:
+        count = len(report.errors)
+        raise Unprocessable(
+            f"the input of {operation.name} has {count} fault{'s' * (count > 1)}; see `faults`",
+            faults=[fault.as_json() for fault in report.errors],
+        )
+    return orjson.dumps(parsed)

@@ -1,4 +1,4 @@
-"""/v1/pipelines: deploying, listing, showing and removing."""
+"""/v1/pipelines: deploy, list, show, and remove pipelines, list versions, and roll back."""
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -16,176 +16,264 @@ from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.report import Fault
 from memrelay.web.api.answers import (
-    MOST_ITEMS,
-    changed_meanwhile,
-    is_known,
+    MAX_ITEMS,
+    invalid_cursor,
+    is_unchanged,
     json_response,
-    limit_of,
-    not_our_cursor,
-    number_of,
-    precondition_of,
+    parse_limit,
+    parse_numeric_cursor,
+    parse_precondition,
+    precondition_failed,
     refuse_unknown,
 )
 from memrelay.web.api.deployments import NoSuchVersion
-from memrelay.web.auth.access import caller_of, needs
-from memrelay.web.openapi.route_docs import CONDITION, PAGED, UNCHANGED, described
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.openapi.route_docs import (
+    IF_MATCH_HEADER,
+    IF_NONE_MATCH_HEADER,
+    PAGE_QUERY,
+    documented,
+)
 from memrelay.web.openapi.shapes import (
     Page,
     Pipeline,
     PipelineDeployed,
-    PipelineShown,
+    PipelineDetail,
     PipelineVersion,
     Rollback,
 )
 from memrelay.web.server.errors import BadRequest, Conflict, NotFound, Unprocessable, no_pipeline
 from memrelay.web.server.request_body import read_body, read_json_body
-from memrelay.web.server.services import services_of
+from memrelay.web.server.services import get_services
 
 routes = web.RouteTableDef()
+MAX_VERSION = 10**18 - 1
 
 
 @routes.post("/v1/pipelines")
-@described(
-    {201: "it is in service", 409: "its uid is in service already", 422: "the bundle has faults"},
-    body="a bundle",
-    accepts=dict[str, Any],
-    gives={201: PipelineDeployed},
+@documented(
+    {
+        201: "The pipeline is active.",
+        409: "A pipeline with this uid is already active.",
+        422: "The bundle has faults.",
+    },
+    body="A bundle.",
+    body_schema=dict[str, Any],
+    schemas={201: PipelineDeployed},
 )
-@needs("deploy")
+@requires("deploy")
 async def create(request: web.Request) -> web.Response:
-    """Puts a bundle in service as a new pipeline: 201 {pipeline_uid, hash, ...}, 422 with all
-    faults, 409 if it is there."""
+    """Deploy a bundle as a new pipeline.
+
+    Returns 201 {pipeline_uid, hash, ...}, or 422 with all faults of the bundle.
+    """
     checked = await asyncio.to_thread(check, await read_body(request))
-    bundle = _accepted(checked)
-    caller_of(request).check_bundle(bundle)
+    bundle = _get_accepted(checked)
+    get_caller(request).check_bundle(bundle)
     try:
-        swapped = await services_of(request).deployments.deploy(bundle, NOTHING)
+        swapped = await get_services(request).deployments.deploy(bundle, NOTHING)
     except NotAsExpected as error:
         raise Conflict(
-            f"pipeline {bundle.uid} is in service already; PUT /v1/pipelines/{bundle.uid} replaces it"
+            f"pipeline {bundle.uid} is already active; replace it with "
+            f"PUT /v1/pipelines/{bundle.uid}"
         ) from error
-    return await told_of(request, swapped, checked.warnings)
+    return await _deployed_response(request, swapped, checked.warnings)
 
 
 @routes.put("/v1/pipelines/{uid}")
-@described(
+@documented(
     {
-        200: "it replaced one",
-        201: "there was none",
-        412: "another is in service",
-        422: "the bundle has faults",
+        200: "The bundle replaced the active one.",
+        201: "No bundle was active before.",
+        412: "Another version is active.",
+        422: "The bundle has faults.",
     },
-    body="a bundle",
-    accepts=dict[str, Any],
-    headers=CONDITION | {"If-None-Match": "* alone"},
-    gives={200: PipelineDeployed, 201: PipelineDeployed},
+    body="A bundle.",
+    body_schema=dict[str, Any],
+    headers=IF_MATCH_HEADER
+    | {"If-None-Match": "Only *: deploy only if the pipeline is not active."},
+    schemas={200: PipelineDeployed, 201: PipelineDeployed},
 )
-@needs("deploy")
+@requires("deploy")
 async def replace(request: web.Request) -> web.Response:
-    """Puts a bundle in service as the pipeline of that uid, whatever its own: 200, 201 where there
-    was none, 412."""
-    expected = precondition_of(request)
+    """Deploy a bundle under the uid in the path. The uid in the bundle is ignored."""
+    expected = parse_precondition(request)
     checked = await asyncio.to_thread(
         check, await read_body(request), uid=request.match_info["uid"]
     )
-    bundle = _accepted(checked)
-    caller_of(request).check_bundle(bundle)
+    bundle = _get_accepted(checked)
+    get_caller(request).check_bundle(bundle)
     try:
-        swapped = await services_of(request).deployments.deploy(bundle, expected)
+        swapped = await get_services(request).deployments.deploy(bundle, expected)
     except NotAsExpected as error:
-        raise changed_meanwhile(error) from error
-    return await told_of(request, swapped, checked.warnings)
+        raise precondition_failed(error) from error
+    return await _deployed_response(request, swapped, checked.warnings)
 
 
 @routes.get("/v1/pipelines")
-@described({200: "a page of them"}, query=PAGED, gives={200: Page[Pipeline]})
-@needs("read")
-async def every(request: web.Request) -> web.Response:
-    """What is in service and seen by the caller, by name: {items, next_cursor, total}."""
+@documented({200: "A page of pipelines."}, query=PAGE_QUERY, schemas={200: Page[Pipeline]})
+@requires("read")
+async def list_all(request: web.Request) -> web.Response:
+    """List the active pipelines that the caller may see, by name.
+
+    Returns {items, next_cursor, total}.
+    """
     refuse_unknown(request, ("limit", "cursor"))
-    limit, after = limit_of(request, MOST_ITEMS), _place(request.query.get("cursor", ""))
-    sees = caller_of(request).sees
-    everything = [one for one in await services_of(request).catalog.active() if sees(one.uid)]
-    rest = [one for one in everything if (one.name, one.uid) > after]
-    items, more = rest[:limit], len(rest) > limit
+    limit, after = parse_limit(request, MAX_ITEMS), _parse_cursor(request.query.get("cursor", ""))
+    sees = get_caller(request).sees
+    visible = [one for one in await get_services(request).catalog.active() if sees(one.uid)]
+    rest = [one for one in visible if (one.name, one.uid) > after]
+    items, has_more = rest[:limit], len(rest) > limit
     return json_response(
         {
-            "items": [summary(one) for one in items],
-            "next_cursor": _cursor(items[-1]) if more else None,
-            "total": len(everything),
+            "items": [_summarize(one) for one in items],
+            "next_cursor": _make_cursor(items[-1]) if has_more else None,
+            "total": len(visible),
         }
     )
 
 
 @routes.get("/v1/pipelines/{uid}")
-@described(
-    {200: "the pipeline; its ETag is the bundle's hash", 304: "it is that version still"},
-    headers=UNCHANGED,
-    gives={200: PipelineShown},
+@documented(
+    {
+        200: "The pipeline. Its ETag is the hash of the bundle.",
+        304: "The client already has this version.",
+    },
+    headers=IF_NONE_MATCH_HEADER,
+    schemas={200: PipelineDetail},
 )
-@needs("read")
+@requires("read")
 async def show(request: web.Request) -> web.Response:
-    """One pipeline with its bundle."""
-    parts, uid = services_of(request), request.match_info["uid"]
-    found = await parts.catalog.serving(uid)
-    if found is not None and is_known(request, found.hash):
+    """Show a pipeline with its bundle."""
+    catalog, uid = get_services(request).catalog, request.match_info["uid"]
+    found = await catalog.serving(uid)
+    if found is not None and is_unchanged(request, found.hash):
         return web.Response(status=304, headers={hdrs.ETAG: f'"{found.hash}"'})
-    source = await parts.catalog.source(found.hash) if found is not None else None
+    source = await catalog.source(found.hash) if found is not None else None
     if found is None or source is None:
         raise no_pipeline(uid)
     return json_response(
-        summary(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"'
+        _summarize(found) | {"bundle": orjson.Fragment(source)}, ETag=f'"{found.hash}"'
     )
 
 
 @routes.delete("/v1/pipelines/{uid}")
-@described({204: "it is out of service", 412: "another is in service"}, headers=CONDITION)
-@needs("deploy")
+@documented(
+    {204: "The pipeline is no longer active.", 412: "Another version is active."},
+    headers=IF_MATCH_HEADER,
+)
+@requires("deploy")
 async def remove(request: web.Request) -> web.Response:
-    """Takes a pipeline out of service; its records stay."""
-    parts, uid = services_of(request), request.match_info["uid"]
+    """Deactivate a pipeline. Its records remain."""
+    services, uid = get_services(request), request.match_info["uid"]
     try:
-        removed = await parts.deployments.remove(uid, precondition_of(request))
+        removed = await services.deployments.remove(uid, parse_precondition(request))
     except NotAsExpected as error:
-        raise changed_meanwhile(error) from error
+        raise precondition_failed(error) from error
     if not removed:
         raise no_pipeline(uid)
-    parts.directory.forget()
+    services.directory.invalidate()
     return web.Response(status=204)
 
 
-async def told_of(
+@routes.get("/v1/pipelines/{uid}/versions")
+@documented({200: "A page of versions."}, query=PAGE_QUERY, schemas={200: Page[PipelineVersion]})
+@requires("read")
+async def versions(request: web.Request) -> web.Response:
+    """List all versions of a pipeline, newest first, even if it is no longer active.
+
+    Returns {items, next_cursor, total}.
+    """
+    refuse_unknown(request, ("limit", "cursor"))
+    limit = parse_limit(request, MAX_ITEMS)
+    before = _parse_version_cursor(request.query.get("cursor", ""))
+    catalog, uid = get_services(request).catalog, request.match_info["uid"]
+    found = await catalog.versions(uid)
+    if not found:
+        raise NotFound(
+            f"no pipeline {uid[:100]!r} was ever deployed; GET /v1/pipelines lists active pipelines"
+        )
+    active = await catalog.serving(uid)
+    rest = [one for one in found if one.version < before]
+    items, has_more = rest[:limit], len(rest) > limit
+    return json_response(
+        {
+            "items": [_summarize(one) | {"active": one == active} for one in items],
+            "next_cursor": str(items[-1].version) if has_more else None,
+            "total": len(found),
+        }
+    )
+
+
+@routes.post("/v1/pipelines/{uid}/rollback")
+@documented(
+    {
+        200: "The version replaced the active one.",
+        201: "No version was active before.",
+        404: "The version does not exist.",
+        412: "Another version is active.",
+        422: "This release does not accept the bundle.",
+    },
+    body="`version`, or empty for the previous version.",
+    body_schema=Rollback,
+    headers=IF_MATCH_HEADER,
+    schemas={200: PipelineDeployed, 201: PipelineDeployed},
+)
+@requires("deploy")
+async def rollback(request: web.Request) -> web.Response:
+    """Deploy an earlier version again, as a new version.
+
+    Without `version`, this takes the latest version with another bundle.
+    """
+    expected = parse_precondition(request)
+    version = _parse_version(await read_json_body(request))
+    try:
+        swapped = await get_services(request).deployments.rollback(
+            request.match_info["uid"], version, expected, allow=get_caller(request).check_bundle
+        )
+    except NoSuchVersion as error:
+        raise NotFound(str(error)) from error
+    except NotAsExpected as error:
+        raise precondition_failed(error) from error
+    except BundleRefused as error:
+        raise Unprocessable(
+            "this release does not accept the bundle of that version; see `faults`",
+            faults=[fault.as_json() for fault in error.faults],
+        ) from error
+    return await _deployed_response(request, swapped)
+
+
+async def _deployed_response(
     request: web.Request, swapped: Swapped, warnings: Iterable[Fault] = ()
 ) -> web.Response:
-    """The answer to a deploy, with whether a worker serves the version already."""
-    parts, deployed = services_of(request), swapped.after
-    parts.directory.forget()
-    served = await parts.deployments.is_served(deployed)
-    told = summary(deployed) | {
+    """Return the response to a deploy, with whether a worker serves the new version."""
+    services, deployed = get_services(request), swapped.after
+    services.directory.invalidate()
+    served = await services.deployments.is_served(deployed)
+    body = _summarize(deployed) | {
         "served": served,
         "warnings": [warning.as_json() for warning in warnings],
     }
     return json_response(
-        told,
+        body,
         200 if swapped.before else 201,
         Location=f"/v1/pipelines/{deployed.uid}",
         ETag=f'"{deployed.hash}"',
     )
 
 
-def _accepted(checked: Checked) -> CheckedBundle:
-    """The bundle. Raises Unprocessable with every fault."""
+def _get_accepted(checked: Checked) -> CheckedBundle:
+    """Return the bundle. Raises Unprocessable with every fault."""
     if checked.bundle is None:
         count = len(checked.faults)
         raise Unprocessable(
-            f"the bundle has {count} fault{'s' * (count > 1)}; `faults` says which",
+            f"the bundle has {count} fault{'s' * (count > 1)}; see `faults`",
             faults=[fault.as_json() for fault in (*checked.faults, *checked.warnings)],
         )
     return checked.bundle
 
 
-def summary(one: Deployed) -> dict[str, Any]:
-    """A version, as it is told."""
+def _summarize(one: Deployed) -> dict[str, Any]:
     return {
         "pipeline_uid": one.uid,
         "name": one.name,
@@ -195,109 +283,37 @@ def summary(one: Deployed) -> dict[str, Any]:
     }
 
 
-def _cursor(last: Deployed) -> str:
+def _make_cursor(last: Deployed) -> str:
     return urlsafe_b64encode(orjson.dumps([last.name, last.uid])).decode()
 
 
-def _place(cursor: str) -> tuple[str, str]:
-    """(name, uid) after which a page begins. Raises BadRequest."""
+def _parse_cursor(cursor: str) -> tuple[str, str]:
+    """Return the (name, uid) after which a page begins. Raises BadRequest."""
     if not cursor:
         return "", ""
     try:
         name, uid = orjson.loads(urlsafe_b64decode(cursor))
         return str(name), str(uid)
-    except ValueError as error:  # of base64, JSON and the pair alike
-        raise not_our_cursor() from error
+    except ValueError as error:
+        raise invalid_cursor() from error
 
 
-# /v1/pipelines/UID/versions and /rollback: what a pipeline was, and going back to it.
-
-MOST_VERSION = 10**18 - 1
-
-
-@routes.get("/v1/pipelines/{uid}/versions")
-@described({200: "a page of them"}, query=PAGED, gives={200: Page[PipelineVersion]})
-@needs("read")
-async def versions(request: web.Request) -> web.Response:
-    """Every version, the newest first, also of a pipeline that was taken out of service: {items,
-    next_cursor, total}."""
-    refuse_unknown(request, ("limit", "cursor"))
-    limit, before = limit_of(request, MOST_ITEMS), _version_place(request.query.get("cursor", ""))
-    parts, uid = services_of(request), request.match_info["uid"]
-    everything = await parts.catalog.versions(uid)
-    if not everything:
-        raise NotFound(
-            f"no pipeline {uid[:100]!r} was ever in service; GET /v1/pipelines lists those that are"
-        )
-    active = await parts.catalog.serving(uid)
-    rest = [one for one in everything if one.version < before]
-    items, more = rest[:limit], len(rest) > limit
-    return json_response(
-        {
-            "items": [_version(one, active) for one in items],
-            "next_cursor": str(items[-1].version) if more else None,
-            "total": len(everything),
-        }
-    )
-
-
-@routes.post("/v1/pipelines/{uid}/rollback")
-@described(
-    {
-        200: "it replaced one",
-        201: "there was none",
-        404: "no such version",
-        412: "another is in service",
-        422: "this program does not accept the bundle any more",
-    },
-    body="`version`, or nothing for the one before",
-    accepts=Rollback,
-    headers=CONDITION,
-    gives={200: PipelineDeployed, 201: PipelineDeployed},
-)
-@needs("deploy")
-async def rollback(request: web.Request) -> web.Response:
-    """Puts {"version": n} in service again, as a new version; without one, the last with another
-    bundle. 200, 404, 412, 422."""
-    expected, version = precondition_of(request), _wanted(await read_json_body(request))
-    try:
-        swapped = await services_of(request).deployments.rollback(
-            request.match_info["uid"], version, expected, allow=caller_of(request).check_bundle
-        )
-    except NoSuchVersion as error:
-        raise NotFound(str(error)) from error
-    except NotAsExpected as error:
-        raise changed_meanwhile(error) from error
-    except BundleRefused as error:
-        raise Unprocessable(
-            "this program does not accept the bundle of that version any more; `faults` says why",
-            faults=[fault.as_json() for fault in error.faults],
-        ) from error
-    return await told_of(request, swapped)
-
-
-def _version(one: Deployed, active: Deployed | None) -> dict[str, Any]:
-    return summary(one) | {"active": one == active}
-
-
-def _wanted(body: bytes) -> int | None:
-    """The version that a body names. Raises BadRequest."""
+def _parse_version(body: bytes) -> int | None:
+    """Return the version in a rollback body, or None. Raises BadRequest."""
     try:
         given = orjson.loads(body) if body.strip() else {}
     except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the body is no JSON: {error.msg}") from error
+        raise BadRequest(f"the body is not valid JSON: {error.msg}") from error
     if not isinstance(given, dict) or given.keys() - {"version"}:
-        raise BadRequest(
-            'the body is {"version": NUMBER}, or nothing for the version before the active one'
-        )
+        raise BadRequest('the body must be {"version": NUMBER}, or empty for the previous version')
     version = given.get("version")
-    if version is not None and (
-        isinstance(version, bool) or not isinstance(version, int) or version < 1
-    ):
-        raise BadRequest("`version` is a number from 1 on; GET .../versions lists them")
+    if version is None:
+        return None
+    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+        raise BadRequest("`version` must be a number from 1; GET .../versions lists all versions")
     return version
 
 
-def _version_place(cursor: str) -> int:
-    """The version before which a page begins. Raises BadRequest."""
-    return number_of(cursor, MOST_VERSION) if cursor else MOST_VERSION
+def _parse_version_cursor(cursor: str) -> int:
+    """Return the version before which a page begins. Raises BadRequest."""
+    return parse_numeric_cursor(cursor, MAX_VERSION) if cursor else MAX_VERSION

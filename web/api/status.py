@@ -1,28 +1,24 @@
-"""What runs: workers, pipelines with their lag and dead letters, and how durable the bus is."""
+"""The status of the system: workers, pipelines with lag and dead letters, and bus durability."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
 from memrelay.bus.streams.log import cursor_of
 from memrelay.memory.control.catalog import Catalog, Deployed
 
+# By the settings (appendonly, appendfsync).
 DURABILITIES = {
-    ("yes", "always"): "what is acknowledged is on disk",
-    (
-        "yes",
-        "everysec",
-    ): "what is acknowledged may be lost for up to two seconds if the machine fails",
-    ("yes", "no"): "what is acknowledged may be lost for as long as the system keeps it in memory",
+    ("yes", "always"): "acknowledged data is on disk",
+    ("yes", "everysec"): "up to two seconds of acknowledged data may be lost if the machine fails",
+    ("yes", "no"): "acknowledged data may be lost until the operating system writes it to disk",
 }
-# What an owner tells of a pipeline (worker/session.py), and what stands for it where there is none.
-UNTOLD: dict[str, Any] = {
+# The report of a pipeline's owner (worker/session.py), with the values of a pipeline without one.
+OWNER_DEFAULTS: dict[str, Any] = {
     "rate": 0.0,
     "in": 0,
     "done": 0,
@@ -38,23 +34,29 @@ UNTOLD: dict[str, Any] = {
     "vectors_todo": 0,
     "vectors_fault": "",
 }
-EVICTS = "MAY BE EVICTED: the server takes what waits for a cache when its memory is full; set maxmemory-policy noeviction"
-NOT_PERSISTENT = "NOT PERSISTENT: what waits on the bus is lost when the server ends; turn its append-only file on"
+EVICTS = (
+    "MAY BE EVICTED: the server evicts waiting messages when its memory is full; "
+    "set maxmemory-policy noeviction"
+)
+NOT_PERSISTENT = (
+    "NOT PERSISTENT: waiting messages are lost when the server stops; enable its append-only file"
+)
 
 
 async def read_status(catalog: Catalog, line: ReconnectingConnection) -> dict[str, Any]:
-    """{"durability", "workers", "pipelines"}. Raises BusUnavailable, BusRefused, StoreBusy."""
+    """Return {durability, workers, pipelines}. Raises BusUnavailable, BusRefused, StoreBusy."""
     deployed, workers = await catalog.active(), await read_workers(line)
     return {
-        "durability": await _durability(line),
-        "workers": [_worker(one) for one in workers],
-        "pipelines": await _pipelines(deployed, workers, await catalog.letters.count(), line),
+        "durability": await _read_durability(line),
+        "workers": [_describe_worker(one) for one in workers],
+        "pipelines": await _describe_pipelines(
+            deployed, workers, await catalog.letters.count(), line
+        ),
     }
 
 
-def limited(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, Any]:
-    """A status for somebody who sees some pipelines only: of the others there is nothing, and
-    nothing is counted."""
+def filter_status(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, Any]:
+    """Return the part of a status that concerns the pipelines that a caller may see."""
     workers = [
         worker | {"pipelines": [uid for uid in worker["pipelines"] if sees(uid)]}
         for worker in status["workers"]
@@ -66,7 +68,7 @@ def limited(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, An
     }
 
 
-def _worker(report: dict[str, Any]) -> dict[str, Any]:
+def _describe_worker(report: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": report["name"],
         "started_at": report["started_at"],
@@ -77,112 +79,106 @@ def _worker(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _durability(line: ReconnectingConnection) -> dict[str, str]:
-    """The server's append-only file and eviction, as they are configured."""
+async def _read_durability(line: ReconnectingConnection) -> dict[str, str]:
+    """Return the server's settings for its append-only file, with their meaning."""
     try:
-        words: list[bytes] = await line.call(
+        reply: list[bytes] = await line.call(
             "CONFIG", "GET", "append*", "maxmemory", "maxmemory-policy"
         )
     except BusRefused as error:
         return {
             "appendonly": "unknown",
             "appendfsync": "unknown",
-            "meaning": f"the server does not tell: {error}",
+            "meaning": f"unknown, because the server rejects CONFIG GET: {error}",
         }
-    config = {
-        name.decode(): value.decode() for name, value in zip(words[::2], words[1::2], strict=True)
-    }
+    words = [word.decode() for word in reply]
+    config = dict(zip(words[::2], words[1::2], strict=True))
     enabled, sync = config.get("appendonly", "no"), config.get("appendfsync", "")
-    evicts = config.get("maxmemory", "0") != "0" and config.get("maxmemory-policy", "").startswith(
-        "allkeys"
-    )
+    has_limit = config.get("maxmemory", "0") != "0"
+    evicts = has_limit and config.get("maxmemory-policy", "").startswith("allkeys")
     meaning = EVICTS if evicts else DURABILITIES.get((enabled, sync), NOT_PERSISTENT)
     return {"appendonly": enabled, "appendfsync": sync, "meaning": meaning}
 
 
-async def _pipelines(
+async def _describe_pipelines(
     deployed: Sequence[Deployed],
     workers: Sequence[dict[str, Any]],
-    dead: dict[str, int],
+    dead_letters: dict[str, int],
     line: ReconnectingConnection,
 ) -> list[dict[str, Any]]:
-    """{"pipeline_uid", "name", "hash", "version", "owner", "lag", "oldest_s", "dead_letters", and
-    what UNTOLD has} of each.
+    """Return the status of each pipeline.
 
-    Of these "retried" and "waiting" are inputs that were put off, and those that are now. Beside
-    them "gaps", how often nobody
-    listened to what is published, and "deaf_s", for how long in all.
+    "retried" counts inputs that were postponed, "waiting" those that are postponed now. "gaps"
+    counts the times when no worker listened to the channels, and "deaf_s" is their duration.
     """
     owners = {
-        uid: (report["name"], told)
+        uid: (report["name"], figures)
         for report in workers
-        for uid, told in report["pipelines"].items()
+        for uid, figures in report["pipelines"].items()
     }
     uids = [one.uid for one in deployed]
-    lags, gaps = await _lags(uids, line), await _gaps(uids, line)
+    lags, gaps = await _read_lags(uids, line), await _read_gaps(uids, line)
     found = []
     for one, (lag, oldest_s, refused), (gap_count, deaf_s) in zip(
         deployed, lags, gaps, strict=True
     ):
-        owner, told = owners.get(
-            one.uid, (None, UNTOLD | {"paused": refused and f"{input_key(one.uid)}: {refused}"})
-        )
+        paused = f"{input_key(one.uid)}: {refused}" if refused else ""
+        owner, figures = owners.get(one.uid, (None, OWNER_DEFAULTS | {"paused": paused}))
+        row = {
+            "pipeline_uid": one.uid,
+            "name": one.name,
+            "hash": one.hash,
+            "version": one.version,
+            "owner": owner,
+            "lag": lag,
+            "oldest_s": oldest_s,
+            "dead_letters": dead_letters.get(one.uid, 0),
+            "gaps": gap_count,
+            "deaf_s": deaf_s,
+        }
         found.append(
-            {
-                "pipeline_uid": one.uid,
-                "name": one.name,
-                "hash": one.hash,
-                "version": one.version,
-                "owner": owner,
-                "lag": lag,
-                "oldest_s": oldest_s,
-                "dead_letters": dead.get(one.uid, 0),
-                "gaps": gap_count,
-                "deaf_s": deaf_s,
-            }
-            | {name: told.get(name, nothing) for name, nothing in UNTOLD.items()}
+            row | {name: figures.get(name, default) for name, default in OWNER_DEFAULTS.items()}
         )
     return found
 
 
-async def _lags(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float, str]]:
-    """(messages that are not yet done, age of the oldest of them in s, why it cannot be told) of
-    each pipeline's input."""
-    connection, now_ms = await line.open(), time.time_ns() // 1_000_000
-    asked = [
-        (
-            connection.send(pack("XLEN", input_key(uid))),
-            connection.send(pack("XRANGE", input_key(uid), "-", "+", "COUNT", 1)),
-        )
-        for uid in uids
+async def _read_lags(
+    uids: Sequence[str], line: ReconnectingConnection
+) -> list[tuple[int, float, str]]:
+    """Return (unfinished messages, age of the oldest in s, error of the bus) for each pipeline."""
+    now_ms = time.time_ns() // 1_000_000
+    commands: list[tuple[str | int, ...]] = []
+    for uid in uids:
+        commands.append(("XLEN", input_key(uid)))
+        commands.append(("XRANGE", input_key(uid), "-", "+", "COUNT", 1))
+    replies = await line.call_all(commands, keep_refusals=True)
+    return [
+        _parse_lag(length, first, now_ms)
+        for length, first in zip(replies[::2], replies[1::2], strict=True)
     ]
-    return [await _lag(length, first, now_ms) for length, first in asked]
 
 
-async def _lag(
-    length: Awaitable[Any], first: Awaitable[Any], now_ms: int
-) -> tuple[int, float, str]:
+def _parse_lag(length: Any, first: Any, now_ms: int) -> tuple[int, float, str]:
+    refusal = next((reply for reply in (length, first) if isinstance(reply, BusRefused)), None)
+    if refusal is not None:
+        # The key has a wrong type.
+        return 0, 0.0, str(refusal)
+    age_ms = now_ms - cursor_of(first[0][0].decode())[0] if first else 0
+    return int(length), max(0.0, age_ms / 1000), ""
+
+
+async def _read_gaps(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float]]:
+    """Return (number of gaps, their duration in s) for each pipeline."""
+    commands = [("HMGET", owner_key(uid), "gaps", "deaf_ms") for uid in uids]
+    return [_parse_gap(reply) for reply in await line.call_all(commands, keep_refusals=True)]
+
+
+def _parse_gap(reply: Any) -> tuple[int, float]:
+    if isinstance(reply, BusRefused):
+        # The key has a wrong type.
+        return 0, 0.0
     try:
-        count = int(await length)
-    except BusRefused as error:  # a key of another type
-        with suppress(BusRefused):
-            await first
-        return 0, 0.0, str(error)
-    entries = await first
-    since_ms = now_ms - cursor_of(entries[0][0].decode())[0] if entries else 0
-    return count, max(0.0, since_ms / 1000), ""
-
-
-async def _gaps(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float]]:
-    """(how often nobody listened to the channels, for how long in s) of each pipeline."""
-    connection = await line.open()
-    asked = [connection.send(pack("HMGET", owner_key(uid), "gaps", "deaf_ms")) for uid in uids]
-    return [await _gap(future) for future in asked]
-
-
-async def _gap(told: Awaitable[Any]) -> tuple[int, float]:
-    try:
-        gaps, deaf_ms = await told
-        return int(gaps or 0), int(deaf_ms or 0) / 1000
-    except (BusRefused, ValueError):  # a key of another type, or no numbers in it
+        return int(reply[0] or 0), int(reply[1] or 0) / 1000
+    except ValueError:
+        # The values are not numbers.
         return 0, 0.0

@@ -1,5 +1,7 @@
-"""Webhooks: a POST that is handed to one agent, under our own path and under Kilroy's
-(contracts/kilroy.md A5)."""
+"""Webhooks: a POST delivers its body to one agent, under Memrelay's path or Kilroy's path.
+
+Kilroy is the platform whose webhook URLs Memrelay accepts (contracts/kilroy.md, A5).
+"""
 
 import time
 
@@ -8,91 +10,119 @@ from aiohttp import web
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.pipelines.check import CheckedAgent
 from memrelay.web.api.directory import Served
-from memrelay.web.api.messages import enter, producer_id
-from memrelay.web.auth.access import guards_itself
-from memrelay.web.auth.webhook_auth import admit, is_token
-from memrelay.web.openapi.route_docs import ENTERED, GIVEN, NAMED_BY, WAITED, described
+from memrelay.web.api.messages import append_entry, parse_message_id
+from memrelay.web.auth.access import authenticates_itself
+from memrelay.web.auth.webhook_auth import authenticate_webhook, has_token
+from memrelay.web.openapi.route_docs import (
+    MESSAGE_ID_HEADERS,
+    MESSAGE_RESPONSES,
+    MESSAGE_SCHEMAS,
+    WAIT_QUERY,
+    documented,
+)
 from memrelay.web.server.errors import Conflict, NotFound, Unauthorized
 from memrelay.web.server.request_body import read_body, to_envelope
-from memrelay.web.server.services import Services, services_of
+from memrelay.web.server.services import Services, get_services
 
 routes = web.RouteTableDef()
-SENDER = "webhook"  # who said what names nobody
-APART = "\x1f"  # stands in no alias and in no id, so that no two pairs of them look the same
+DEFAULT_SENDER = "webhook"
+# Occurs in no alias and no message id, so that joined pairs of them are unique.
+ID_SEPARATOR = "\x1f"
 
 
 @routes.post("/webhooks/{uid}/{alias}")
-@described(ENTERED, body="any JSON, or text", query=WAITED, headers=NAMED_BY, gives=GIVEN)
-@guards_itself
+@documented(
+    MESSAGE_RESPONSES,
+    body="Any JSON, or text.",
+    query=WAIT_QUERY,
+    headers=MESSAGE_ID_HEADERS,
+    schemas=MESSAGE_SCHEMAS,
+)
+@authenticates_itself
 async def receive(request: web.Request) -> web.Response:
-    """Hands the body to an agent, from who has its token, a signature by its secret, or a key with
-    `publish`."""
-    parts, uid, alias = services_of(request), request.match_info["uid"], request.match_info["alias"]
+    """Deliver the body to an agent.
+
+    The caller needs the agent's token, a signature with one of its secrets, or a key with the
+    scope publish.
+    """
+    services = get_services(request)
+    uid, alias = request.match_info["uid"], request.match_info["alias"]
     body = await read_body(request)
-    await admit(request, uid, await _agent(parts, uid, alias), body)
-    served = await parts.directory.find(uid)
-    return await _hand_over(request, body, served, served.agent(alias))
+    await authenticate_webhook(request, uid, await _find_agent(services, uid, alias), body)
+    served = await services.directory.find(uid)
+    return await _deliver(request, body, served, served.get_agent(alias))
 
 
-async def _agent(parts: Services, uid: str, alias: str) -> CheckedAgent | None:
-    """None where there is no such agent: only who may know of the pipeline is told."""
+async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent | None:
+    """Return the agent, or None. Only authenticated callers learn that it does not exist."""
     try:
-        return (await parts.directory.find(uid)).agents.get(alias)
+        return (await services.directory.find(uid)).agents.get(alias)
     except NotFound:
         return None
 
 
 @routes.post("/api/v1/pd/webhook/{token}/{alias}/{trigger}")
-@described(
-    ENTERED | {409: "several pipelines have such an agent"},
-    body="any JSON, or text",
-    query=WAITED,
-    headers=NAMED_BY,
-    gives=GIVEN,
+@documented(
+    MESSAGE_RESPONSES | {409: "Several pipelines have such an agent."},
+    body="Any JSON, or text.",
+    query=WAIT_QUERY,
+    headers=MESSAGE_ID_HEADERS,
+    schemas=MESSAGE_SCHEMAS,
 )
-@guards_itself
+@authenticates_itself
 async def receive_as_kilroy(request: web.Request) -> web.Response:
-    """The same by alias alone, with the token in the path; the trigger is the agent's block."""
-    parts, path = services_of(request), request.match_info
+    """Deliver the body to an agent by Kilroy's path.
+
+    The path holds the agent's token and alias. The trigger is the agent's block.
+    """
+    services, path = get_services(request), request.match_info
     alias, token = path["alias"], path["token"]
-    meant = _meant(parts, await parts.directory.all(), alias, token) or _meant(
-        parts, await parts.directory.all(anew=True), alias, token
-    )
-    if not meant:
+    directory = services.directory
+    matches = _match_agents(
+        services, await directory.list_pipelines(), alias, token
+    ) or _match_agents(services, await directory.list_pipelines(refresh=True), alias, token)
+    if not matches:
         raise Unauthorized(
-            f"no agent {alias[:100]!r} has this token; an agent's token is what its wf_webhook_token refers to"
+            f"no agent {alias[:100]!r} has this token; an agent's token is the value that its "
+            "wf_webhook_token refers to"
         )
-    if len(meant) > 1:
-        uids = ", ".join(served.deployed.uid for served, _ in meant)
+    if len(matches) > 1:
+        uids = ", ".join(served.deployed.uid for served, _ in matches)
         raise Conflict(
-            f"several pipelines have an agent {alias} with this token: {uids}; use /webhooks/UID/{alias}"
+            f"several pipelines have an agent {alias} with this token: {uids}; use "
+            f"/webhooks/UID/{alias}"
         )
-    served, agent = meant[0]
+    served, agent = matches[0]
     if agent.block.handle is not None and path["trigger"] != agent.block.name:
         raise NotFound(
             f"agent {alias} has the trigger {agent.block.name!r}, not {path['trigger'][:100]!r}"
         )
-    return await _hand_over(request, await read_body(request), served, agent)
+    return await _deliver(request, await read_body(request), served, agent)
 
 
-async def _hand_over(
+async def _deliver(
     request: web.Request, body: bytes, served: Served, agent: CheckedAgent
 ) -> web.Response:
-    alias, uid, ident = agent.agent.alias, served.deployed.uid, producer_id(request)
+    alias, uid, message_id = agent.agent.alias, served.deployed.uid, parse_message_id(request)
     if not agent.takes_messages:
         raise NotFound(
-            f"agent {alias} of pipeline {served.deployed.name} takes no messages: it only shows what is said"
+            f"agent {alias} of pipeline {served.deployed.name} accepts no messages; it only "
+            "displays a swarm"
         )
     data = to_envelope(
-        body, sender=SENDER, now_ms=time.time_ns() // 1_000_000, bounds=services_of(request).options
+        body,
+        sender=DEFAULT_SENDER,
+        now_ms=time.time_ns() // 1_000_000,
+        limits=get_services(request).options,
     )
-    entry = NewEntry(uid, data, agent=alias, producer_id=f"{alias}{APART}{ident}" if ident else "")
-    return await enter(request, entry, ident)
+    producer_id = f"{alias}{ID_SEPARATOR}{message_id}" if message_id else ""
+    entry = NewEntry(uid, data, agent=alias, producer_id=producer_id)
+    return await append_entry(request, entry, message_id)
 
 
-def _meant(
-    parts: Services, everything: list[Served], alias: str, token: str
+def _match_agents(
+    services: Services, pipelines: list[Served], alias: str, token: str
 ) -> list[tuple[Served, CheckedAgent]]:
-    """The agents of that alias and token."""
-    named = [(served, served.agents[alias]) for served in everything if alias in served.agents]
-    return [(served, agent) for served, agent in named if is_token(parts, agent, token)]
+    """Return the agents with this alias and token."""
+    named = [(served, served.agents[alias]) for served in pipelines if alias in served.agents]
+    return [(served, agent) for served, agent in named if has_token(services, agent, token)]

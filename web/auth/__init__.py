@@ -1,1 +1,1 @@
-"""."""
+"""Authentication and authorization: keys, browser sessions, webhook tokens and signatures."""

@@ -1,5 +1,4 @@
-"""What each route asks of who calls it, declared beside the route; one that declares nothing is
-refused."""
+"""Access declarations of routes. A route without a declaration rejects every request."""
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -9,65 +8,64 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from memrelay.web.auth.authorizer import Caller
-from memrelay.web.server.errors import Forbidden
-from memrelay.web.server.services import services_of
+from memrelay.web.server.errors import NotAllowed
+from memrelay.web.server.services import get_services
 
-Asked = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Declared = TypeVar("Declared", bound=Asked)
-OPEN, OWN = (
-    "open",
-    "own",
-)  # everybody may; the handler itself looks who calls (a webhook's token or signature)
+RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Declared = TypeVar("Declared", bound=RouteHandler)
+# Anyone may call the route.
+OPEN = "open"
+# The handler authenticates the caller itself, by a webhook's token or signature.
+OWN = "own"
 CALLER = web.RequestKey("caller", Caller)
-_MARK = "memrelay_access"  # of a handler; functools.wraps hands it on
+# The handler attribute that holds the declaration. functools.wraps copies it.
+_ATTRIBUTE = "memrelay_access"
 
 
-def needs(scope: str) -> Callable[[Asked], Asked]:
-    """Only who has a key with that scope may call the route; in the pipeline of its path, where
-    that has a `{uid}`."""
+def requires(scope: str) -> Callable[[RouteHandler], RouteHandler]:
+    """Require a key with `scope`, for the pipeline in the path if the path has `{uid}`."""
 
-    def declare(handler: Asked) -> Asked:
+    def declare(handler: RouteHandler) -> RouteHandler:
         @wraps(handler)
         async def guarded(request: web.Request) -> web.StreamResponse:
-            request[CALLER] = caller = await services_of(request).authoriser.caller(request)
+            request[CALLER] = caller = await get_services(request).authorizer.get_caller(request)
             caller.check(scope, request.match_info.get("uid"))
             return await handler(request)
 
-        return _marked(guarded, scope)
+        return _declare(guarded, scope)
 
     return declare
 
 
 def open_to_all(handler: Declared) -> Declared:
-    """Everybody may call the route, without a key."""
-    return _marked(handler, OPEN)
+    """Allow requests without a key."""
+    return _declare(handler, OPEN)
 
 
-def guards_itself(handler: Declared) -> Declared:
-    """The route looks itself who calls."""
-    return _marked(handler, OWN)
+def authenticates_itself(handler: Declared) -> Declared:
+    """Leave authentication to the handler."""
+    return _declare(handler, OWN)
 
 
-def access_of(handler: object) -> str:
-    """What a route asks: a scope, OPEN or OWN; "" where it declares nothing."""
-    return str(getattr(handler, _MARK, ""))
+def get_access(handler: object) -> str:
+    """Return a route's declaration: a scope, OPEN, OWN, or "" if there is none."""
+    return str(getattr(handler, _ATTRIBUTE, ""))
 
 
-def _marked(handler: Declared, access: str) -> Declared:
-    vars(handler)[_MARK] = access
+def _declare(handler: Declared, access: str) -> Declared:
+    vars(handler)[_ATTRIBUTE] = access
     return handler
 
 
-def caller_of(request: web.Request) -> Caller:
-    """Who calls a route that needs a scope."""
+def get_caller(request: web.Request) -> Caller:
+    """Return the caller of a route that requires a scope."""
     return request[CALLER]
 
 
 @web.middleware
 async def refuse_undeclared(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A route whose author forgot to say who may call it. A path that is none has aiohttp's own
-    answer."""
+    """Reject requests to a route without a declaration. aiohttp answers unknown paths."""
     match = request.match_info
-    if match.http_exception is None and not access_of(match.handler):
-        raise Forbidden("this route does not say who may call it, so nobody may")
+    if match.http_exception is None and not get_access(match.handler):
+        raise NotAllowed("this route declares no access rule, so nobody may call it")
     return await handler(request)

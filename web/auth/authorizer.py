@@ -1,5 +1,4 @@
-"""Who asks, and whether they may: one answer for every face of HTTP. What is not allowed outright
-is refused."""
+"""Authentication by key or session, and authorization by scope and pipeline. Denies by default."""
 
 import time
 from collections.abc import Callable
@@ -17,167 +16,184 @@ from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.errors import NotAllowed, Unauthorized, no_pipeline
 
 COOKIE = "memrelay_session"
-NO_KEY = "no key came with this request; send Authorization: Bearer mr_ID_SECRET (`memrelay keys create` makes one)"
-NO_SESSION = "your session is over; log in again at /login"
-NOT_A_KEY = (
-    "what came is no key; a key looks like mr_ID_SECRET, and `memrelay keys create` makes one"
+NO_KEY = (
+    "the request has no key; send Authorization: Bearer mr_ID_SECRET "
+    "(create one with `memrelay keys create`)"
 )
+NO_SESSION = "your session has ended; log in again at /login"
+INVALID_KEY = (
+    "the key is malformed; keys have the form mr_ID_SECRET (create one with `memrelay keys create`)"
+)
+UNKNOWN_KEY = "the key is unknown; `memrelay keys ls` lists all keys"
 
 
 class Caller(NamedTuple):
-    """Whoever asks: what they may do, and in which pipelines."""
+    """A client's permissions.
+
+    `pipelines` holds uids, or only ALL. `key` and `name` are "" without a key. `expires_at` is in
+    Unix ms, None for never. `session` is the digest of a browser's session token.
+    """
 
     scopes: frozenset[str]
-    pipelines: frozenset[str]  # uids, or ALL alone
-    key: str = ""  # its id; "" where there is none
-    name: str = ""  # of the key
-    expires_at: int | None = None  # the key, Unix ms; None: never
-    session: bytes = b""  # the digest of the token that a browser brought instead of its key
+    pipelines: frozenset[str]
+    key: str = ""
+    name: str = ""
+    expires_at: int | None = None
+    session: bytes = b""
 
     @property
     def sees_all(self) -> bool:
-        """They are confined to no pipelines."""
+        """Return whether the caller may access every pipeline."""
         return ALL in self.pipelines
 
     def sees(self, uid: str) -> bool:
-        """For who does not, that pipeline does not exist."""
+        """Return whether the caller may access this pipeline."""
         return uid in self.pipelines or ALL in self.pipelines
 
     def check(self, scope: str, uid: str | None = None) -> None:
-        """Raises NotFound for a pipeline that they do not see, and NotAllowed for what is beyond
-        the key."""
+        """Check a scope and a pipeline.
+
+        Raises NotFound: the caller may not see the pipeline. NotAllowed: the scope is missing.
+        """
         if uid is not None and not self.sees(uid):
             raise no_pipeline(uid)
         if scope not in self.scopes:
-            raise NotAllowed(
-                f"this needs the scope {scope}, and the key has {', '.join(sorted(self.scopes)) or 'none'}"
-            )
+            owned = ", ".join(sorted(self.scopes)) or "none"
+            raise NotAllowed(f"this needs the scope {scope}; the key has {owned}")
 
     def check_bundle(self, bundle: CheckedBundle) -> None:
-        """A bundle may be of a pipeline that they see, and name the stores of such. Raises
-        NotAllowed."""
+        """Check that the bundle's pipeline and its stores belong to the caller's pipelines.
+
+        Raises NotAllowed.
+        """
         if not self.sees(bundle.uid):
             raise NotAllowed(
-                "the key is for certain pipelines only; set pipeline_uid to one of them"
+                "the key is limited to certain pipelines; set pipeline_uid to one of them"
             )
         for agent in bundle.agents:
-            root, _, rest = agent.args.store.partition("/")
-            if (
-                root
-                and not self.sees_all
-                and not (root == "instances" and self.sees(rest.partition("/")[0]))
-            ):
+            if not self._may_use_store(agent.args.store):
                 raise NotAllowed(
-                    f"agent {agent.agent.alias}: the key is for certain pipelines only, and this memory_id is in "
-                    "none of them; begin it with instances/${pipeline_uid}/"
+                    f"agent {agent.agent.alias}: the key is limited to certain pipelines, and this "
+                    "memory_id is in none of them; begin it with instances/${pipeline_uid}/"
                 )
 
+    def _may_use_store(self, store: str) -> bool:
+        root, _, rest = store.partition("/")
+        if not root or self.sees_all:
+            return True
+        return root == "instances" and self.sees(rest.partition("/")[0])
 
-EVERYBODY = Caller(frozenset(SCOPES), frozenset({ALL}))  # while no key was ever made
-STRANGER = Caller(frozenset(), frozenset())
+
+# The caller on loopback until the first key exists.
+LOCAL_CALLER = Caller(frozenset(SCOPES), frozenset({ALL}))
+ANONYMOUS = Caller(frozenset(), frozenset())
 
 
-class Ring(NamedTuple):
+class Credentials(NamedTuple):
     """All keys and sessions at one moment."""
 
     keys: dict[str, Key]
     sessions: dict[bytes, Session]
 
-    def fault(self, caller: Caller, now_ms: int) -> str:
-        """Why a caller who was let in may not stay; "" where they may."""
+    def find_fault(self, caller: Caller, now_ms: int) -> str:
+        """Return why an earlier caller no longer has access, or ""."""
         if not caller.key:
-            return "keys are needed from now on" if self.keys else ""
-        if caller.session and not self._session(caller.session, now_ms):
-            return "the session is over"
+            return "a key is required now" if self.keys else ""
+        if caller.session and not self._find_session(caller.session, now_ms):
+            return "the session has ended"
         fault = self.keys[caller.key].fault(now_ms) if caller.key in self.keys else "is gone"
         return f"the key {fault}" if fault else ""
 
-    def _session(self, digest: bytes, now_ms: int) -> Session | None:
+    def _find_session(self, digest: bytes, now_ms: int) -> Session | None:
         found = self.sessions.get(digest)
         return found if found is not None and found.expires_at > now_ms else None
 
-    def by_session(self, token: str, now_ms: int) -> Caller:
-        """Who has that token. Raises Unauthorized."""
+    def authenticate_session(self, token: str, now_ms: int) -> Caller:
+        """Return the owner of a session token. Raises Unauthorized."""
         digest = digest_of(token)
-        session = self._session(digest, now_ms)
+        session = self._find_session(digest, now_ms)
         key = None if session is None else self.keys.get(session.key)
         if key is None or key.fault(now_ms):
             raise Unauthorized(NO_SESSION)
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at, digest)
 
-    def by_key(self, given: str, now_ms: int) -> Caller:
-        """Who has that key. Raises Unauthorized; only who knows its secret learns what became of
-        it."""
+    def authenticate_key(self, given: str, now_ms: int) -> Caller:
+        """Return the owner of a key.
+
+        Raises Unauthorized. Only a client with the right secret learns that a key is revoked.
+        """
         form = FORM.fullmatch(given)
         if form is None:
-            raise Unauthorized(NOT_A_KEY)
+            raise Unauthorized(INVALID_KEY)
         key = self.keys.get(form[1])
         if key is None or not compare_digest(key.digest, digest_of(form[2])):
-            raise Unauthorized(
-                "this key is not known here; `memrelay keys ls` lists those that are"
-            )
+            raise Unauthorized(UNKNOWN_KEY)
         if fault := key.fault(now_ms):
             raise Unauthorized(
-                f"the key {key.name!r} {fault}; `memrelay keys create` makes another"
+                f"the key {key.name!r} {fault}; create another with `memrelay keys create`"
             )
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at)
 
 
 class Authorizer:
-    """Knows the keys, as they were a second ago at most."""
+    """Identifies callers, from keys and sessions that are at most one second old.
+
+    `on_loopback`: only this machine reaches the server. If false, every caller needs a key.
+    `clock` returns Unix seconds.
+    """
 
     def __init__(
         self, catalog: Catalog, *, on_loopback: bool, clock: Callable[[], float] = time.time
     ) -> None:
-        """`on_loopback`: only this machine reaches the server; else nobody comes in without a key.
-        `clock` gives Unix s."""
         self._catalog, self._on_loopback, self._clock = catalog, on_loopback, clock
-        self._glance = CachedRead(self._read)
-        self._ring = Ring({}, {})
+        self._cache = CachedRead(self._read)
+        self._last_read = Credentials({}, {})
 
     @property
     def now_ms(self) -> int:
-        """By the clock that keys expire by."""
+        """The current time of the clock that expires keys, in Unix ms."""
         return int(self._clock() * 1000)
 
-    async def ring(self, *, anew: bool = False) -> Ring:
-        """Keys and sessions. Raises StoreBusy and StoreBroken."""
-        return await self._glance.look(anew=anew)
+    async def get_credentials(self, *, refresh: bool = False) -> Credentials:
+        """Return keys and sessions. Raises StoreBusy and StoreBroken."""
+        return await self._cache.get(refresh=refresh)
 
-    async def _read(self) -> Ring:
+    async def _read(self) -> Credentials:
         keys, sessions = await self._catalog.keys.every(), await self._catalog.sessions.every()
-        self._ring = Ring(
+        self._last_read = Credentials(
             {key.id: key for key in keys}, {session.digest: session for session in sessions}
         )
-        return self._ring
+        return self._last_read
 
-    async def caller(self, request: web.Request) -> Caller:
-        """Who asks. Raises Unauthorized, StoreBusy and StoreBroken."""
-        return self._caller(request, await self.ring())
+    async def get_caller(self, request: web.Request) -> Caller:
+        """Identify the caller. Raises Unauthorized, StoreBusy, and StoreBroken."""
+        return self._identify(request, await self.get_credentials())
 
-    def _caller(self, request: web.Request, ring: Ring) -> Caller:
-        if not ring.keys and self._on_loopback:
-            return EVERYBODY
-        if given := bearer_of(request):
-            return ring.by_key(given, self.now_ms)
+    def _identify(self, request: web.Request, credentials: Credentials) -> Caller:
+        if not credentials.keys and self._on_loopback:
+            return LOCAL_CALLER
+        if key := get_bearer_token(request):
+            return credentials.authenticate_key(key, self.now_ms)
         if token := request.cookies.get(COOKIE):
-            return ring.by_session(token, self.now_ms)
+            return credentials.authenticate_session(token, self.now_ms)
         raise Unauthorized(NO_KEY)
 
-    async def caller_or_stranger(self, request: web.Request) -> Caller:
-        """Who asks for what everybody may ask for; by the keys that were read last, where they
-        cannot be read now."""
+    async def get_caller_or_anonymous(self, request: web.Request) -> Caller:
+        """Identify the caller of an open route.
+
+        If the keys cannot be read now, this uses the keys of the last successful read.
+        """
         try:
-            ring = await self.ring()
+            credentials = await self.get_credentials()
         except (StoreBusy, StoreBroken):
-            ring = self._ring
+            credentials = self._last_read
         try:
-            return self._caller(request, ring)
+            return self._identify(request, credentials)
         except Unauthorized:
-            return STRANGER
+            return ANONYMOUS
 
 
-def bearer_of(request: web.Request) -> str:
-    """What `Authorization: Bearer ...` brings; "" for nothing."""
+def get_bearer_token(request: web.Request) -> str:
+    """Return the token of `Authorization: Bearer TOKEN`, or ""."""
     scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""

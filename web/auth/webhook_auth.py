@@ -1,116 +1,132 @@
-"""Whether a webhook is let in: by its agent's token, by a signature with one of its agent's
-secrets, or by a key.
+"""Authentication of webhooks: by the agent's token, by a signature, or by a key.
 
-Who is not let in hears the same whatever pipeline or agent was named: what is there is told to
-nobody who may not know it.
+Signatures follow Standard Webhooks. Rejected callers get the same response whether or not the
+pipeline and the agent exist.
 """
 
-import binascii
 import hmac
-import time
-from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+import re
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from secrets import token_bytes
 
 import structlog
 from aiohttp import web
+from standardwebhooks import Webhook, WebhookVerificationError
 
 from memrelay.pipelines.check import CheckedAgent
-from memrelay.web.auth.authorizer import EVERYBODY, bearer_of
+from memrelay.web.auth.authorizer import LOCAL_CALLER, get_bearer_token
 from memrelay.web.server.errors import Unauthorized
-from memrelay.web.server.services import Services, services_of
+from memrelay.web.server.services import Services, get_services
 
-# Signatures of webhooks as Standard Webhooks 1.0.0 has them
-# (github.com/standard-webhooks/standard-webhooks, spec/).
-#
-# `webhook-id`, `webhook-timestamp` (Unix s) and `webhook-signature` (`v1,<base64>`, several with
-# spaces between). Signed is
-# `<id>.<timestamp>.<body>` by HMAC-SHA256, whose key is the base64 behind `whsec_`.
+log = structlog.stdlib.get_logger(__name__)
 
 ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
-TOLERANCE_S = 300  # between the sender's clock and ours, either way
-MOST_SIGNATURES = 20  # that are looked at; a sender has one for each of its keys
-PREFIX = "whsec_"
+# A sender with several secrets sends one signature for each.
+MAX_SIGNATURES = 20
+# A base64-encoded SHA-256. The library raises unrelated errors for anything else.
+SIGNATURE_FORM = re.compile(r"v1,[A-Za-z0-9+/]{43}=")
+SECRET_PREFIX = "whsec_"
+# Stands in for missing secrets, so that all agents reject a signature in the same way.
+UNKNOWN_SECRET = Webhook(token_bytes(32))
+ACCEPTED_CREDENTIALS = (
+    "this webhook accepts the agent's token (Authorization: Bearer TOKEN), a Standard Webhooks "
+    "signature, or a key with the scope publish"
+)
 
 
 class BadSignature(ValueError):
-    """The text says which rule is broken."""
+    """The signature headers are invalid. The text names the violated rule."""
 
 
-def verify(headers: Mapping[str, str], body: bytes, keys: Iterable[bytes], now_s: float) -> None:
-    """Nothing happens where one of the signatures is by one of the keys. Raises BadSignature."""
+def verify_signature(headers: Mapping[str, str], body: bytes, webhooks: Sequence[Webhook]) -> None:
+    """Check that one of the signatures matches one of the secrets.
+
+    The timestamp may differ from this server's clock by up to five minutes. Raises BadSignature.
+    """
     for name in (ID, TIMESTAMP, SIGNATURE):
         if not headers.get(name):
             raise BadSignature(
-                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP} and {SIGNATURE}"
+                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP}, and "
+                f"{SIGNATURE}"
             )
     sent_at = headers[TIMESTAMP]
     if not (sent_at.isascii() and sent_at.isdecimal() and len(sent_at) < 16):
         raise BadSignature(f"{TIMESTAMP} is not a number of Unix seconds")
-    if abs(now_s - int(sent_at)) > TOLERANCE_S:
-        raise BadSignature(
-            f"{TIMESTAMP} is more than {TOLERANCE_S} s off this server's clock; sign anew what is sent anew"
-        )
-    signed = f"{headers[ID]}.{sent_at}.".encode(errors="surrogateescape") + body
-    given = [
-        one[3:].encode(errors="replace")
-        for one in headers[SIGNATURE].split()[:MOST_SIGNATURES]
-        if one.startswith("v1,")
+    candidates = [
+        one for one in headers[SIGNATURE].split()[:MAX_SIGNATURES] if SIGNATURE_FORM.fullmatch(one)
     ]
-    fits = False
-    for key in keys:
-        expected = b64encode(hmac.digest(key, signed, "sha256"))
-        for one in given:  # every one is looked at, whichever fits
-            fits |= hmac.compare_digest(expected, one)
-    if not fits:
+    signed = {ID: headers[ID], TIMESTAMP: sent_at, SIGNATURE: " ".join(candidates)}
+    known = webhooks or [UNKNOWN_SECRET]
+    if not (candidates and any(_matches(webhook, signed, body) for webhook in known)):
         raise BadSignature(
-            f"no {SIGNATURE} fits: it is by another key, or the body is not the one that was signed"
+            f"no {SIGNATURE} matches; the secret differs, or the body was changed after signing"
         )
 
 
-def key_of(secret: str) -> bytes:
-    """The key in `whsec_<base64>`. Raises ValueError for what is none."""
+def _matches(webhook: Webhook, headers: dict[str, str], body: bytes) -> bool:
+    """Return whether a signature matches. Raises BadSignature for an expired timestamp."""
     try:
-        key = b64decode(secret.removeprefix(PREFIX), validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"a secret is {PREFIX} and base64") from error
+        webhook.verify(body, headers, json_parse=False)
+    except WebhookVerificationError as error:
+        if str(error).startswith("Message timestamp"):
+            raise BadSignature(
+                f"{TIMESTAMP} differs from this server's clock by more than 300 s; sign the "
+                "webhook again before resending it"
+            ) from error
+        return False
+    except UnicodeError:
+        # The library signs text only, and the body or the id is not UTF-8.
+        return False
+    return True
+
+
+def parse_secret(secret: str) -> Webhook:
+    """Return the verifier of a secret `whsec_<base64>`. Raises ValueError if it is malformed."""
+    try:
+        key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except Base64Error as error:
+        raise ValueError(f"a secret must be {SECRET_PREFIX} followed by base64") from error
     if not key:
-        raise ValueError("a secret is empty")
-    return key
+        raise ValueError("a secret must not be empty")
+    return Webhook(key)
 
 
-log = structlog.stdlib.get_logger(__name__)
-HOW = (
-    "this webhook takes only who sends its token (Authorization: Bearer TOKEN), a signature by its secret (Standard "
-    "Webhooks), or a key with the scope publish"
-)
+async def authenticate_webhook(
+    request: web.Request, uid: str, agent: CheckedAgent | None, body: bytes
+) -> None:
+    """Authenticate a request to an agent's webhook. `agent` is None if it does not exist.
 
-
-async def admit(request: web.Request, uid: str, agent: CheckedAgent | None, body: bytes) -> None:
-    """Lets a request to that agent's webhook in, or raises Unauthorized, NotFound or NotAllowed.
-    None: no such agent."""
-    parts, given = services_of(request), bearer_of(request)
-    if agent is not None and is_token(parts, agent, given):
+    Raises Unauthorized, NotFound, and NotAllowed.
+    """
+    services, given = get_services(request), get_bearer_token(request)
+    if agent is not None and has_token(services, agent, given):
         return
     is_signed = SIGNATURE in request.headers or TIMESTAMP in request.headers
-    fault = _signature_fault(request, parts, agent, body) if is_signed else HOW
+    fault = (
+        _find_signature_fault(request, services, agent, body) if is_signed else ACCEPTED_CREDENTIALS
+    )
     if not fault:
         return
     try:
-        caller = await parts.authoriser.caller(request)
+        caller = await services.authorizer.get_caller(request)
     except Unauthorized:
         if given.startswith("mr_"):
             raise
         raise Unauthorized(fault) from None
-    if caller is EVERYBODY and agent is not None and agent.is_guarded:
+    if caller is LOCAL_CALLER and agent is not None and agent.is_guarded:
         raise Unauthorized(fault)
     caller.check("publish", uid)
 
 
-def is_token(parts: Services, agent: CheckedAgent, given: str) -> bool:
-    """Compared in constant time. An agent without a token, or with a reference to nothing, has none
-    that fits."""
+def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
+    """Compare a token with the agent's in constant time.
+
+    An agent without a token, or with an unresolvable reference, matches nothing.
+    """
     try:
-        expected = parts.secret(agent.token) if agent.token else ""
+        expected = services.secret(agent.token) if agent.token else ""
     except LookupError:
         return False
     return bool(expected) and hmac.compare_digest(
@@ -118,29 +134,25 @@ def is_token(parts: Services, agent: CheckedAgent, given: str) -> bool:
     )
 
 
-def _signature_fault(
-    request: web.Request, parts: Services, agent: CheckedAgent | None, body: bytes
+def _find_signature_fault(
+    request: web.Request, services: Services, agent: CheckedAgent | None, body: bytes
 ) -> str:
-    """Which rule a signature breaks; "" for none."""
-    keys = (
-        [key for reference in agent.secrets for key in _keys(parts, reference)]
-        if agent is not None
-        else []
-    )
+    """Return the rule that the signature violates, or ""."""
+    references = agent.secrets if agent is not None else ()
+    webhooks = [webhook for one in references for webhook in _load_secrets(services, one)]
     try:
-        verify(request.headers, body, keys, time.time())
+        verify_signature(request.headers, body, webhooks)
     except BadSignature as error:
         return str(error)
     return ""
 
 
-def _keys(parts: Services, reference: str) -> list[bytes]:
-    """The keys that a reference stands for: its secrets, with white space between. What is none
-    fits nothing, and is logged."""
-    found = []
+def _load_secrets(services: Services, reference: str) -> list[Webhook]:
+    """Resolve a reference to its whitespace-separated secrets. Logs and skips unusable ones."""
+    found: list[Webhook] = []
     try:
-        for secret in parts.secret(reference).split():
-            found.append(key_of(secret))
+        for secret in services.secret(reference).split():
+            found.append(parse_secret(secret))
     except (LookupError, ValueError) as error:
         log.warning("webhook_secret_unusable", reference=reference, reason=str(error))
     return found

@@ -1,1 +1,1 @@
-"""The console: pages for people, made on the server from what the other faces show as JSON."""
+"""The console: server-rendered pages that show the same data as the JSON API."""

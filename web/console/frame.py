@@ -1,5 +1,4 @@
-"""The frame that every page has: its templates, its headers, and how it tells that something
-failed."""
+"""The common parts of all pages: templates, static files, response headers, and error pages."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -15,51 +14,66 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from memrelay.bus.errors import BusError
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.web.console import figures
+from memrelay.web.console import format as formats
 from memrelay.web.server.errors import NotFound, Problem, Unauthorized, Unavailable
 
-# The files that pages are made with: read once, and kept by browsers until they change.
-
-FOLDER = Path(__file__).resolve().parent / "static"
-TYPES = {
+STATIC_FOLDER = Path(__file__).resolve().parent / "static"
+CONTENT_TYPES = {
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
     ".txt": "text/plain",
 }
-FOR_EVER = "public, max-age=31536000, immutable"
+CACHE_FOREVER = "public, max-age=31536000, immutable"
+# Pages to which the login may redirect.
+PAGE_PATHS = re.compile(r"/(pipelines/[A-Za-z0-9_-]{1,64})?(\?[!-~]{0,1000})?")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    # With no-referrer, a browser may send `Origin: null` to this server.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # Pages show private data.
+    hdrs.CACHE_CONTROL: "no-store",
+}
+PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Asset(NamedTuple):
-    """One file."""
+    """A static file. `digest` is the beginning of its SHA-256, in hex."""
 
     body: bytes
     content_type: str
-    digest: str  # the beginning of its sha256, in hex
+    digest: str
 
 
-def _read(file: Path) -> Asset:
+def _read_asset(file: Path) -> Asset:
     body = file.read_bytes()
-    return Asset(body, TYPES[file.suffix], sha256(body).hexdigest()[:16])
+    return Asset(body, CONTENT_TYPES[file.suffix], sha256(body).hexdigest()[:16])
 
 
-ASSETS = {file.name: _read(file) for file in sorted(FOLDER.iterdir()) if file.suffix in TYPES}
+ASSETS = {
+    file.name: _read_asset(file)
+    for file in sorted(STATIC_FOLDER.iterdir())
+    if file.suffix in CONTENT_TYPES
+}
 
 
 def asset_url(name: str) -> str:
-    """Where a page finds a file: another address for other contents."""
+    """Return the URL of a static file. It changes with the content."""
     return f"/static/{name}?v={ASSETS[name].digest}"
 
 
 def asset_response(request: web.Request, name: str) -> web.Response:
-    """A file; 304 where the browser has it. Raises NotFound."""
+    """Return a static file, or 304 if the browser has it. Raises NotFound."""
     asset = ASSETS.get(name)
     if asset is None:
-        raise NotFound(f"there is no file {name[:100]!r} among the page's files")
-    named_by_digest = request.query.get("v") == asset.digest
+        raise NotFound(f"no static file {name[:100]!r}")
+    is_versioned = request.query.get("v") == asset.digest
     headers = {
         hdrs.ETAG: f'"{asset.digest}"',
-        hdrs.CACHE_CONTROL: FOR_EVER if named_by_digest else "no-cache",
+        hdrs.CACHE_CONTROL: CACHE_FOREVER if is_versioned else "no-cache",
         "X-Content-Type-Options": "nosniff",
     }
     if any(tag.value == asset.digest for tag in request.if_none_match or ()):
@@ -68,20 +82,6 @@ def asset_response(request: web.Request, name: str) -> web.Response:
         body=asset.body, content_type=asset.content_type, charset="utf-8", headers=headers
     )
 
-
-Page = Callable[[web.Request], Awaitable[web.StreamResponse]]
-PAGES = re.compile(
-    r"/(pipelines/[A-Za-z0-9_-]{1,64})?(\?[!-~]{0,1000})?"
-)  # where one may be led after logging in
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    # not no-referrer, with which a browser may send `Origin: null` to ourselves
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    hdrs.CACHE_CONTROL: "no-store",  # what a page shows are memories
-}
 
 _templates = Environment(
     loader=FileSystemLoader(Path(__file__).resolve().parent / "templates"),
@@ -92,64 +92,61 @@ _templates = Environment(
 )
 _templates.globals["asset"] = asset_url
 _templates.filters |= {
-    "count": figures.count,
-    "rate": figures.rate,
-    "age": figures.age,
-    "moment": figures.moment,
-    "clip": figures.clip,
-    "code": figures.code,
+    "count": formats.format_count,
+    "rate": formats.format_rate,
+    "age": formats.format_age,
+    "time": formats.format_time,
+    "clip": formats.clip,
+    "code": formats.format_code,
 }
 
 
-def show(template: str, /, status: int = 200, **values: Any) -> web.Response:
-    """A page, or a part of one."""
+def render(template: str, /, status: int = 200, **values: Any) -> web.Response:
+    """Render a page or a fragment."""
     text = _templates.get_template(template).render(values)
     return web.Response(text=text, status=status, content_type="text/html", headers=HEADERS)
 
 
-def as_page(handler: Page) -> Page:
-    """What goes wrong is told inside the frame, under its own status; who has to log in is led
-    there, and back."""
+def as_page(handler: PageHandler) -> PageHandler:
+    """Show the errors of a handler as pages. Callers without a session go to the login page."""
 
     @wraps(handler)
-    async def shown(request: web.Request) -> web.StreamResponse:
+    async def handle(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except Unauthorized:
-            return to_login(request)
-        except Problem as fault:
-            return _show_fault(fault)
-        except BusError as fault:
-            return _show_fault(Unavailable(f"The bus does not answer: {fault}."))
-        except (StoreBusy, StoreBroken) as fault:
-            return _show_fault(Unavailable(f"The catalogue of pipelines cannot be read: {fault}."))
+            return redirect_to_login(request)
+        except Problem as problem:
+            return _render_error(problem)
+        except BusError as error:
+            return _render_error(Unavailable(f"The bus does not answer: {error}."))
+        except (StoreBusy, StoreBroken) as error:
+            return _render_error(Unavailable(f"The pipeline catalog cannot be read: {error}."))
 
-    return shown
+    return handle
 
 
 @web.middleware
-async def show_lost(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A path that is none is told to a browser as a page, from which one finds the way back, and to
-    programs as a problem."""
-    lost = request.match_info.http_exception
-    if (
-        lost is None
-        or lost.status != NotFound.status
-        or "text/html" not in request.headers.get(hdrs.ACCEPT, "")
-    ):
+async def show_missing_page(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer a browser's request for an unknown path with a page instead of problem JSON."""
+    error = request.match_info.http_exception
+    accepts_html = "text/html" in request.headers.get(hdrs.ACCEPT, "")
+    if error is None or error.status != NotFound.status or not accepts_html:
         return await handler(request)
-    return _show_fault(NotFound("No page has this address."))
+    return _render_error(NotFound("There is no page at this address."))
 
 
-def to_login(request: web.Request) -> web.Response:
-    """To where a key can be shown."""
-    goal = request.rel_url.raw_path_qs
-    back = f"?next={quote(goal, safe='/')}" if PAGES.fullmatch(goal) and goal != "/" else ""
-    return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: f"/login{back}"})
+def redirect_to_login(request: web.Request) -> web.Response:
+    """Redirect to the login page, which returns to the current page."""
+    target = request.rel_url.raw_path_qs
+    is_page = PAGE_PATHS.fullmatch(target) and target != "/"
+    query = f"?next={quote(target, safe='/')}" if is_page else ""
+    return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: f"/login{query}"})
 
 
-def _show_fault(fault: Problem) -> web.Response:
-    response = show("fault.html", fault.status, fault=fault)
-    if hdrs.RETRY_AFTER in (told := fault.as_response().headers):
-        response.headers[hdrs.RETRY_AFTER] = told[hdrs.RETRY_AFTER]
+def _render_error(problem: Problem) -> web.Response:
+    response = render("error.html", problem.status, problem=problem)
+    headers = problem.as_response().headers
+    if hdrs.RETRY_AFTER in headers:
+        response.headers[hdrs.RETRY_AFTER] = headers[hdrs.RETRY_AFTER]
     return response

@@ -1,125 +1,68 @@
-"""A pipeline as a picture: bars are swarms, boxes are agents, and lines run from left to right.
+"""The diagram of a pipeline: bars are swarms, boxes are agents, arrows run from left to right.
 
-Those who listen to a swarm stand beside its bar, and those who listen to named agents alone behind
-the first of them; what the
-last of a row says goes to a bar at the right. Rows of equal height and straight lines: a pipeline
-of sixty agents is long, but
+An agent that accepts all senders is next to the bar of its swarm. An agent that accepts only named
+senders is behind the first of them, in the same row if possible. The last agent of a row points to
+a bar at the right edge. All rows have the same height, so the diagram of sixty agents is long but
 no harder to read than one of six.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from memrelay.web.console.figures import clip
-from memrelay.web.console.order import (
-    BAR_LETTERS,
-    BAR_WIDTH,
-    BOX_HEIGHT,
-    BOX_LETTERS,
-    BOX_WIDTH,
-    GAP,
-    LABEL_LETTERS,
-    MARGIN,
-    ROW,
-    GridPosition,
-    Order,
-    Point,
-    column_x,
-    left_of,
-    right_of,
-    row_y,
-)
-from memrelay.web.console.stations import Station
+from memrelay.web.console.agents import AgentView
+from memrelay.web.console.format import clip
 
-# The lines of a picture: who listens on which swarm, and who says on it, in SVG's path
-# notation.
-
-BEND = 14  # px from a box to where a line to another row turns
-HEAD, HALF = 6, 4  # an arrow's head, in px
+# Sizes in px.
+MARGIN = 8
+ROW_HEIGHT = 52
+COLUMN_GAP = 88
+BOX_WIDTH, BOX_HEIGHT = 184, 40
+BAR_WIDTH = 104
+# Above this height, a bar has its label at the top.
+TALL_BAR = 9 * ROW_HEIGHT
+# The distance from a box to the turn of an edge to another row.
+TURN = 14
+ARROW_LENGTH, ARROW_HALF_WIDTH = 6, 4
+# Letters that fit.
+BOX_LETTERS, BLOCK_LETTERS, BAR_LETTERS, LABEL_LETTERS = 21, 25, 12, 10
+COLORS = 6
+# More crossing edges would make the diagram unreadable.
+MAX_CROSSING_EDGES = 120
 
 
-class Wire(NamedTuple):
-    """A line with an arrow's head."""
+class GridPosition(NamedTuple):
+    """The position of an agent."""
 
-    # listens, says, passes (says and listens), crosses (the same, to one that does not stand
-    # behind)
+    column: int
+    row: int
+
+
+class Point(NamedTuple):
+    """A point in px."""
+
+    x: int
+    y: int
+
+
+class Edge(NamedTuple):
+    """An arrow.
+
+    `kind` is one of:
+
+    - `listens`: from a swarm's bar to an agent
+    - `passes`: from an agent to an agent behind it
+    - `crosses`: from an agent to an agent elsewhere
+    - `publishes`: from an agent to a swarm's bar
+
+    `path` is in SVG's notation.
+    """
+
     kind: str
     swarm: str
     title: str
     path: str
     end: Point
     label: str
-
-
-def wires(order: Order, places: Sequence[GridPosition]) -> Iterator[Wire]:
-    """Every line but the crossing ones."""
-    bars_x = column_x(1 + max((place.column for place in places), default=-1))
-    for at, station in enumerate(order.stations):
-        first, end = order.first[at], left_of(places[at])
-        if first is not None:
-            start, label = right_of(places[first]), clip(station.hears_on, LABEL_LETTERS)
-            yield Wire(
-                "passes",
-                station.hears_on,
-                _heard(station, order.stations[first]),
-                _bent(start, end),
-                end,
-                label,
-            )
-        elif station.hears_on:
-            title, label = (
-                f"{station.name} listens on {station.hears_on} to {station.from_whom}",
-                ", ".join(station.named),
-            )
-            path = _bent(Point(MARGIN + BAR_WIDTH, end.y), end)
-            yield Wire("listens", station.hears_on, title, path, end, clip(label, LABEL_LETTERS))
-        if station.says_on and not order.behind[at]:
-            bar = Point(bars_x, end.y)
-            title = f"{station.name} says on {station.says_on}"
-            yield Wire("says", station.says_on, title, _bent(right_of(places[at]), bar), bar, "")
-
-
-def crossing_wires(order: Order, places: Sequence[GridPosition]) -> Iterator[Wire]:
-    """The lines to those who listen to several named agents, from all of them but the one that they
-    stand behind."""
-    for at, station in enumerate(order.stations):
-        end = left_of(places[at])
-        for other in order.heard[at]:
-            if other != order.first[at]:
-                path = _curved(right_of(places[other]), end)
-                yield Wire(
-                    "crosses",
-                    station.hears_on,
-                    _heard(station, order.stations[other]),
-                    path,
-                    end,
-                    "",
-                )
-
-
-def _heard(hearer: Station, speaker: Station) -> str:
-    return f"{hearer.name} listens to {speaker.name} on {hearer.hears_on}"
-
-
-def _bent(start: Point, end: Point) -> str:
-    """Straight, or down to a lower row at a right angle."""
-    if start.y == end.y:
-        return f"M{start.x} {start.y}H{end.x}{_head(end)}"
-    turn = start.x + BEND
-    return f"M{start.x} {start.y}H{turn - 6}q6 0 6 6V{end.y - 6}q0 6 6 6H{end.x}{_head(end)}"
-
-
-def _curved(start: Point, end: Point) -> str:
-    return f"M{start.x} {start.y}C{start.x + GAP} {start.y} {end.x - GAP} {end.y} {end.x} {end.y}{_head(end)}"
-
-
-def _head(end: Point) -> str:
-    return f"M{end.x - HEAD} {end.y - HALF}L{end.x} {end.y}L{end.x - HEAD} {end.y + HALF}"
-
-
-COLOURS = 6  # swarms are told apart by name; colour only helps
-MOST_CROSSINGS = 120  # more of them would make the picture black
-TALL = 9 * ROW  # a bar that is higher has its name at the top
 
 
 class Bar(NamedTuple):
@@ -136,7 +79,7 @@ class Bar(NamedTuple):
 class Box(NamedTuple):
     """An agent."""
 
-    station: Station
+    agent: AgentView
     label: str
     block: str
     x: int
@@ -144,82 +87,234 @@ class Box(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """The picture. Sizes in px; the widths and heights of boxes and bars stand here for the
-    template."""
+    """The diagram, with sizes in px.
+
+    `colors` maps swarms to color numbers. `left_out` counts the edges that are not drawn.
+    """
 
     width: int
     height: int
     bars: list[Bar]
     boxes: list[Box]
-    wires: list[Wire]
-    colours: dict[str, int]  # of swarms
-    left_out: int  # lines that are not drawn
+    edges: list[Edge]
+    colors: dict[str, int]
+    left_out: int
     box_width: int = BOX_WIDTH
     box_height: int = BOX_HEIGHT
     bar_width: int = BAR_WIDTH
 
 
-def draw(stations: Sequence[Station]) -> Graph:
-    """The picture of a pipeline; without agents, an empty one."""
-    order = Order(stations)
-    places = order.places()
-    columns, rows = (1 + max((place[axis] for place in places), default=-1) for axis in (0, 1))
-    left = [(stations[at].hears_on, places[at].row) for at in order.roots()]
+def draw_graph(agents: Sequence[AgentView]) -> Graph:
+    """Return the diagram of a pipeline."""
+    layout = Layout(agents)
+    positions = layout.assign_positions()
+    columns = 1 + max((position.column for position in positions), default=-1)
+    rows = 1 + max((position.row for position in positions), default=-1)
+    bars, has_right_bars = _draw_bars(layout, positions, columns)
+    crossing = list(_crossing_edges(layout, positions))
+    right_edge = BAR_WIDTH + MARGIN if has_right_bars else MARGIN - COLUMN_GAP
+    return Graph(
+        _column_x(columns) + right_edge,
+        rows * ROW_HEIGHT + 2 * MARGIN,
+        bars,
+        [_draw_box(agent, at) for agent, at in zip(agents, positions, strict=True)],
+        [*_straight_edges(layout, positions), *crossing[:MAX_CROSSING_EDGES]],
+        _assign_colors(agents),
+        max(0, len(crossing) - MAX_CROSSING_EDGES),
+    )
+
+
+class Layout:
+    """The order of the agents. Agents are identified by their index.
+
+    `senders[i]` are the agents that i names as senders. `first[i]` is the one that i is placed
+    behind, or None. `behind[i]` are the agents placed behind i.
+    """
+
+    def __init__(self, agents: Sequence[AgentView]) -> None:
+        self.agents = agents
+        self.senders = _find_senders(agents)
+        self.first: list[int | None] = [None] * len(agents)
+        for index, senders in enumerate(self.senders):
+            self.first[index] = next(
+                (other for other in senders if not self._is_behind(other, index)), None
+            )
+        self.behind: list[list[int]] = [[] for _ in agents]
+        for index, other in enumerate(self.first):
+            if other is not None:
+                self.behind[other].append(index)
+
+    def _is_behind(self, index: int, other: int) -> bool:
+        """Return whether `index` is already placed behind `other`, which would make a cycle."""
+        current: int | None = index
+        while current is not None:
+            if current == other:
+                return True
+            current = self.first[current]
+        return False
+
+    def assign_positions(self) -> list[GridPosition]:
+        """Return the position of each agent."""
+        found = [GridPosition(0, 0)] * len(self.agents)
+        pending = [(index, 0, True) for index in reversed(self.list_roots())]
+        row = -1
+        while pending:
+            index, column, starts_row = pending.pop()
+            row += starts_row
+            found[index] = GridPosition(column, row)
+            children = [(child, column + 1, n > 0) for n, child in enumerate(self.behind[index])]
+            pending += reversed(children)
+        return found
+
+    def list_roots(self) -> list[int]:
+        """Return the agents next to a bar, grouped by swarm. Agents without a swarm come last."""
+        roots = [index for index, other in enumerate(self.first) if other is None]
+        swarms = list(dict.fromkeys(self.agents[index].listens_on for index in roots))
+
+        def sort_key(index: int) -> tuple[bool, int]:
+            swarm = self.agents[index].listens_on
+            return not swarm, swarms.index(swarm)
+
+        return sorted(roots, key=sort_key)
+
+
+def _find_senders(agents: Sequence[AgentView]) -> list[list[int]]:
+    by_swarm_and_name: dict[tuple[str, str], list[int]] = {}
+    for index, agent in enumerate(agents):
+        if agent.publishes_on:
+            by_swarm_and_name.setdefault((agent.publishes_on, agent.name), []).append(index)
+    return [
+        [
+            other
+            for name in agent.named_senders
+            for other in by_swarm_and_name.get((agent.listens_on, name), ())
+            if other != index
+        ]
+        for index, agent in enumerate(agents)
+    ]
+
+
+def _column_x(column: int) -> int:
+    """Return the left edge of a column. The one after the last holds the right bars."""
+    return MARGIN + BAR_WIDTH + COLUMN_GAP + column * (BOX_WIDTH + COLUMN_GAP)
+
+
+def _row_y(row: int) -> int:
+    """Return the middle of a row."""
+    return MARGIN + row * ROW_HEIGHT + ROW_HEIGHT // 2
+
+
+def _left_of(position: GridPosition) -> Point:
+    return Point(_column_x(position.column), _row_y(position.row))
+
+
+def _right_of(position: GridPosition) -> Point:
+    return Point(_column_x(position.column) + BOX_WIDTH, _row_y(position.row))
+
+
+def _draw_box(agent: AgentView, position: GridPosition) -> Box:
+    left = _left_of(position)
+    label, block = clip(agent.name, BOX_LETTERS), clip(agent.block, BLOCK_LETTERS)
+    return Box(agent, label, block, left.x, left.y - BOX_HEIGHT // 2)
+
+
+def _assign_colors(agents: Sequence[AgentView]) -> dict[str, int]:
+    """Number the colors of the swarms. Colors repeat, because the labels identify swarms."""
+    names = dict.fromkeys(
+        name for agent in agents for name in (agent.listens_on, agent.publishes_on) if name
+    )
+    return {name: number % COLORS for number, name in enumerate(names)}
+
+
+def _draw_bars(
+    layout: Layout, positions: Sequence[GridPosition], columns: int
+) -> tuple[list[Bar], bool]:
+    """Return the bars, and whether there are any at the right edge."""
+    agents = layout.agents
+    left = [(agents[index].listens_on, positions[index].row) for index in layout.list_roots()]
+    last = [index for index in range(len(agents)) if not layout.behind[index]]
     right = sorted(
-        (
-            (stations[at].says_on, place.row)
-            for at, place in enumerate(places)
-            if not order.behind[at]
-        ),
+        ((agents[index].publishes_on, positions[index].row) for index in last),
         key=lambda end: end[1],
     )
-    bars = [*_bars(left, MARGIN, joined=True), *_bars(right, column_x(columns), joined=False)]
-    boxes = [
-        Box(
-            station,
-            clip(station.name, BOX_LETTERS),
-            clip(station.block, BOX_LETTERS + 4),
-            left_of(place).x,
-            left_of(place).y - BOX_HEIGHT // 2,
-        )
-        for station, place in zip(stations, places, strict=True)
+    bars = [
+        *_merge_bars(left, MARGIN, joined=True),
+        *_merge_bars(right, _column_x(columns), joined=False),
     ]
-    crossing = list(crossing_wires(order, places))
-    names = dict.fromkeys(
-        name for station in stations for name in (station.hears_on, station.says_on) if name
-    )
-    width = column_x(columns) + (
-        BAR_WIDTH + MARGIN if any(name for name, _ in right) else MARGIN - GAP
-    )
-    return Graph(
-        width,
-        rows * ROW + 2 * MARGIN,
-        bars,
-        boxes,
-        [*wires(order, places), *crossing[:MOST_CROSSINGS]],
-        {name: number % COLOURS for number, name in enumerate(names)},
-        max(0, len(crossing) - MOST_CROSSINGS),
-    )
+    return bars, any(name for name, _ in right)
 
 
-def _bars(swarms: Iterable[tuple[str, int]], x: int, *, joined: bool) -> list[Bar]:
-    """A bar for each run of rows with the same swarm; `joined` ones reach over the rows between."""
+def _merge_bars(swarms: Iterable[tuple[str, int]], x: int, *, joined: bool) -> list[Bar]:
+    """Return one bar per run of (swarm, row) with the same swarm.
+
+    `joined` bars extend over rows in between, others cover adjacent rows only.
+    """
     runs: list[tuple[str, int, int]] = []
     for name, row in swarms:
         if runs and runs[-1][0] == name and (joined or runs[-1][2] == row - 1):
             runs[-1] = name, runs[-1][1], row
         else:
             runs.append((name, row, row))
-    return [_bar(name, first, last, x) for name, first, last in runs if name]
+    return [_draw_bar(name, first, last, x) for name, first, last in runs if name]
 
 
-def _bar(name: str, first: int, last: int, x: int) -> Bar:
-    top, height = row_y(first) - BOX_HEIGHT // 2, (last - first) * ROW + BOX_HEIGHT
-    return Bar(
-        name,
-        clip(name, BAR_LETTERS),
-        x,
-        top,
-        height,
-        top + (height if height < TALL else BOX_HEIGHT) // 2,
-    )
+def _draw_bar(name: str, first: int, last: int, x: int) -> Bar:
+    top, height = _row_y(first) - BOX_HEIGHT // 2, (last - first) * ROW_HEIGHT + BOX_HEIGHT
+    label_y = top + (height if height < TALL_BAR else BOX_HEIGHT) // 2
+    return Bar(name, clip(name, BAR_LETTERS), x, top, height, label_y)
+
+
+def _straight_edges(layout: Layout, positions: Sequence[GridPosition]) -> Iterator[Edge]:
+    """Return all edges except the crossing ones."""
+    bars_x = _column_x(1 + max((position.column for position in positions), default=-1))
+    for index, agent in enumerate(layout.agents):
+        first, end = layout.first[index], _left_of(positions[index])
+        if first is not None:
+            path = _bend(_right_of(positions[first]), end)
+            title = _listens_title(agent, layout.agents[first])
+            label = clip(agent.listens_on, LABEL_LETTERS)
+            yield Edge("passes", agent.listens_on, title, path, end, label)
+        elif agent.listens_on:
+            path = _bend(Point(MARGIN + BAR_WIDTH, end.y), end)
+            title = f"{agent.name} listens on {agent.listens_on} to {agent.senders}"
+            label = clip(", ".join(agent.named_senders), LABEL_LETTERS)
+            yield Edge("listens", agent.listens_on, title, path, end, label)
+        if agent.publishes_on and not layout.behind[index]:
+            bar = Point(bars_x, end.y)
+            path = _bend(_right_of(positions[index]), bar)
+            title = f"{agent.name} publishes on {agent.publishes_on}"
+            yield Edge("publishes", agent.publishes_on, title, path, bar, "")
+
+
+def _crossing_edges(layout: Layout, positions: Sequence[GridPosition]) -> Iterator[Edge]:
+    """Return the edges from named senders that an agent is not placed behind."""
+    for index, agent in enumerate(layout.agents):
+        end = _left_of(positions[index])
+        for other in layout.senders[index]:
+            if other != layout.first[index]:
+                path = _curve(_right_of(positions[other]), end)
+                title = _listens_title(agent, layout.agents[other])
+                yield Edge("crosses", agent.listens_on, title, path, end, "")
+
+
+def _listens_title(listener: AgentView, sender: AgentView) -> str:
+    return f"{listener.name} listens to {sender.name} on {listener.listens_on}"
+
+
+def _bend(start: Point, end: Point) -> str:
+    """Return a horizontal line, or one with two right angles to a lower row."""
+    if start.y == end.y:
+        return f"M{start.x} {start.y}H{end.x}{_arrowhead(end)}"
+    turn = start.x + TURN
+    vertical = f"q6 0 6 6V{end.y - 6}q0 6 6 6"
+    return f"M{start.x} {start.y}H{turn - 6}{vertical}H{end.x}{_arrowhead(end)}"
+
+
+def _curve(start: Point, end: Point) -> str:
+    controls = f"{start.x + COLUMN_GAP} {start.y} {end.x - COLUMN_GAP} {end.y}"
+    return f"M{start.x} {start.y}C{controls} {end.x} {end.y}{_arrowhead(end)}"
+
+
+def _arrowhead(end: Point) -> str:
+    left, top, bottom = end.x - ARROW_LENGTH, end.y - ARROW_HALF_WIDTH, end.y + ARROW_HALF_WIDTH
+    return f"M{left} {top}L{end.x} {end.y}L{left} {bottom}"

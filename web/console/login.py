@@ -1,71 +1,66 @@
-"""Logging in: a browser shows a key once, in a form, and has a session from then on. The key itself
-it does not keep."""
+"""Login: a browser submits a key once and then has a session. The browser does not keep the key."""
 
 from urllib.parse import parse_qs
 
 from aiohttp import hdrs, web
 
 from memrelay.web.auth.access import open_to_all
-from memrelay.web.auth.authorizer import COOKIE
-from memrelay.web.console.frame import HEADERS, PAGES, as_page, show
-from memrelay.web.openapi.route_docs import FORM, HTML, described
+from memrelay.web.auth.authorizer import COOKIE, Caller
+from memrelay.web.console.frame import HEADERS, PAGE_PATHS, as_page, render
+from memrelay.web.openapi.route_docs import FORM, HTML, documented
 from memrelay.web.openapi.shapes import Login
 from memrelay.web.server.errors import BadRequest, Unauthorized
 from memrelay.web.server.request_body import read_body
-from memrelay.web.server.services import services_of
+from memrelay.web.server.services import get_services
 
 routes = web.RouteTableDef()
 SESSION_S = 12 * 3600
-MOST_FIELDS, MOST_BYTES = 4, 4096  # of the form
+MAX_FORM_FIELDS, MAX_FORM_BYTES = 4, 4096
 
 
 @routes.get("/login")
-@described(
-    {200: "the form", 303: "no key is needed"}, kind=HTML, query={"next": "the page to go on to"}
+@documented(
+    {200: "The login form.", 303: "No key is required."},
+    media_type=HTML,
+    query={"next": "The page to show after the login."},
 )
 @open_to_all
 @as_page
-async def ask_for_key(request: web.Request) -> web.Response:
-    """The form; where no key was ever made, the way on."""
-    parts = services_of(request)
-    caller = await parts.authoriser.caller_or_stranger(request)
+async def show_form(request: web.Request) -> web.Response:
+    """Show the login form, or redirect to the overview if no key exists."""
+    caller = await get_services(request).authorizer.get_caller_or_anonymous(request)
     if caller.sees_all and not caller.key:
-        return _to("/")
-    return show("login.html", fault="", next=_next(request.query.get("next", "")))
+        return _redirect("/")
+    return render("login.html", fault="", next=_parse_next(request.query.get("next", "")))
 
 
 @routes.post("/login")
-@described(
-    {303: "logged in", 401: "the form again"},
-    kind=HTML,
-    body="`key` and `next`",
-    takes=FORM,
-    accepts=Login,
+@documented(
+    {303: "Logged in.", 401: "The key is invalid. The form is shown again."},
+    media_type=HTML,
+    body="`key` and `next`.",
+    body_type=FORM,
+    body_schema=Login,
 )
 @open_to_all
 @as_page
 async def log_in(request: web.Request) -> web.Response:
-    """Begins a session for who shows a key that is in force, and sets its cookie; 401 with the form
-    for who does not."""
-    parts, form = services_of(request), await _form(request)
-    authoriser, goal = parts.authoriser, _next(form.get("next", ""))
+    """Start a session for a valid key and set its cookie."""
+    form = await _read_form(request)
+    authorizer = get_services(request).authorizer
+    target = _parse_next(form.get("next", ""))
     try:
-        caller = (await authoriser.ring(anew=True)).by_key(
-            form.get("key", "").strip(), authoriser.now_ms
-        )
-    except Unauthorized as fault:
-        return show(
-            "login.html", 401, fault=f"{fault.detail[:1].upper()}{fault.detail[1:]}.", next=goal
-        )
-    now_ms = authoriser.now_ms
-    ends_at = min(now_ms + SESSION_S * 1000, caller.expires_at or now_ms + SESSION_S * 1000)
-    token = await parts.catalog.sessions.begin(caller.key, ends_at, now_ms)
-    await authoriser.ring(anew=True)
-    response = _to(goal)
+        credentials = await authorizer.get_credentials(refresh=True)
+        caller = credentials.authenticate_key(form.get("key", "").strip(), authorizer.now_ms)
+    except Unauthorized as error:
+        fault = f"{error.detail[:1].upper()}{error.detail[1:]}."
+        return render("login.html", 401, fault=fault, next=target)
+    token, max_age_s = await _start_session(request, caller)
+    response = _redirect(target)
     response.set_cookie(
         COOKIE,
         token,
-        max_age=(ends_at - now_ms) // 1000,
+        max_age=max_age_s,
         path="/",
         httponly=True,
         samesite="Strict",
@@ -74,39 +69,48 @@ async def log_in(request: web.Request) -> web.Response:
     return response
 
 
+async def _start_session(request: web.Request, caller: Caller) -> tuple[str, int]:
+    """Return a session token and its lifetime in s. It expires no later than the key."""
+    services = get_services(request)
+    now_ms = services.authorizer.now_ms
+    latest_ms = now_ms + SESSION_S * 1000
+    expires_at_ms = min(latest_ms, caller.expires_at or latest_ms)
+    token = await services.catalog.sessions.begin(caller.key, expires_at_ms, now_ms)
+    await services.authorizer.get_credentials(refresh=True)
+    return token, (expires_at_ms - now_ms) // 1000
+
+
 @routes.post("/logout")
-@described({303: "logged out"}, kind=HTML)
+@documented({303: "Logged out."}, media_type=HTML)
 @open_to_all
 @as_page
 async def log_out(request: web.Request) -> web.Response:
-    """Ends the session of who has one."""
-    parts = services_of(request)
+    """End the session, if there is one."""
+    services = get_services(request)
     if token := request.cookies.get(COOKIE):
-        await parts.catalog.sessions.end(token)
-        await parts.authoriser.ring(anew=True)
-    response = _to("/login")
+        await services.catalog.sessions.end(token)
+        await services.authorizer.get_credentials(refresh=True)
+    response = _redirect("/login")
     response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
     return response
 
 
-async def _form(request: web.Request) -> dict[str, str]:
-    """The first value of each field. Raises BadRequest."""
+async def _read_form(request: web.Request) -> dict[str, str]:
+    """Return the first value of each form field. Raises BadRequest."""
     body = await read_body(request)
     try:
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_FORM_BYTES:
             raise ValueError("too long")
-        return {
-            name: values[0]
-            for name, values in parse_qs(body.decode(), max_num_fields=MOST_FIELDS).items()
-        }
+        fields = parse_qs(body.decode(), max_num_fields=MAX_FORM_FIELDS)
     except ValueError as error:
-        raise BadRequest("this is not the form of /login") from error
+        raise BadRequest("the body is not the form of /login") from error
+    return {name: values[0] for name, values in fields.items()}
 
 
-def _next(path: str) -> str:
-    """A page of ours, and nowhere else."""
-    return path if PAGES.fullmatch(path) else "/"
+def _parse_next(path: str) -> str:
+    """Return the path if it is a page of the console, otherwise the overview."""
+    return path if PAGE_PATHS.fullmatch(path) else "/"
 
 
-def _to(path: str) -> web.Response:
+def _redirect(path: str) -> web.Response:
     return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: path})

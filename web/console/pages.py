@@ -1,9 +1,7 @@
-"""The pages: what runs, at `/`, and a room for each pipeline; with the parts of them that change,
-which htmx fetches anew.
+"""The console's pages: an overview at `/` and a page per pipeline, with fragments for htmx.
 
-Nothing grows with the time that a page is open: each look replaces a part by one of bounded size,
-and between two looks the
-server knows nothing of the page.
+Open pages cost no growing memory. Each refresh replaces a fragment of bounded size, and the server
+keeps no state of a page between two refreshes.
 """
 
 from collections.abc import Sequence
@@ -15,227 +13,227 @@ from aiohttp import web
 from memrelay.bus.streams.log import read_log_back
 from memrelay.pipelines.commands import commands_of
 from memrelay.web.api.directory import Served
-from memrelay.web.api.status import EVICTS, NOT_PERSISTENT, limited
-from memrelay.web.auth.access import caller_of, needs, open_to_all
-from memrelay.web.console.figures import shown
-from memrelay.web.console.frame import as_page, asset_response, show
-from memrelay.web.console.graph import draw
-from memrelay.web.console.hints import SwarmAddress, hints_for
-from memrelay.web.console.stations import stations_of, swarms_heard
-from memrelay.web.openapi.route_docs import ANY, HTML, described
+from memrelay.web.api.status import EVICTS, NOT_PERSISTENT, filter_status
+from memrelay.web.auth.access import get_caller, open_to_all, requires
+from memrelay.web.console.agents import AgentView, list_agents, list_input_swarms
+from memrelay.web.console.examples import SwarmAddress, make_examples
+from memrelay.web.console.format import to_log_rows
+from memrelay.web.console.frame import as_page, asset_response, render
+from memrelay.web.console.graph import draw_graph
+from memrelay.web.openapi.route_docs import ANY, HTML, documented
 from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.errors import NotFound
-from memrelay.web.server.services import services_of
+from memrelay.web.server.services import get_services
 
 routes = web.RouteTableDef()
-ON_A_PAGE = 20  # pipelines
-MOST_SAID = 50  # messages of a log
-ROOM = "/pipelines/{uid}"
-GLANCE = web.AppKey(
-    "glance", CachedRead[dict[str, Any]]
-)  # the status, as everybody who looks at a page sees it
+PIPELINES_PER_PAGE = 20
+MAX_LOG_ROWS = 50
+MAX_CHAT_WAIT_S = 30.0
+PIPELINE_PATH = "/pipelines/{uid}"
+# The status that all open pages share.
+STATUS = web.AppKey("status", CachedRead[dict[str, Any]])
 
 
 @routes.get("/")
-@described(
-    {200: "the page", 303: "to where one logs in"},
-    kind=HTML,
-    query={"page": "which page of the pipelines"},
+@documented(
+    {200: "The page.", 303: "Login required."},
+    media_type=HTML,
+    query={"page": "The page of the list of pipelines."},
 )
 @as_page
-@needs("read")
+@requires("read")
 async def overview(request: web.Request) -> web.Response:
-    """What runs: a table and a picture of each pipeline. Where there is but one, also its chat and
-    what to try."""
-    values = await _house(request)
-    pictures = [(served, draw(stations_of(served.bundle))) for served in values["served"]]
-    only = await _room(request, pictures[0][0]) if values["total"] == len(pictures) == 1 else None
-    return show("overview.html", **values, pictures=pictures, only=only)
+    """Show all pipelines. If there is only one, also show its chat and examples."""
+    values = await _overview_values(request)
+    graphs = [(served, draw_graph(list_agents(served.bundle))) for served in values["served"]]
+    is_single = values["total"] == len(graphs) == 1
+    single = await _pipeline_values(request, graphs[0][0]) if is_single else None
+    return render("overview.html", **values, graphs=graphs, single=single)
 
 
 @routes.get("/fragments/overview")
-@described(
-    {200: "a part of the page"},
-    kind=HTML,
-    query={"page": "as of the page", "seen": "what the page was made from"},
+@documented(
+    {200: "The fragment."},
+    media_type=HTML,
+    query={"page": "As for the overview.", "seen": "The digest of the open page."},
 )
-@needs("read")
+@requires("read")
 async def overview_fragment(request: web.Request) -> web.Response:
-    """The table alone."""
-    return show("fragments/overview.html", **await _house(request))
+    """Return the table of the overview."""
+    return render("fragments/overview.html", **await _overview_values(request))
 
 
-@routes.get(ROOM)
-@described(
-    {200: "the page", 303: "to where one logs in"},
-    kind=HTML,
-    query={"swarm": "which of its swarms"},
+@routes.get(PIPELINE_PATH)
+@documented(
+    {200: "The page.", 303: "Login required."},
+    media_type=HTML,
+    query={"swarm": "The swarm to chat on."},
 )
 @as_page
-@needs("read")
-async def room(request: web.Request) -> web.Response:
-    """A pipeline: how it fares, a chat with it, its picture, and what to try."""
-    served = await _served(request)
-    stations = stations_of(served.bundle)
-    return show(
-        "room.html",
-        **await _fares(request, served),
-        **await _room(request, served),
-        stations=stations,
-        graph=draw(stations),
+@requires("read")
+async def pipeline(request: web.Request) -> web.Response:
+    """Show a pipeline: statistics, chat, diagram, and examples."""
+    served = await _find_pipeline(request)
+    agents = list_agents(served.bundle)
+    return render(
+        "pipeline.html",
+        **await _stats_values(request, served),
+        **await _pipeline_values(request, served),
+        agents=agents,
+        graph=draw_graph(agents),
     )
 
 
-@routes.get(ROOM + "/fares")
-@described({200: "a part of the page"}, kind=HTML, query={"seen": "what the page was made from"})
-@needs("read")
-async def fares_fragment(request: web.Request) -> web.Response:
-    """Its figures."""
-    return show("fragments/fares.html", **await _fares(request, await _served(request)))
+@routes.get(PIPELINE_PATH + "/stats")
+@documented({200: "The fragment."}, media_type=HTML, query={"seen": "The digest of the open page."})
+@requires("read")
+async def stats_fragment(request: web.Request) -> web.Response:
+    """Return the statistics of a pipeline."""
+    values = await _stats_values(request, await _find_pipeline(request))
+    return render("fragments/stats.html", **values)
 
 
-@routes.get(ROOM + "/said")
-@described({200: "a part of the page"}, kind=HTML, query={"swarm": "which of its swarms"})
-@needs("read")
-async def said_fragment(request: web.Request) -> web.Response:
-    """What was said last on `swarm`."""
-    return show("fragments/said.html", **await _said(request, await _served(request)))
+@routes.get(PIPELINE_PATH + "/log")
+@documented({200: "The fragment."}, media_type=HTML, query={"swarm": "The swarm to show."})
+@requires("read")
+async def log_fragment(request: web.Request) -> web.Response:
+    """Return the latest messages of a swarm."""
+    values = await _log_values(request, await _find_pipeline(request))
+    return render("fragments/log.html", **values)
 
 
 @routes.get("/static/{name}")
-@described({200: "the file", 304: "it has not changed"}, kind=ANY)
+@documented({200: "The file.", 304: "The file has not changed."}, media_type=ANY)
 @open_to_all
 async def static(request: web.Request) -> web.Response:
-    """A file that pages are made with."""
+    """Return a static file of the console."""
     return asset_response(request, request.match_info["name"])
 
 
-async def _house(request: web.Request) -> dict[str, Any]:
-    """What the overview shows: a page of the pipelines, by name."""
-    status, everything = (
-        await request.config_dict[GLANCE].look(),
-        await services_of(request).directory.all(),
-    )
-    caller = caller_of(request)
-    pipelines = limited(status, caller.sees)["pipelines"]
-    number = _page_number(request, len(pipelines))
-    rows = pipelines[(number - 1) * ON_A_PAGE : number * ON_A_PAGE]
-    known = {served.deployed.uid: served for served in everything}
+async def _overview_values(request: web.Request) -> dict[str, Any]:
+    """Return the template values of the overview: one page of the pipelines, by name."""
+    status = await request.config_dict[STATUS].get()
+    pipelines = await get_services(request).directory.list_pipelines()
+    caller = get_caller(request)
+    visible = filter_status(status, caller.sees)["pipelines"]
+    number = _parse_page_number(request, len(visible))
+    rows = visible[(number - 1) * PIPELINES_PER_PAGE : number * PIPELINES_PER_PAGE]
+    known = {served.deployed.uid: served for served in pipelines}
     return {
         "rows": rows,
         "served": [known[row["pipeline_uid"]] for row in rows if row["pipeline_uid"] in known],
         "known": known,
-        "total": len(pipelines),
+        "total": len(visible),
         "workers": len(status["workers"]),
         "number": number,
-        "more": number * ON_A_PAGE < len(pipelines),
-        "durability": _durability(status),
+        "has_more": number * PIPELINES_PER_PAGE < len(visible),
+        "durability": _durability_values(status),
         "caller": caller,
-        **_seen(request, [(row["pipeline_uid"], row["hash"]) for row in rows]),
+        **_digest_values(request, [(row["pipeline_uid"], row["hash"]) for row in rows]),
     }
 
 
-def _page_number(request: web.Request, total: int) -> int:
-    """Which page of the pipelines; the nearest where there is none of that number."""
+def _parse_page_number(request: web.Request, total: int) -> int:
+    """Return the number of the wanted page, or of the nearest existing one."""
     given = request.query.get("page", "1")
     wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 6 else 1
-    return max(1, min(wanted, -(-total // ON_A_PAGE)))
+    return max(1, min(wanted, -(-total // PIPELINES_PER_PAGE)))
 
 
-def _seen(request: web.Request, versions: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """A page knows by a digest which bundles it was made from; `is_old` says that there are others
-    by now."""
+def _digest_values(request: web.Request, versions: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return the digest of the shown versions, and whether the open page shows older ones."""
     digest = sha256(repr(versions).encode()).hexdigest()[:16]
     return {"digest": digest, "is_old": request.query.get("seen", digest) != digest}
 
 
-def _durability(status: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = status["durability"]
-    return told | {"is_lacking": told["meaning"] in (NOT_PERSISTENT, EVICTS)}
+def _durability_values(status: dict[str, Any]) -> dict[str, Any]:
+    durability: dict[str, Any] = status["durability"]
+    return durability | {"is_lacking": durability["meaning"] in (NOT_PERSISTENT, EVICTS)}
 
 
-async def _served(request: web.Request) -> Served:
-    """The pipeline of the path. Raises NotFound."""
+async def _find_pipeline(request: web.Request) -> Served:
+    """Return the pipeline in the path. Raises NotFound."""
     uid = request.match_info["uid"]
     try:
-        return await services_of(request).directory.find(uid)
-    except NotFound as fault:
-        raise NotFound(f"No pipeline {uid[:100]!r} is in service.") from fault
+        return await get_services(request).directory.find(uid)
+    except NotFound as error:
+        raise NotFound(f"No pipeline {uid[:100]!r} is active.") from error
 
 
-async def _fares(request: web.Request, served: Served) -> dict[str, Any]:
-    """How one pipeline fares."""
-    glance, uid = request.config_dict[GLANCE], served.deployed.uid
-    status = await glance.look()
-    if not (rows := _rows(status, uid)):
-        status = await glance.look(anew=True)  # it has just been deployed
-        rows = _rows(status, uid)
+async def _stats_values(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the template values of a pipeline's statistics. Raises NotFound."""
+    cache, uid = request.config_dict[STATUS], served.deployed.uid
+    status = await cache.get()
+    rows = _find_rows(status, uid)
     if not rows:
-        raise NotFound(f"No pipeline {uid!r} is in service.")
+        # The pipeline may have been deployed after the cached read.
+        status = await cache.get(refresh=True)
+        rows = _find_rows(status, uid)
+    if not rows:
+        raise NotFound(f"No pipeline {uid!r} is active.")
     return {
-        "fares": rows[0],
+        "stats": rows[0],
         "workers": len(status["workers"]),
-        "durability": _durability(status),
-        "caller": caller_of(request),
-        **_seen(request, [(uid, served.deployed.hash)]),
+        "durability": _durability_values(status),
+        "caller": get_caller(request),
+        **_digest_values(request, [(uid, served.deployed.hash)]),
     }
 
 
-def _rows(status: dict[str, Any], uid: str) -> list[dict[str, Any]]:
+def _find_rows(status: dict[str, Any], uid: str) -> list[dict[str, Any]]:
     return [row for row in status["pipelines"] if row["pipeline_uid"] == uid]
 
 
-async def _room(request: web.Request, served: Served) -> dict[str, Any]:
-    """A chat with a pipeline on one of its swarms, and what to try from elsewhere."""
-    stations, options = stations_of(served.bundle), services_of(request).options
-    values, commands = await _said(request, served), commands_of(served.bundle)
-    place = SwarmAddress(
+async def _pipeline_values(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the template values of a pipeline's chat and examples."""
+    agents, options = list_agents(served.bundle), get_services(request).options
+    values, commands = await _log_values(request, served), commands_of(served.bundle)
+    address = SwarmAddress(
         f"{request.scheme}://{request.host}",
         options.bus_name,
         served.deployed.uid,
         values["swarm"],
         served.bundle.home_of(values["swarm"]),
     )
-    voice = next(
-        (
-            one.name
-            for one in stations
-            if one.block == "chat_agent" and one.says_on == values["swarm"]
-        ),
-        "User",
-    )
     return values | {
         "uid": served.deployed.uid,
         "name": served.deployed.name,
         "description": served.bundle.description,
-        "deployed": served.deployed,
-        "swarms": swarms_heard(stations),
+        "swarms": list_input_swarms(agents),
         "commands": commands,
-        "place": place,
-        "voice": voice,
-        "hints": hints_for(place, commands),
-        "wait_s": min(30.0, options.max_wait_s),
+        "address": address,
+        "sender": _default_sender(agents, values["swarm"]),
+        "examples": make_examples(address, commands),
+        "wait_s": min(MAX_CHAT_WAIT_S, options.max_wait_s),
     }
 
 
-async def _said(request: web.Request, served: Served) -> dict[str, Any]:
-    """The end of a swarm's log, newest first; of the swarm where people talk if none is named.
-    Raises NotFound."""
-    swarm = request.query.get("swarm") or next(iter(swarms_heard(stations_of(served.bundle))), "")
+def _default_sender(agents: Sequence[AgentView], swarm: str) -> str:
+    """Return the name of the swarm's chat agent, otherwise `User`."""
+    for agent in agents:
+        if agent.block == "chat_agent" and agent.publishes_on == swarm:
+            return agent.name
+    return "User"
+
+
+async def _log_values(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the template values of a swarm's log, newest first.
+
+    The default is the first swarm with listeners. Raises NotFound.
+    """
+    swarm = request.query.get("swarm", "")
+    if not swarm:
+        swarm = next(iter(list_input_swarms(list_agents(served.bundle))), "")
     if swarm and swarm not in served.swarms:
         raise NotFound(
-            f"Pipeline {served.deployed.name} has no swarm {swarm[:100]!r}; it has {', '.join(served.swarms)}."
+            f"Pipeline {served.deployed.name} has no swarm {swarm[:100]!r}; it has "
+            f"{', '.join(served.swarms)}."
         )
-    said = (
-        await read_log_back(
-            services_of(request).line, served.bundle.home_of(swarm), swarm, limit=MOST_SAID
-        )
-        if swarm
-        else []
-    )
+    line, home = get_services(request).line, served.bundle.home_of(swarm)
+    entries = await read_log_back(line, home, swarm, limit=MAX_LOG_ROWS) if swarm else []
     return {
         "swarm": swarm,
         "is_public": swarm in served.bundle.public,
-        "said": shown(said),
-        "most_said": MOST_SAID,
+        "log": to_log_rows(entries),
+        "max_log_rows": MAX_LOG_ROWS,
     }

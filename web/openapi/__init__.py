@@ -1,1 +1,1 @@
-"""."""
+"""The OpenAPI description of all routes."""

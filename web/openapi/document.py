@@ -1,5 +1,4 @@
-"""All that is served, described as OpenAPI 3.1: made from the routes, what stands beside each, and
-the operations."""
+"""The OpenAPI 3.1 document, built from the routes, their documentation, and the operations."""
 
 import dataclasses
 import re
@@ -10,16 +9,23 @@ from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
 from memrelay.memory.operation import Operation, all_operations, json_type
-from memrelay.web.api.answers import SAFE
+from memrelay.web.api.answers import CACHEABLE_METHODS
 from memrelay.web.api.operation_routes import STORE, OperationRoute, route_of
 from memrelay.web.api.operations import ACTION
-from memrelay.web.auth.access import OPEN, OWN, access_of
-from memrelay.web.openapi.route_docs import HTML, JSON, KEYED, UNCHANGED, Described, description_of
-from memrelay.web.soat.errors import LATER_SCHEMA, SCHEMA, is_later, is_soat
+from memrelay.web.auth.access import OPEN, OWN, get_access
+from memrelay.web.openapi.route_docs import (
+    HTML,
+    IDEMPOTENCY_HEADERS,
+    IF_NONE_MATCH_HEADER,
+    JSON,
+    RouteDocs,
+    get_route_docs,
+)
+from memrelay.web.soat.errors import LATER_SCHEMA, SCHEMA, is_later_path, is_soat_path
 
 Json = dict[str, Any]
-SCHEMAS = "#/components/schemas/{model}"
-PROBLEM = {"application/problem+json": {"schema": {"$ref": SCHEMAS.format(model="Problem")}}}
+SCHEMA_REF = "#/components/schemas/{model}"
+PROBLEM = {"application/problem+json": {"schema": {"$ref": SCHEMA_REF.format(model="Problem")}}}
 PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -31,15 +37,22 @@ PROBLEM_SCHEMA = {
         "faults": {
             "type": "array",
             "items": {"type": "object"},
-            "description": "Everything that is wrong, by JSON pointer.",
+            "description": "All faults, each with its JSON pointer.",
         },
     },
 }
-FAULTS = {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA, "LaterError": LATER_SCHEMA}
-LICENCE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
-ABOUT = "Memory for agents, on a message bus. Every answer carries X-Request-Id."
-PARAMETER = re.compile(r"\{(\w+)\}")
-NAMES = {
+ERROR_SCHEMAS = {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA, "LaterError": LATER_SCHEMA}
+LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+DESCRIPTION = "Memory for agents on a message bus. Every response has an X-Request-Id."
+SECURITY_SCHEMES = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "mr_ID_SECRET. Required as soon as a key has been created.",
+    }
+}
+PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+PATH_PARAMETERS = {
     "uid": "The pipeline's uid.",
     "guid": "The record's guid.",
     "id": "The id of the memory or entry.",
@@ -50,10 +63,10 @@ NAMES = {
     "ident": "The dead letter's id.",
     "token": "The agent's token.",
     "trigger": "The agent's block.",
-    "name": "The file.",
+    "name": "The file's name.",
 }
-# What parameters of routes written by hand are, by their names; all others are text.
-IN_QUERY: dict[str, Json] = {
+# Schemas of the query parameters of handwritten routes. All other parameters are strings.
+QUERY_SCHEMAS: dict[str, Json] = {
     "limit": {"type": "integer", "minimum": 1},
     "offset": {"type": "integer", "minimum": 0},
     "page": {"type": "integer", "minimum": 1},
@@ -62,267 +75,269 @@ IN_QUERY: dict[str, Json] = {
     "order": {"type": "string", "enum": ["asc", "desc"]},
     "include_invalidated": {"type": "boolean"},
 }
-REFUSALS = {401: "no key that is in force came with it", 403: "the key does not go so far"}
-CALLED = {
-    404: "no such pipeline or record",
-    422: "the input is wrong, or refused",
-    503: "no worker serves the pipeline, or too much waits: nothing was done",
-    504: "no answer in time; Retry-After says when to come again",
+# Errors of routes that require a key.
+AUTH_ERRORS = {
+    401: "The key is missing, invalid, expired, or revoked.",
+    403: "The key lacks the scope.",
 }
-# What any route may answer, what one that changes something may, and what one with a name in its
-# path may.
-ANYWHERE = {
-    400: "the request cannot be understood",
-    403: "a page of another site may not do this",
-    421: "the header Host names another server",
-    429: "more requests than one caller may make; Retry-After says when there is room",
-    500: "a fault of the server's",
-    503: "the bus or the catalogue is away, or too busy; Retry-After says when to come again",
+# Errors of operations.
+OPERATION_ERRORS = {
+    404: "The pipeline or record does not exist.",
+    422: "The input is invalid or was rejected.",
+    503: "No worker serves the pipeline, or it is overloaded. Nothing was done.",
+    504: "No answer in time. Retry-After tells when to retry.",
 }
-CHANGING = {
-    408: "the request was not whole in time",
-    413: "the body is longer than a message may be",
-    415: "the body cannot be taken in this form",
+# Errors of every route.
+COMMON_ERRORS = {
+    400: "The request is malformed.",
+    403: "A page of another site sent the request.",
+    421: "The Host header names another server.",
+    429: "The caller exceeded the rate limit. Retry-After tells when to retry.",
+    500: "Internal server error.",
+    503: "The bus or the catalog is down or overloaded. Retry-After tells when to retry.",
 }
-BARE = (101, 204, 303, 304)  # without a body
-NAMED = {404: "there is no such thing"}
+# Errors of routes that change something.
+CHANGE_ERRORS = {
+    408: "The request did not arrive completely in time.",
+    413: "The body exceeds the size limit of a message.",
+    415: "The content type or encoding is not accepted.",
+}
+# Errors of routes with a parameter in the path.
+PATH_ERRORS = {404: "Not found."}
+# Statuses without a body.
+EMPTY_STATUSES = (101, 204, 303, 304)
 
 
-def describe(app: web.Application) -> Json:
-    """The whole document. Raises LookupError for a route of which nothing is said."""
-    operations = {
-        (place.method, place.path): (operation, place)
-        for operation in all_operations().values()
-        for place in [route_of(operation)]
-    }
-    routes = [
-        (route, route.resource.canonical)
-        for route in app.router.routes()
-        if route.method != hdrs.METH_HEAD and route.resource is not None
-    ]  # HEAD is what GET answers, without its body
-    outputs, schemas = _outputs(
+def build_document(app: web.Application) -> Json:
+    """Return the document. Raises LookupError for an undocumented route."""
+    operations = {}
+    for operation in all_operations().values():
+        place = route_of(operation)
+        operations[place.method, place.path] = operation, place
+    routes = _list_routes(app)
+    outputs, schemas = _build_schemas(
         [operation for operation, _ in operations.values()], [route for route, _ in routes]
     )
     paths: dict[str, Json] = {}
     for route, path in routes:
-        called = operations.get((route.method, path))
-        told = _operation(*called, outputs) if called else _by_hand(route, path, outputs)
-        told |= _access(route, told["responses"])
-        paths.setdefault(path, {})[route.method.lower()] = (
-            _in_soats_shape(told, is_later(path)) if is_soat(path) else told
-        )
+        match = operations.get((route.method, path))
+        if match:
+            item = _describe_operation(*match, outputs)
+        else:
+            item = _describe_route(route, path, outputs)
+        paths.setdefault(path, {})[route.method.lower()] = _complete(item, route, path)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Memrelay",
             "version": version("memrelay"),
-            "license": LICENCE,
-            "description": ABOUT,
+            "license": LICENSE,
+            "description": DESCRIPTION,
         },
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": FAULTS | schemas,
-            "securitySchemes": {
-                "key": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "mr_ID_SECRET; needed from the first key on",
-                }
-            },
+            "schemas": ERROR_SCHEMAS | schemas,
+            "securitySchemes": SECURITY_SCHEMES,
         },
     }
 
 
-def _outputs(
+def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
+    """Add the access rule and the common errors, in SOAT's shape on SOAT's paths."""
+    item |= _describe_access(route, item["responses"])
+    return _use_soat_errors(item, later=is_later_path(path)) if is_soat_path(path) else item
+
+
+def _list_routes(app: web.Application) -> list[tuple[web.AbstractRoute, str]]:
+    """Return each route with its path. HEAD is omitted because GET implies it."""
+    return [
+        (route, route.resource.canonical)
+        for route in app.router.routes()
+        if route.method != hdrs.METH_HEAD and route.resource is not None
+    ]
+
+
+def _build_schemas(
     operations: list[Operation], routes: list[web.AbstractRoute]
 ) -> tuple[dict[Any, Json], Json]:
-    """(the schemas of what is given, by the name of an operation or the shape's type, and what
-    these refer to)."""
-    described = [description_of(route.handler) or Described({}) for route in routes]
-    by_hand = {shape for one in described for shape in (one.accepts, *one.gives.values())}
-    given: dict[Any, Any] = {
+    """Return (output schemas by operation name or Python type, the definitions they refer to)."""
+    docs = [get_route_docs(route.handler) or RouteDocs({}) for route in routes]
+    types = {shape for one in docs for shape in (one.body_schema, *one.schemas.values())}
+    by_key: dict[Any, Any] = {
         one.name: one.output for one in operations if one.output is not type(None)
     }
-    given |= {shape: shape for shape in sorted(by_hand, key=str)}
-    found, told = TypeAdapter.json_schemas(
-        [(name, "serialization", TypeAdapter(shape)) for name, shape in given.items()],
-        ref_template=SCHEMAS,
+    by_key |= {shape: shape for shape in sorted(types, key=str)}
+    found, definitions = TypeAdapter.json_schemas(
+        [(key, "serialization", TypeAdapter(shape)) for key, shape in by_key.items()],
+        ref_template=SCHEMA_REF,
     )
-    # Of generic shapes all have one title, which programs that make clients take for a name; they
-    # have names of their own.
+    # All instances of a generic type have the same title, which client generators take as a name.
     schemas = {
-        name: {word: held for word, held in schema.items() if word != "title"}
-        for name, schema in told.get("$defs", {}).items()
+        name: {key: value for key, value in schema.items() if key != "title"}
+        for name, schema in definitions.get("$defs", {}).items()
     }
     return {name: schema for (name, _), schema in found.items()}, schemas
 
 
-def _operation(operation: Operation, place: OperationRoute, outputs: dict[Any, Json]) -> Json:
+def _describe_operation(
+    operation: Operation, route: OperationRoute, outputs: dict[Any, Json]
+) -> Json:
     schema = operation.adapter.json_schema()
     fields, required = schema["properties"], schema.get("required", [])
-    parameters = _in_path(place.path) + [
-        _parameter(
-            "query",
-            name,
-            fields[name]["description"],
-            schema=_plain(fields[name]),
-            required=name in required,
-        )
-        for name in place.query_fields
-    ]
-    parameters.append(
-        _parameter(
-            "query", STORE, "The memory_id of one of the bundle's stores; by default its first."
-        )
-    )
-    if place.has_if_match:
-        parameters.append(_parameter("header", "If-Match", "The record's ETag, several, or *."))
-    parameters += [
-        _parameter("header", name, text)
-        for name, text in (
-            KEYED if operation.mutates else UNCHANGED if operation.verb == "get" else {}
-        ).items()
-    ]
-    body = (
-        {
-            "requestBody": {
-                "required": True,
-                "content": {
-                    JSON: {
-                        "schema": {
-                            "type": "object",
-                            "additionalProperties": False,
-                            "required": [name for name in required if name in place.body_fields],
-                            "properties": {name: fields[name] for name in place.body_fields},
-                        }
-                    }
-                },
-            }
-        }
-        if place.body_fields
-        else {}
-    )
-    told = CALLED | ({412: "the record has another version"} if place.has_if_match else {})
-    return {
+    errors = OPERATION_ERRORS
+    if route.has_if_match:
+        errors = errors | {412: "The record has another version."}
+    item: Json = {
         "operationId": operation.name,
         "tags": [operation.noun],
         "summary": operation.summary,
-        "parameters": parameters,
-        **body,
-        "responses": _success(operation, outputs)
-        | {str(status): _problem(text) for status, text in told.items()},
+        "parameters": _operation_parameters(operation, route, fields, required),
+        "responses": _success_responses(operation, outputs)
+        | {str(status): _error_response(text) for status, text in errors.items()},
     }
+    if route.body_fields:
+        body_schema = {
+            "type": "object",
+            "additionalProperties": False,
+            "required": [name for name in required if name in route.body_fields],
+            "properties": {name: fields[name] for name in route.body_fields},
+        }
+        item["requestBody"] = {"required": True, "content": {JSON: {"schema": body_schema}}}
+    return item
 
 
-def _success(operation: Operation, outputs: dict[Any, Json]) -> Json:
+def _operation_parameters(
+    operation: Operation, route: OperationRoute, fields: Json, required: list[str]
+) -> list[Json]:
+    parameters = _path_parameters(route.path)
+    for name in route.query_fields:
+        parameter = _parameter(
+            "query",
+            name,
+            fields[name]["description"],
+            schema=_without_texts(fields[name]),
+            required=name in required,
+        )
+        parameters.append(parameter)
+    store = "The memory_id of one of the bundle's stores. The default is the first store."
+    parameters.append(_parameter("query", STORE, store))
+    if route.has_if_match:
+        if_match = "The record's ETag, several ETags, or *."
+        parameters.append(_parameter("header", "If-Match", if_match))
+    headers: dict[str, str] = {}
+    if operation.mutates:
+        headers = IDEMPOTENCY_HEADERS
+    elif operation.verb == "get":
+        headers = IF_NONE_MATCH_HEADER
+    return parameters + [_parameter("header", name, text) for name, text in headers.items()]
+
+
+def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
-        return {"204": {"description": "It is done."}}
-    answer = {"description": "It is done.", "content": {JSON: {"schema": outputs[operation.name]}}}
+        return {"204": {"description": "Done."}}
+    answer = {"description": "Done.", "content": {JSON: {"schema": outputs[operation.name]}}}
     if operation.verb == "get":
-        return {"200": answer, "304": {"description": "It has that version still."}}
+        return {"200": answer, "304": {"description": "The client already has this version."}}
     if operation.verb != "create":
         return {"200": answer}
-    may_find = ACTION in {field.name for field in dataclasses.fields(operation.output)}
-    found = {"200": answer | {"description": "It was there already, or another one holds it now."}}
-    return {"201": answer} | (found if may_find else {})
+    responses = {"201": answer | {"description": "Created."}}
+    if ACTION in {field.name for field in dataclasses.fields(operation.output)}:
+        responses["200"] = answer | {"description": "An existing record holds the content."}
+    return responses
 
 
-def _by_hand(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> Json:
-    described = description_of(route.handler)
-    if described is None:
-        raise LookupError(f"{route.method} {path} does not say what it answers; @described does")
+def _describe_route(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> Json:
+    docs = get_route_docs(route.handler)
+    if docs is None:
+        raise LookupError(f"{route.method} {path} is undocumented; add @documented to its handler")
     module, name = route.handler.__module__.rpartition(".")[2], route.handler.__name__
-    parameters = _in_path(path) + [
-        _parameter("query", name, text, schema=IN_QUERY.get(name))
-        for name, text in described.query.items()
+    parameters = _path_parameters(path) + [
+        _parameter("query", name, text, schema=QUERY_SCHEMAS.get(name))
+        for name, text in docs.query.items()
     ]
-    parameters += [_parameter("header", name, text) for name, text in described.headers.items()]
-    body = (
-        {
-            "requestBody": {
-                "description": described.body,
-                "content": {described.takes: {"schema": outputs[described.accepts]}},
-            }
-        }
-        if described.body
-        else {}
-    )
-    return {
+    parameters += [_parameter("header", name, text) for name, text in docs.headers.items()]
+    item: Json = {
         "operationId": f"{module}.{name}",
         "tags": [module],
         "summary": (route.handler.__doc__ or "").partition("\n")[0],
         "parameters": parameters,
-        **body,
-        "responses": _answers(described, outputs),
+        "responses": {
+            str(status): _describe_response(docs, status, outputs) for status in docs.responses
+        },
     }
+    if docs.body:
+        content = {docs.body_type: {"schema": outputs[docs.body_schema]}}
+        item["requestBody"] = {"description": docs.body, "content": content}
+    return item
 
 
-def _answers(described: Described, outputs: dict[Any, Json]) -> Json:
-    return {str(status): _answer(described, status, outputs) for status in described.answers}
-
-
-def _answer(described: Described, status: int, outputs: dict[Any, Json]) -> Json:
-    text, shape = described.answers[status], described.gives.get(status)
+def _describe_response(docs: RouteDocs, status: int, outputs: dict[Any, Json]) -> Json:
+    text, shape = docs.responses[status], docs.schemas.get(status)
     if status >= 400 and shape is None:
-        return _problem(text, described.kind)
-    content = (
-        {}
-        if status in BARE
-        else {"content": {described.kind: {} if shape is None else {"schema": outputs[shape]}}}
-    )
-    return {"description": text} | content
+        return _error_response(text, docs.media_type)
+    if status in EMPTY_STATUSES:
+        return {"description": text}
+    schema = {} if shape is None else {"schema": outputs[shape]}
+    return {"description": text, "content": {docs.media_type: schema}}
 
 
-def _access(route: web.AbstractRoute, responses: Json) -> Json:
-    """Who may call, and what may be told wherever one calls."""
-    access, described = access_of(route.handler), description_of(route.handler)
-    told = (
-        ANYWHERE
-        | (CHANGING if route.method not in SAFE else {})
-        | (NAMED if "{" in str(route.resource) else {})
-    )
-    told |= REFUSALS if access != OPEN else {}
-    kind = described.kind if described else JSON
-    responses = {str(status): _problem(text, kind) for status, text in told.items()} | responses
-    security: list[Json] = (
-        [] if access == OPEN else [{}, {"key": []}] if access == OWN else [{"key": []}]
-    )
-    return {"responses": dict(sorted(responses.items())), "security": security, "x-scope": access}
-
-
-def _in_soats_shape(told: Json, later: bool) -> Json:
-    """The same, with faults as its paths tell them, or those of its later versions."""
-    shape = {JSON: {"schema": {"$ref": SCHEMAS.format(model="LaterError" if later else "Error")}}}
-    responses = {
-        status: one | {"content": shape} if status >= "400" else one
-        for status, one in told["responses"].items()
+def _describe_access(route: web.AbstractRoute, responses: Json) -> Json:
+    """Return the access rule, and the responses with the errors that every such route has."""
+    access, docs = get_access(route.handler), get_route_docs(route.handler)
+    errors = dict(COMMON_ERRORS)
+    if route.method not in CACHEABLE_METHODS:
+        errors |= CHANGE_ERRORS
+    if "{" in str(route.resource):
+        errors |= PATH_ERRORS
+    if access != OPEN:
+        errors |= AUTH_ERRORS
+    media_type = docs.media_type if docs else JSON
+    described = {str(status): _error_response(text, media_type) for status, text in errors.items()}
+    security: list[Json] = [] if access == OPEN else [{"key": []}]
+    if access == OWN:
+        security.insert(0, {})
+    return {
+        "responses": dict(sorted((described | responses).items())),
+        "security": security,
+        "x-scope": access,
     }
-    return told | {
-        "operationId": f"soat.{told['operationId']}",
+
+
+def _use_soat_errors(item: Json, *, later: bool) -> Json:
+    """Replace the error schemas by SOAT's, or by those of its later versions."""
+    model = "LaterError" if later else "Error"
+    content = {JSON: {"schema": {"$ref": SCHEMA_REF.format(model=model)}}}
+    responses = {
+        status: response | {"content": content} if status >= "400" else response
+        for status, response in item["responses"].items()
+    }
+    return item | {
+        "operationId": f"soat.{item['operationId']}",
         "tags": ["soat"],
         "responses": responses,
     }
 
 
-def _problem(text: str, kind: str = JSON) -> Json:
-    """A page tells its fault as a page."""
-    return {"description": text, "content": PROBLEM | ({HTML: {}} if kind == HTML else {})}
+def _error_response(text: str, media_type: str = JSON) -> Json:
+    """Return an error response. A page shows its errors as a page."""
+    return {"description": text, "content": PROBLEM | ({HTML: {}} if media_type == HTML else {})}
 
 
-def _in_path(path: str) -> list[Json]:
+def _path_parameters(path: str) -> list[Json]:
     return [
-        _parameter("path", name, NAMES[name], required=True) for name in PARAMETER.findall(path)
+        _parameter("path", name, PATH_PARAMETERS[name], required=True)
+        for name in PATH_PARAMETER.findall(path)
     ]
 
 
 def _parameter(
-    where: str, name: str, text: str, *, schema: Json | None = None, required: bool = False
+    location: str, name: str, text: str, *, schema: Json | None = None, required: bool = False
 ) -> Json:
-    told = {"in": where, "name": name, "description": text, "required": required}
+    parameter = {"in": location, "name": name, "description": text, "required": required}
     if schema and json_type(schema) == "object":
-        return told | {"content": {JSON: {"schema": schema}}}
-    return told | {"schema": schema or {"type": "string"}}
+        return parameter | {"content": {JSON: {"schema": schema}}}
+    return parameter | {"schema": schema or {"type": "string"}}
 
 
-def _plain(schema: Json) -> Json:
+def _without_texts(schema: Json) -> Json:
     return {name: value for name, value in schema.items() if name not in ("title", "description")}

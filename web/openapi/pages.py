@@ -1,4 +1,4 @@
-"""/openapi.json, for programs, and /docs, the same for people; both work offline."""
+"""/openapi.json, and /docs with the same content as a page. Both work offline."""
 
 from typing import Any
 
@@ -6,34 +6,32 @@ import orjson
 from aiohttp import web
 
 from memrelay.web.auth.access import open_to_all
-from memrelay.web.console.frame import as_page, show
-from memrelay.web.openapi.route_docs import HTML, described
+from memrelay.web.console.frame import as_page, render
+from memrelay.web.openapi.route_docs import HTML, documented
 
 routes = web.RouteTableDef()
+# The document, built once at startup.
 DOCUMENT = web.AppKey("document", dict[str, Any])
 
 
 @routes.get("/openapi.json")
-@described({200: "OpenAPI 3.1"})
+@documented({200: "The OpenAPI 3.1 document."})
 @open_to_all
 async def document(request: web.Request) -> web.Response:
-    """What is served, as OpenAPI 3.1."""
-    return web.Response(body=orjson.dumps(_document(request)), content_type="application/json")
+    """Return the OpenAPI 3.1 document."""
+    return web.Response(body=orjson.dumps(request.app[DOCUMENT]), content_type="application/json")
 
 
 @routes.get("/docs")
-@described({200: "the page"}, kind=HTML)
+@documented({200: "The page."}, media_type=HTML)
 @open_to_all
 @as_page
 async def page(request: web.Request) -> web.Response:
-    """The same to be read."""
-    told, rooms = _document(request), dict[str, list[tuple[str, str, Any]]]()
-    for path, methods in told["paths"].items():
-        for method, one in methods.items():
-            rooms.setdefault(one["tags"][0], []).append((method.upper(), path, one))
-    return show("docs.html", told=told, rooms=sorted(rooms.items()))
-
-
-def _document(request: web.Request) -> dict[str, Any]:
-    """Made once, of the application as it is."""
-    return request.app[DOCUMENT]
+    """Show the API documentation as a page."""
+    openapi = request.app[DOCUMENT]
+    sections: dict[str, list[tuple[str, str, Any]]] = {}
+    for path, methods in openapi["paths"].items():
+        for method, operation in methods.items():
+            entry = (method.upper(), path, operation)
+            sections.setdefault(operation["tags"][0], []).append(entry)
+    return render("docs.html", openapi=openapi, sections=sorted(sections.items()))

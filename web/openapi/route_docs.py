@@ -1,76 +1,81 @@
-"""What a route written by hand takes and answers, declared beside it: /openapi.json and /docs tell
-it, with its docstring."""
+"""Documentation of handwritten routes, declared on each handler.
+
+The OpenAPI document combines it with the first line of the handler's docstring.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from memrelay.web.openapi.shapes import Entered, Settled
+from memrelay.web.openapi.shapes import AcceptedMessage, SettledMessage
 
-JSON, HTML, TEXT, FORM = (
-    "application/json",
-    "text/html",
-    "text/plain",
-    "application/x-www-form-urlencoded",
-)
+JSON, HTML, TEXT = "application/json", "text/html", "text/plain"
+FORM = "application/x-www-form-urlencoded"
 ANY = "*/*"
-PAGED = {"limit": "how many items at most", "cursor": "the `next_cursor` of the page before"}
-WAITED = {"wait": "how many seconds to wait for the end of the cascade"}
-NAMED_BY = {
-    "webhook-id": "the same one again has no second effect, whatever the body is",
-    "Idempotency-Key": "the same",
+PAGE_QUERY = {
+    "limit": "The maximum number of items.",
+    "cursor": "The `next_cursor` of the previous page.",
 }
-KEYED = {
-    "Idempotency-Key": "the same call again has no second effect, and the same answer; another call under it is refused",
-    "webhook-id": "the same",
+WAIT_QUERY = {"wait": "How many seconds to wait for the results of the message."}
+MESSAGE_ID_HEADERS = {
+    "webhook-id": "A message with a known id has no second effect, even with another body.",
+    "Idempotency-Key": "The same as webhook-id.",
 }
-CONDITION = {"If-Match": "the ETag of what is to be replaced, or *"}
-UNCHANGED = {
-    "If-None-Match": "the ETag of what is known already: where it is that still, the answer is 304"
+IDEMPOTENCY_HEADERS = {
+    "Idempotency-Key": "Repeating a call with its key has no second effect and returns the same "
+    "answer. Using the key for another call is an error.",
+    "webhook-id": "The same as Idempotency-Key.",
 }
-ENTERED = {
-    200: "with `wait`: what came of it",
-    202: "it is kept and runs",
-    404: "no such pipeline, swarm or agent",
-    413: "it is too long",
-    422: "it cannot be a message",
-    504: "not settled in time; it runs all the same",
+IF_MATCH_HEADER = {"If-Match": "The ETag of the version to replace, or *."}
+IF_NONE_MATCH_HEADER = {
+    "If-None-Match": "The ETag that the client already has. The answer is 304 if it is current."
 }
-GIVEN = {200: Settled, 202: Entered}  # beside ENTERED
-_MARK = "memrelay_described"  # of a handler; functools.wraps hands it on
+MESSAGE_RESPONSES = {
+    200: "With `wait`: the results.",
+    202: "The message is stored and will run.",
+    404: "The pipeline, swarm, or agent does not exist.",
+    413: "The message is too long.",
+    422: "The body is not a valid message.",
+    504: "The message did not finish in time. It keeps running.",
+}
+# The schemas that belong to MESSAGE_RESPONSES.
+MESSAGE_SCHEMAS = {200: SettledMessage, 202: AcceptedMessage}
+# The handler attribute that holds the documentation. functools.wraps copies it.
+_ATTRIBUTE = "memrelay_route_docs"
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """Of one route. What any route may answer is not named here; faults are problem JSON but where
-    `gives` has them."""
+class RouteDocs:
+    """The documentation of one route, without the responses that any route may return.
 
-    answers: Mapping[int, str]  # status -> what it means
-    query: Mapping[str, str] = field(default_factory=dict)  # parameter -> what it is for
-    headers: Mapping[str, str] = field(
-        default_factory=dict
-    )  # the same of those that mean something
-    body: str = ""  # what the body is; "" for none
-    takes: str = JSON  # the body's type
-    accepts: Any = Any  # the body's shape
-    kind: str = JSON  # of what is answered when nothing is wrong
-    gives: Mapping[int, Any] = field(
-        default_factory=dict
-    )  # status -> the shape of what is answered in JSON
+    `responses`, `query`, and `headers` map a status or a name to its description. `body` describes
+    the request body, "" for none. `body_type` and `body_schema` are its media type and type.
+    `media_type` is that of a successful response. `schemas` maps a status to the type of a JSON
+    response. An error without a schema is problem JSON.
+    """
+
+    responses: Mapping[int, str]
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+    body_type: str = JSON
+    body_schema: Any = Any
+    media_type: str = JSON
+    schemas: Mapping[int, Any] = field(default_factory=dict)
 
 
-def described(answers: Mapping[int, str], **more: Any) -> Callable[[Declared], Declared]:
-    """Declares what the route below takes and answers, by the fields of `Described`."""
+def documented(responses: Mapping[int, str], **fields: Any) -> Callable[[Declared], Declared]:
+    """Document a handler. `fields` are those of RouteDocs."""
 
     def declare(handler: Declared) -> Declared:
-        vars(handler)[_MARK] = Described(answers, **more)
+        vars(handler)[_ATTRIBUTE] = RouteDocs(responses, **fields)
         return handler
 
     return declare
 
 
-def description_of(handler: object) -> Described | None:
-    """What a handler declares; None where it declares nothing."""
-    found = getattr(handler, _MARK, None)
-    return found if isinstance(found, Described) else None
+def get_route_docs(handler: object) -> RouteDocs | None:
+    """Return a handler's documentation, or None."""
+    found = getattr(handler, _ATTRIBUTE, None)
+    return found if isinstance(found, RouteDocs) else None

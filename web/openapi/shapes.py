@@ -1,27 +1,30 @@
-"""What routes written by hand answer in JSON, for the documents; the operations have dataclasses of
-their own."""
+"""JSON shapes of handwritten routes, for the OpenAPI document.
+
+The operations declare their own dataclasses.
+"""
 
 from typing import Any, Generic, NotRequired, TypeVar
 
 from pydantic import ConfigDict, with_config
-from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 Item = TypeVar("Item")
-whole = with_config(ConfigDict(extra="forbid"))  # what is told has these members and no others
+# Allows no other members.
+exact = with_config(ConfigDict(extra="forbid"))
 
 
-@whole
+@exact
 class Page(TypedDict, Generic[Item]):
-    """A part of a list; the next begins at `next_cursor`, which is null on the last."""
+    """A page of a list. `next_cursor` is null on the last page."""
 
     items: list[Item]
     next_cursor: str | None
     total: int
 
 
-@whole
+@exact
 class Pipeline(TypedDict):
-    """A version of a pipeline."""
+    """The active version of a pipeline."""
 
     pipeline_uid: str
     name: str
@@ -30,23 +33,23 @@ class Pipeline(TypedDict):
     deployed_at: str
 
 
-@whole
-class PipelineShown(Pipeline):
-    """With its bundle."""
+@exact
+class PipelineDetail(Pipeline):
+    """A pipeline with its bundle."""
 
     bundle: dict[str, Any]
 
 
-@whole
+@exact
 class PipelineVersion(Pipeline):
-    """One of those that there were."""
+    """A version of a pipeline."""
 
     active: bool
 
 
-@whole
+@exact
 class BundleFault(TypedDict):
-    """What is wrong in a bundle, and where."""
+    """A fault in a bundle. `pointer` is its JSON pointer."""
 
     pointer: str
     rule: str
@@ -54,56 +57,56 @@ class BundleFault(TypedDict):
     severity: str
 
 
-@whole
+@exact
 class PipelineDeployed(Pipeline):
-    """What was put in service: `served` tells whether a worker runs this version already."""
+    """A deployed pipeline. `served` is whether a worker already serves this version."""
 
     served: bool
     warnings: list[BundleFault]
 
 
-@whole
+@exact
 class Rollback(TypedDict):
-    """To which version; without one, to the last with another bundle."""
+    """The version to roll back to. Without it, the latest version with another bundle."""
 
     version: NotRequired[int]
 
 
-@whole
+@exact
 class Login(TypedDict):
-    """A key, and the page to go on to."""
+    """A key, and the page to show after the login."""
 
     key: str
     next: NotRequired[str]
 
 
-@whole
-class Entered(TypedDict):
-    """A message that is kept, and runs."""
+@exact
+class AcceptedMessage(TypedDict):
+    """A message that is stored and will run."""
 
     message_id: str
 
 
-@whole
-class Settled(Entered):
-    """What it led to; where that is nothing, the reason."""
+@exact
+class SettledMessage(AcceptedMessage):
+    """The results of a message. `reason` explains why there are none."""
 
     results: list[dict[str, Any]]
     reason: NotRequired[str]
 
 
-@whole
+@exact
 class LogItem(TypedDict):
-    """A message of a swarm's log."""
+    """A message in a swarm's log."""
 
     cursor: str
     mid: str
     message: Any
 
 
-@whole
-class Letter(TypedDict):
-    """A dead letter."""
+@exact
+class DeadLetterItem(TypedDict):
+    """A dead letter in a list."""
 
     pipeline_uid: str
     id: str
@@ -116,9 +119,9 @@ class Letter(TypedDict):
     bytes: int
 
 
-@whole
-class LetterShown(Letter):
-    """With all that came; `data` is text or base64, as `encoding` says."""
+@exact
+class DeadLetterDetail(DeadLetterItem):
+    """A dead letter with its message. `data` is text or base64, as `encoding` states."""
 
     producer_id: str
     hop: str
@@ -126,49 +129,50 @@ class LetterShown(Letter):
     data: str
 
 
-@whole
+@exact
 class Live(TypedDict):
     """The process answers."""
 
     live: bool
 
 
-@whole
+@exact
 class Ready(TypedDict):
-    """Whether a message would be taken; each check is "ok" or what is wrong."""
+    """Whether messages can be accepted. Each check is "ok" or the reason why not."""
 
     ready: bool
     checks: dict[str, str]
     paused: NotRequired[dict[str, str]]
 
 
-@whole
+@exact
 class Durability(TypedDict):
-    """The server's append-only file."""
+    """The server's settings for its append-only file, and their meaning."""
 
     appendonly: str
     appendfsync: str
     meaning: str
 
 
-@whole
+@exact
 class WorkerStatus(TypedDict):
-    """A worker that lives."""
+    """A running worker. `silent_s` is the time since its last heartbeat, sent every 2 s."""
 
     name: str
     started_at: int
     pipelines: list[str]
-    silent_s: float  # since it was heard last, which it is every 2 s
+    silent_s: float
     loop_lag_ms: float
     groups_recreated: int
 
 
-_Taken = TypedDict("_Taken", {"in": int})  # no name that a class may have
+# `in` is a keyword, so a class cannot declare it.
+_InputCount = TypedDict("_InputCount", {"in": int})
 
 
-@whole
-class PipelineStatus(_Taken):
-    """A pipeline in service; docs/operations.md tells what the figures are."""
+@exact
+class PipelineStatus(_InputCount):
+    """An active pipeline. docs/operations.md explains the figures."""
 
     pipeline_uid: str
     name: str
@@ -195,9 +199,9 @@ class PipelineStatus(_Taken):
     vectors_fault: str
 
 
-@whole
+@exact
 class Status(TypedDict):
-    """What runs; `bus` and `listeners` for who sees all pipelines."""
+    """The current status. `bus` and `listeners` are shown to callers that see all pipelines."""
 
     bus: NotRequired[str]
     listeners: NotRequired[int]

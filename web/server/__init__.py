@@ -1,1 +1,1 @@
-"""."""
+"""The web server: startup, middlewares, limits, and error responses."""

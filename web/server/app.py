@@ -1,96 +1,136 @@
-"""The application: which paths there are, and what every request passes on its way."""
+"""The application: its routes and its middlewares."""
 
+import re
 from functools import partial
 from ipaddress import ip_address
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
-from memrelay.web.api import pipelines as versions
-from memrelay.web.api.live import LISTENERS, close_listeners, evicting
+from memrelay.web.api.live import LISTENERS, close_listeners, watch_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.console import login, pages
-from memrelay.web.console.frame import show_lost
+from memrelay.web.console.frame import show_missing_page
 from memrelay.web.openapi import pages as documents
-from memrelay.web.openapi.document import describe
+from memrelay.web.openapi.document import build_document
 from memrelay.web.server.browser_guard import LOOPBACK, refuse_foreign_browsers
 from memrelay.web.server.cached_read import CachedRead
-from memrelay.web.server.compression import compress
-from memrelay.web.server.connection_limits import BUSY, Traffic, door_of
-from memrelay.web.server.errors import tell_expectation, tell_id, tell_problems
-from memrelay.web.server.rate_limit import key_or_address, limit_rate
-from memrelay.web.server.services import PARTS, Services
+from memrelay.web.server.connection_limits import BUSY, Traffic, get_connection
+from memrelay.web.server.errors import (
+    add_request_id,
+    explain_failed_expectation,
+    handle_errors,
+)
+from memrelay.web.server.rate_limit import identify_caller, limit_rate
+from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
-from memrelay.web.soat.errors import speak_soat
+from memrelay.web.soat.errors import convert_errors_to_soat
+
+ROUTE_MODULES = (
+    health,
+    pipelines,
+    messages,
+    webhooks,
+    dead_letters,
+    login,
+    pages,
+    documents,
+    memories,
+    entries,
+    memory_entries,
+    knowledge,
+)
+# The shortest body worth compressing.
+MIN_COMPRESSED_BYTES = 1024
+COMPRESSED_TYPES = frozenset(
+    {
+        "application/json",
+        "application/problem+json",
+        "text/html",
+        "text/css",
+        "text/javascript",
+        "text/plain",
+        "image/svg+xml",
+    }
+)
+# An Accept-Encoding item that allows gzip: its weight is absent or above 0.
+ACCEPTS_GZIP = re.compile(r"(?:^|[,\s])gzip\s*(?:,|$|;\s*q=(?:1|0?\.0*[1-9]))", re.I)
 
 
-def make_app(parts: Services) -> web.Application:
-    """The application with all its routes."""
-    options = parts.options
-    hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
-    limited = [limit_rate(options.rate, options.burst, key_or_address)] if options.rate else []
-    passed = [
-        _attend(parts.traffic),
-        compress,
-        speak_soat,
-        tell_problems,
-        *limited,
-        refuse_foreign_browsers(hosts),
-        refuse_undeclared,
-        show_lost,
-    ]
-    app = web.Application(middlewares=passed, client_max_size=options.message_bytes)
-    app[PARTS], app[LISTENERS] = parts, {}
-    app[pages.GLANCE] = CachedRead(partial(read_status, parts.catalog, parts.line))
-    app.add_routes(operations.routes())
-    for table in (
-        health.routes,
-        pipelines.routes,
-        versions.routes,
-        messages.routes,
-        webhooks.routes,
-        dead_letters.routes,
-        login.routes,
-        pages.routes,
-        documents.routes,
-        memories.routes,
-        entries.routes,
-        memory_entries.routes,
-        knowledge.routes,
-    ):
-        app.add_routes(table)
-    app[documents.DOCUMENT] = describe(app)
-    app.cleanup_ctx.append(evicting)
-    app.on_response_prepare.extend((tell_id, tell_expectation))
+def make_app(services: Services) -> web.Application:
+    """Create the application."""
+    options = services.options
+    app = web.Application(
+        middlewares=_middlewares(services, options), client_max_size=options.message_bytes
+    )
+    app[SERVICES], app[LISTENERS] = services, {}
+    app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app.add_routes(operations.make_routes())
+    for module in ROUTE_MODULES:
+        app.add_routes(module.routes)
+    app[documents.DOCUMENT] = build_document(app)
+    app.cleanup_ctx.append(watch_listeners)
+    app.on_response_prepare.extend((add_request_id, explain_failed_expectation))
     app.on_shutdown.append(close_listeners)
     return app
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Return whether only this machine can reach a server that listens on `host`."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def _attend(traffic: Traffic) -> Middleware:
-    """Counts the answers, and tells the door while a request is being worked on."""
+def _middlewares(services: Services, options: WebOptions) -> list[Middleware]:
+    """Return the middlewares, outermost first."""
+    hosts = frozenset(name.lower() for name in (*LOOPBACK, options.host, *options.hosts))
+    rate_limit = [limit_rate(options.rate, options.burst, identify_caller)] if options.rate else []
+    return [
+        _count_answers(services.traffic),
+        compress,
+        convert_errors_to_soat,
+        handle_errors,
+        *rate_limit,
+        refuse_foreign_browsers(hosts),
+        refuse_undeclared,
+        show_missing_page,
+    ]
+
+
+def _count_answers(traffic: Traffic) -> Middleware:
+    """Return a middleware that counts responses and marks the connection as busy."""
     answers = traffic.answers
 
     @web.middleware
-    async def attend(request: web.Request, handler: Handler) -> web.StreamResponse:
-        door = door_of(request)
-        if door is not None:
-            door.due = BUSY
+    async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = get_connection(request)
+        if connection is not None:
+            connection.due = BUSY
         try:
             response = await handler(request)
         finally:
-            if door is not None:
-                door.due = None
+            if connection is not None:
+                connection.due = None
         answers[response.status] += 1
         return response
 
-    return attend
+    return count
+
+
+@web.middleware
+async def compress(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Compress long text responses with gzip. Request bodies are never decompressed."""
+    response = await handler(request)
+    if not isinstance(response, web.Response) or response.prepared:
+        return response
+    body = response.body
+    is_long = isinstance(body, bytes) and len(body) >= MIN_COMPRESSED_BYTES
+    if is_long and response.content_type in COMPRESSED_TYPES:
+        response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        if ACCEPTS_GZIP.search(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
+            response.enable_compression(web.ContentCoding.gzip)
+    return response

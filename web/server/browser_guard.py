@@ -1,97 +1,92 @@
-"""Keeps web pages of other origins out of a local server: checks Host and Origin, and what a
-browser may send.
+"""Protection against hostile web pages: checks Host, Origin, and the Fetch Metadata headers.
 
-A page on the internet can make the user's browser send requests to a server on loopback: with a
-name of its own that resolves
-to 127.0.0.1 (DNS rebinding), or with a form or a script. The first is told by Host, the second by
-Origin; and a request that
-needs no leave of the browser's (a form's) cannot carry JSON. What it may not read it may still
-embed, as an image, an object or
-a frame, and see whether that was there: Fetch Metadata tells, and a link that is followed is all
-that is let through.
+A web page can make its visitor's browser send requests to a server on loopback:
+
+- A host name of the attacker resolves to 127.0.0.1 (DNS rebinding). The Host check rejects it.
+- A form or a script sends a request. The Origin check rejects it. A form cannot send JSON, so a
+  browser must send JSON to change anything.
+- A page embeds a resource as an image, object, or frame, to learn whether it exists. The Fetch
+  Metadata check allows only a followed link.
 """
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 from multidict import istr
 
-from memrelay.web.server.errors import BadRequest, Forbidden, Problem, WrongHost, WrongType
+from memrelay.web.server.errors import (
+    BadRequest,
+    ForbiddenOrigin,
+    Problem,
+    UnsupportedMediaType,
+    WrongHost,
+)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-FORMS = ("/login", "/logout")  # what a page of ours sends as a form
-SAFE = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS)
-# What a browser says of where a request comes from, and of what it is to become (W3C Fetch
-# Metadata).
-FETCH_SITE, FETCH_MODE, FETCH_DEST = (
-    istr("Sec-Fetch-Site"),
-    istr("Sec-Fetch-Mode"),
-    istr("Sec-Fetch-Dest"),
-)
-OWN_SITES = (None, "same-origin", "none")
+# Paths to which the console's own pages send forms.
+FORM_PATHS = ("/login", "/logout")
+SAFE_METHODS = (hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS)
+# W3C Fetch Metadata: the origin of a request and the use of its response.
+FETCH_SITE = istr("Sec-Fetch-Site")
+FETCH_MODE = istr("Sec-Fetch-Mode")
+FETCH_DEST = istr("Sec-Fetch-Dest")
+SAME_SITE = (None, "same-origin", "none")
 
 
 def refuse_foreign_browsers(hosts: frozenset[str]) -> Middleware:
-    """The middleware; `hosts` are the names, without ports, by which this server may be called."""
+    """Return the middleware. `hosts` are the accepted host names, without ports."""
 
     @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def check_browser(request: web.Request, handler: Handler) -> web.StreamResponse:
         headers = request.headers
         host = headers.get(hdrs.HOST, "")
-        if name_of(host) not in hosts:
-            raise _refused(host)
-        if request.method not in SAFE or hdrs.UPGRADE in headers:
+        if parse_host_name(host) not in hosts:
+            raise _host_error(host)
+        if request.method not in SAFE_METHODS or hdrs.UPGRADE in headers:
             _check_origin(request, host)
-        elif headers.get(FETCH_SITE) not in OWN_SITES:
-            _check_followed(request)
+        elif headers.get(FETCH_SITE) not in SAME_SITE:
+            _check_navigation(request)
         return await handler(request)
 
-    return check
+    return check_browser
 
 
-def _refused(host: str) -> Problem:
-    """A name that somebody else made resolve to this machine is none of this server's."""
+def _host_error(host: str) -> Problem:
     if not host:
-        return BadRequest("the request has no Host header")
+        return BadRequest("the Host header is missing")
     return WrongHost(
-        f"this server is not {name_of(host)[:100]!r}; add the name to web.hosts if it is to be"
+        f"the host name {parse_host_name(host)[:100]!r} is not served here; add it to web.hosts "
+        "to accept it"
     )
 
 
 def _check_origin(request: web.Request, host: str) -> None:
-    """What changes something, or listens: not from another page, and from a browser only what a
-    form cannot send."""
+    """Check a request that changes data or opens a WebSocket. Clients other than browsers pass."""
     headers = request.headers
     origin, site = headers.get(hdrs.ORIGIN), headers.get(FETCH_SITE)
     if origin is None and site is None and hdrs.REFERER not in headers:
-        return  # no browser
+        return
     if origin is not None and origin.partition("://")[2] != host:
-        raise Forbidden(f"a page of {origin[:100]} may not do this; only pages of this server may")
-    if site not in OWN_SITES:
-        raise Forbidden("a page of another site may not do this; only pages of this server may")
+        raise ForbiddenOrigin(
+            f"a page of {origin[:100]} sent this request; only this server's pages may"
+        )
+    if site not in SAME_SITE:
+        raise ForbiddenOrigin("a page of another site sent this request; only this server's may")
+    if origin is not None and request.path in FORM_PATHS:
+        return
     is_json = request.content_type == "application/json"
-    if origin is not None and request.path in FORMS:
-        return  # the page's own form, as its origin says
-    if request.method not in SAFE and not is_json and hdrs.AUTHORIZATION not in headers:
-        raise WrongType(
-            "from a browser what changes something needs Content-Type: application/json"
-        )
+    if request.method not in SAFE_METHODS and not is_json and hdrs.AUTHORIZATION not in headers:
+        raise UnsupportedMediaType("browsers must send changes with Content-Type: application/json")
 
 
-def _check_followed(request: web.Request) -> None:
-    """What is looked at from another site: by who follows a link to it, in a window of its own.
-    Raises Forbidden."""
-    if (request.headers.get(FETCH_MODE), request.headers.get(FETCH_DEST)) != (
-        "navigate",
-        "document",
-    ):
-        raise Forbidden(
-            "a page of another site may not fetch or embed this; it may have a link to it"
-        )
+def _check_navigation(request: web.Request) -> None:
+    """Allow a request from another site only if it follows a link. Raises ForbiddenOrigin."""
+    headers = request.headers
+    if (headers.get(FETCH_MODE), headers.get(FETCH_DEST)) != ("navigate", "document"):
+        raise ForbiddenOrigin("a page of another site may link to this page, not fetch or embed it")
 
 
-def name_of(host: str) -> str:
-    """The name in a Host header, in lower case: without port, and without the brackets of an IPv6
-    address."""
+def parse_host_name(host: str) -> str:
+    """Return the lowercase name in a Host header, without port and IPv6 brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()

@@ -1,32 +1,36 @@
-"""Something that many ask for and that takes a reading: read once a second at most, however many
-they are."""
+"""A read whose result all callers share for one second."""
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-Seen = TypeVar("Seen")
+Result = TypeVar("Result")
 FRESH_S = 1.0
 
 
-class CachedRead(Generic[Seen]):
-    """Whoever asks while it is being read waits for the same reading."""
+class CachedRead(Generic[Result]):
+    """Caches the result of `read`. Concurrent callers share one read. `clock` returns seconds."""
 
     def __init__(
         self,
-        read: Callable[[], Coroutine[Any, Any, Seen]],
+        read: Callable[[], Coroutine[Any, Any, Result]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` gives seconds."""
         self._read, self._clock = read, clock
-        self._reading: asyncio.Task[Seen] | None = None
-        self._began = 0.0
+        self._task: asyncio.Task[Result] | None = None
+        self._started_at = 0.0
 
-    async def look(self, *, anew: bool = False) -> Seen:
-        """What was there a second ago at most; now, if `anew`. Raises what reading raises."""
-        reading = self._reading
-        if reading is None or anew or (reading.done() and self._clock() - self._began >= FRESH_S):
-            self._began = self._clock()
-            reading = self._reading = asyncio.create_task(self._read())
-        return reading.result() if reading.done() else await asyncio.shield(reading)
+    async def get(self, *, refresh: bool = False) -> Result:
+        """Return a result at most one second old, or a new one if `refresh`.
+
+        Raises every exception of `read`.
+        """
+        task = self._task
+        if task is None or refresh or (task.done() and self._is_stale()):
+            self._started_at = self._clock()
+            task = self._task = asyncio.create_task(self._read())
+        return task.result() if task.done() else await asyncio.shield(task)
+
+    def _is_stale(self) -> bool:
+        return self._clock() - self._started_at >= FRESH_S

@@ -1,24 +1,24 @@
-"""What an HTTP caller is told when something fails: problem JSON (RFC 9457), from the one place
-that catches everything.
+"""Error responses: problem JSON (RFC 9457) for every failure, from one middleware.
 
-Problem
-├── BadRequest          400  what was sent cannot be understood
-├── Unauthorized        401  the key, token or signature is missing or wrong
-├── Forbidden           403  a web page of another origin asked
-├── NotAllowed          403  the key is good, and does not go so far
-├── NotFound            404  no such pipeline, agent, swarm or page
-├── Conflict            409  it is there already, or several are meant
-├── TooSlow             408  the request was not whole in time
-├── PreconditionFailed  412  another version is in service than If-Match names
-├── TooLarge            413  longer than a message may be
-├── WrongType           415  a browser must send JSON; nobody may send what is packed
-├── (aiohttp's own)     417  `Expect` has anything but 100-continue
-├── WrongHost           421  the Host header names another server
-├── Unprocessable       422  understood, and wrong; `faults` has all that is wrong
-│   └── KeyReused       422  the Idempotency-Key stands for another call
-├── TooOften            429  more requests than one caller may make
-├── Unavailable         503  the bus or the catalogue is away, or too busy
-└── TooLate             504  nobody answered in time
+Problem                   500
+├── BadRequest            400  the request is malformed
+├── Unauthorized          401  the key, token, or signature is missing or invalid
+├── ForbiddenOrigin       403  a web page of another origin sent the request
+├── NotAllowed            403  the key is valid but lacks the scope or pipeline
+├── NotFound              404  no such pipeline, agent, swarm, record, or page
+├── RequestTimeout        408  the request did not arrive completely in time
+├── Conflict              409  it already exists, or the request is ambiguous
+├── PreconditionFailed    412  If-Match names another version
+├── TooLarge              413  the message exceeds the size limit
+├── UnsupportedMediaType  415  the content type or encoding is not accepted
+├── (aiohttp)             417  `Expect` has a value other than 100-continue
+├── WrongHost             421  the Host header names another server
+├── Unprocessable         422  well-formed but invalid; `faults` lists every error
+│   └── KeyReused         422  the Idempotency-Key belongs to another call
+├── TooManyRequests       429  the caller exceeded the rate limit
+├── Unavailable           503  the bus or the catalog is down or overloaded
+└── GatewayTimeout        504  no result in time
+    └── CallTimeout       504  no answer from an operation, which the client may call again
 """
 
 import logging
@@ -38,297 +38,283 @@ from multidict import istr
 from memrelay.bus.errors import BusBusy, BusError, BusRefused, NoOwner
 from memrelay.memory.errors import StoreBroken, StoreBusy
 
-# X-Request-Id: the caller's where it is harmless, else made; it stands on every answer, and in the
-# log of a fault.
-
-HEADER = istr("X-Request-Id")
-HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
-_ID = web.RequestKey("request_id", str)
-
-
-def id_of(request: web.BaseRequest) -> str:
-    """The request's id, the same whenever it is asked for."""
-    if _ID not in request:
-        given = request.headers.get(HEADER, "")
-        request[_ID] = given if HARMLESS.fullmatch(given) else uuid4().hex
-    return request[_ID]
-
-
-async def tell_id(request: web.Request, response: web.StreamResponse) -> None:
-    """aiohttp's call, before the head of any answer leaves."""
-    response.headers[HEADER] = id_of(request)
-
-
 log = structlog.stdlib.get_logger(__name__)
+
+REQUEST_ID_HEADER = istr("X-Request-Id")
+VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
+_REQUEST_ID = web.RequestKey("request_id", str)
 RETRY_AFTER_S = 1
+_DETAILS = {
+    404: "no such path; docs/http.md lists all paths",
+    405: "the Allow header lists the methods of this path",
+}
 
 
 class Problem(Exception):
-    """A fault with a status; what is given beside the detail stands in the answer too."""
+    """An error with an HTTP status. `members` are extra fields of the response body.
+
+    `detail` states the problem and the fix.
+    """
 
     status: ClassVar[int] = 500
-    title: ClassVar[str] = "Something went wrong here"
+    title: ClassVar[str] = "Internal server error"
 
     def __init__(self, detail: str, **members: Any) -> None:
-        """`detail` names the rule and the remedy."""
         super().__init__(detail)
         self.detail, self.members = detail, members
 
     def as_response(self) -> web.Response:
-        """The answer."""
-        return problem(self.status, self.title, self.detail, self.members)
+        """Build the response."""
+        return problem_response(self.status, self.title, self.detail, self.members)
+
+
+class _RetryLater(Problem):
+    """An error whose response carries Retry-After."""
+
+    retry_after_s: float = RETRY_AFTER_S
+
+    def as_response(self) -> web.Response:
+        response = super().as_response()
+        response.headers[hdrs.RETRY_AFTER] = str(ceil(self.retry_after_s))
+        return response
 
 
 class BadRequest(Problem):
-    """What was sent cannot be understood."""
+    """The request is malformed."""
 
-    status, title = 400, "The request cannot be understood"
+    status, title = 400, "Invalid request"
 
 
 class Unauthorized(Problem):
-    """The key, token or signature is missing or wrong."""
+    """The key, token, or signature is missing or invalid."""
 
-    status, title = 401, "Not let in"
+    status, title = 401, "Unauthorized"
 
     def as_response(self) -> web.Response:
-        """The answer, with how to send one."""
         response = super().as_response()
         response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
         return response
 
 
-class Forbidden(Problem):
-    """A page of another origin asked."""
+class ForbiddenOrigin(Problem):
+    """A web page of another origin sent the request."""
 
-    status, title = 403, "Not from here"
+    status, title = 403, "Forbidden origin"
 
 
 class NotAllowed(Problem):
-    """The key is good, and does not go so far."""
+    """The key is valid but lacks the scope or the pipeline."""
 
-    status, title = 403, "The key does not allow this"
+    status, title = 403, "Not allowed"
 
 
 class NotFound(Problem):
-    """There is no such thing."""
+    """The requested thing does not exist, or the caller may not know that it does."""
 
-    status, title = 404, "There is no such thing"
-
-
-class Conflict(Problem):
-    """It is there already, or several are meant."""
-
-    status, title = 409, "It cannot be told which, or it is there already"
+    status, title = 404, "Not found"
 
 
-class PreconditionFailed(Problem):
-    """Another version is in service; `active` is the hash of its bundle, null where there is
-    none."""
+class RequestTimeout(Problem):
+    """The request did not arrive completely in time. The response closes the connection."""
 
-    status, title = 412, "It has changed meanwhile"
-
-
-class TooLarge(Problem):
-    """Longer than a message may be."""
-
-    status, title = 413, "The message is too long"
-
-
-class TooSlow(Problem):
-    """The request was not whole in time."""
-
-    status, title = 408, "The request took too long to arrive"
+    status, title = 408, "Request timeout"
 
     def as_response(self) -> web.Response:
-        """The answer, which is the connection's last."""
         response = super().as_response()
         response.force_close()
         return response
 
 
-class WrongType(Problem):
-    """The body has a form that is not taken."""
+class Conflict(Problem):
+    """The thing already exists, or the request is ambiguous."""
 
-    status, title = 415, "The body cannot be taken in this form"
+    status, title = 409, "Conflict"
+
+
+class PreconditionFailed(Problem):
+    """Another version is active. `active` is the hash of its bundle, or null."""
+
+    status, title = 412, "Precondition failed"
+
+
+class TooLarge(Problem):
+    """The message exceeds the size limit."""
+
+    status, title = 413, "Message too large"
+
+
+class UnsupportedMediaType(Problem):
+    """The content type or content encoding is not accepted."""
+
+    status, title = 415, "Unsupported media type"
 
 
 class WrongHost(Problem):
     """The Host header names another server."""
 
-    status, title = 421, "Another server is meant"
+    status, title = 421, "Misdirected request"
 
 
 class Unprocessable(Problem):
-    """Understood, and wrong."""
+    """The request is well-formed but invalid."""
 
-    status, title = 422, "What was sent is not valid"
+    status, title = 422, "Invalid content"
 
 
 class KeyReused(Unprocessable):
-    """The Idempotency-Key stands for another call (draft-ietf-httpapi-idempotency-key-header,
-    2.7)."""
+    """The Idempotency-Key belongs to another call (draft-ietf-httpapi-idempotency-key-header)."""
 
-    title = "The Idempotency-Key was used already"
+    title = "Idempotency key reused"
 
 
-class TooOften(Problem):
-    """More requests than one caller may make."""
+class TooManyRequests(_RetryLater):
+    """The caller exceeded the rate limit and may retry after `retry_after_s`."""
 
     status, title = 429, "Too many requests"
 
-    def __init__(self, detail: str, wait_s: float) -> None:
-        """There is room again in `wait_s`."""
+    def __init__(self, detail: str, retry_after_s: float) -> None:
         super().__init__(detail)
-        self._wait_s = wait_s
-
-    def as_response(self) -> web.Response:
-        """The answer, with when to come again."""
-        response = super().as_response()
-        response.headers[hdrs.RETRY_AFTER] = str(ceil(self._wait_s))
-        return response
+        self.retry_after_s = retry_after_s
 
 
-class Unavailable(Problem):
-    """Not now."""
+class Unavailable(_RetryLater):
+    """The bus or the catalog is down or overloaded."""
 
-    status, title = 503, "Not available now"
-
-    def as_response(self) -> web.Response:
-        """The answer, with when to come again."""
-        response = super().as_response()
-        response.headers[hdrs.RETRY_AFTER] = str(RETRY_AFTER_S)
-        return response
+    status, title = 503, "Service unavailable"
 
 
-class TooLate(Problem):
-    """Nobody answered in time."""
+class GatewayTimeout(Problem):
+    """No result in time. The message may still run."""
 
-    status, title = 504, "Nobody answered in time"
+    status, title = 504, "No answer in time"
 
 
-class NotAnswered(TooLate):
-    """Nor was an operation, which may be called again."""
-
-    def as_response(self) -> web.Response:
-        """The answer, with when to come again."""
-        response = super().as_response()
-        response.headers[hdrs.RETRY_AFTER] = str(RETRY_AFTER_S)
-        return response
+class CallTimeout(_RetryLater, GatewayTimeout):
+    """An operation sent no answer in time. The client may call it again."""
 
 
 def no_pipeline(uid: str) -> NotFound:
-    """The same whether there is none, or the caller may not know of it."""
+    """Return the error for an unknown pipeline, and for one that the caller may not see."""
     return NotFound(
-        f"no pipeline in service has the uid {uid[:100]!r}; GET /v1/pipelines lists uids and names"
+        f"no active pipeline has the uid {uid[:100]!r}; GET /v1/pipelines lists uids and names"
     )
 
 
-def problem(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:
-    """A problem as an answer."""
+def problem_response(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:
+    """Build a problem JSON response."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail} | members
     return web.Response(
         status=status, body=orjson.dumps(body), content_type="application/problem+json"
     )
 
 
-@web.middleware
-async def tell_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """The outer edge: whatever fails becomes a problem, and nothing of a fault of ours is shown."""
-    try:
-        return await handler(request)
-    except Problem as fault:
-        return fault.as_response()
-    except web.HTTPException as fault:
-        return _from_aiohttp(fault)
-    except web.RequestPayloadError as fault:
-        return problem(400, BadRequest.title, f"the body cannot be read: {fault}", {})
-    except (ConnectionResetError, ConnectionAbortedError):
-        raise  # the caller has left: there is nobody to tell
-    except (BusError, StoreBusy, StoreBroken) as fault:
-        return from_fault(fault).as_response()
-    except Exception as fault:
-        log.error(
-            "request_failed",
-            method=request.method,
-            route=_route_of(request),
-            uid=request.match_info.get("uid", ""),
-            request_id=id_of(request),
-            exc_info=fault,
-        )
-        return problem(500, Problem.title, "the server's log says more", {})
-
-
-def _route_of(request: web.Request) -> str:
-    """The path as it is declared: in Kilroy's stands a token, which belongs into no log."""
-    resource = request.match_info.route.resource
-    return "" if resource is None else resource.canonical
-
-
-def from_fault(fault: Exception) -> Problem:
-    """A fault of the bus or of the control plane, as its caller should see it."""
+def problem_from(fault: Exception) -> Problem:
+    """Convert an error of the bus or the control plane."""
     match fault:
         case BusBusy() | NoOwner():
             return Unavailable(str(fault))
         case BusRefused():
-            return Unavailable(f"the bus has refused it: {fault}")
+            return Unavailable(f"the bus rejected the command: {fault}")
         case BusError():
             return Unavailable(
-                f"the bus does not answer: {fault}. What was sent may have arrived; sent again under the same "
-                "webhook-id it has no second effect"
+                f"the bus does not answer: {fault}. The message may have arrived; retry it with "
+                "the same webhook-id to avoid a duplicate"
             )
         case _:
             return Unavailable(str(fault))
 
 
-def _from_aiohttp(fault: web.HTTPException) -> web.StreamResponse:
-    """aiohttp's own refusals (no such route, wrong method, body too large); a redirect passes."""
+def get_request_id(request: web.BaseRequest) -> str:
+    """Return the client's X-Request-Id if it is valid, otherwise a generated id."""
+    if _REQUEST_ID not in request:
+        given = request.headers.get(REQUEST_ID_HEADER, "")
+        request[_REQUEST_ID] = given if VALID_REQUEST_ID.fullmatch(given) else uuid4().hex
+    return request[_REQUEST_ID]
+
+
+async def add_request_id(request: web.Request, response: web.StreamResponse) -> None:
+    """Set X-Request-Id on every response (aiohttp's `on_response_prepare` signal)."""
+    response.headers[REQUEST_ID_HEADER] = get_request_id(request)
+
+
+@web.middleware
+async def handle_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn every exception into problem JSON. Internal errors are logged, not shown."""
+    try:
+        return await handler(request)
+    except Problem as fault:
+        return fault.as_response()
+    except web.HTTPException as fault:
+        return _convert_aiohttp_error(fault)
+    except web.RequestPayloadError as fault:
+        return problem_response(400, BadRequest.title, f"the body cannot be read: {fault}", {})
+    except (ConnectionResetError, ConnectionAbortedError):
+        raise  # the client has disconnected
+    except (BusError, StoreBusy, StoreBroken) as fault:
+        return problem_from(fault).as_response()
+    except Exception as fault:
+        log.error(
+            "request_failed",
+            method=request.method,
+            route=_route_template(request),
+            uid=request.match_info.get("uid", ""),
+            request_id=get_request_id(request),
+            exc_info=fault,
+        )
+        return problem_response(500, Problem.title, "see the server's log for the cause", {})
+
+
+def _route_template(request: web.Request) -> str:
+    """Return the path with placeholders, because Kilroy's webhook path contains a token."""
+    resource = request.match_info.route.resource
+    return "" if resource is None else resource.canonical
+
+
+def _convert_aiohttp_error(fault: web.HTTPException) -> web.StreamResponse:
+    """Convert aiohttp's own errors (unknown path, wrong method). Redirects are raised again."""
     if fault.status < 400:
         raise fault
-    response = problem(
-        fault.status, fault.reason, _DETAILS.get(fault.status, fault.text or fault.reason), {}
-    )
+    detail = _DETAILS.get(fault.status, fault.text or fault.reason)
+    response = problem_response(fault.status, fault.reason.capitalize(), detail, {})
     if "Allow" in fault.headers:
         response.headers["Allow"] = fault.headers["Allow"]
     return response
 
 
-async def tell_expectation(_: web.Request, response: web.StreamResponse) -> None:
-    """aiohttp's call, before the head of any answer leaves: it refuses what `Expect` says itself,
-    before anything of ours."""
+async def explain_failed_expectation(_: web.Request, response: web.StreamResponse) -> None:
+    """Give a 417 response a problem body.
+
+    aiohttp rejects an unknown `Expect` value before any middleware runs.
+    """
     if response.status == HTTPStatus.EXPECTATION_FAILED and isinstance(response, web.Response):
-        told = problem(
+        replacement = problem_response(
             response.status,
-            "This cannot be expected",
-            "`Expect` takes 100-continue alone; leave it out",
+            "Expectation failed",
+            "`Expect` supports only 100-continue; omit the header",
             {},
         )
-        response.content_type, response.charset, response.body = told.content_type, None, told.body
-        response.headers[hdrs.CONTENT_LENGTH] = str(told.content_length)  # it was counted before
+        response.content_type, response.charset = replacement.content_type, None
+        response.body = replacement.body
+        # aiohttp has already set the length of the old body.
+        response.headers[hdrs.CONTENT_LENGTH] = str(replacement.content_length)
 
 
-def _tell_malformed(record: logging.LogRecord) -> bool:
-    """aiohttp logs what is no HTTP with a traceback that repeats what was sent; it becomes an event
-    that does not."""
+def _log_malformed_request(record: logging.LogRecord) -> bool:
+    """Replace aiohttp's log record, whose traceback repeats the request, with a plain event."""
     error = record.exc_info[1] if record.exc_info else None
     log.info("request_malformed", reason=type(error).__name__)
     return False
 
 
-malformed_log = logging.getLogger("memrelay.malformed")  # for aiohttp's server
-malformed_log.addFilter(_tell_malformed)
-
-_DETAILS = {
-    404: "no such path; docs/http.md lists them",
-    405: "the header Allow lists the methods that this path takes",
-}
+malformed_request_log = logging.getLogger("memrelay.malformed")
+malformed_request_log.addFilter(_log_malformed_request)
 
 
-# What is no request: told as a problem too, by aiohttp's own way to tell it.
+class ProblemRequestHandler(web.RequestHandler):
+    """aiohttp's protocol with problem JSON for unparsable requests.
 
-
-class TellingHandler(web.RequestHandler):
-    """aiohttp's protocol, which tells what it cannot read as problem JSON, and nothing of what was
-    sent."""
+    The response never repeats the request.
+    """
 
     __slots__ = ()
 
@@ -339,16 +325,18 @@ class TellingHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """aiohttp's call: a request could not be read, which is logged, and ends the connection."""
+        """Build the response to an unparsable request and close the connection."""
         response = super().handle_error(request, status, exc, message)
         if status != BadRequest.status:
             return response
-        rule = (
-            f"a line of the request's head is longer than {self.max_line_size} bytes; what is long belongs into the body"
-            if isinstance(exc, LineTooLong)
-            else "what was sent cannot be read as an HTTP/1.1 request"
-        )
-        told = BadRequest(rule).as_response()
-        told.headers[HEADER] = id_of(request)
-        told.force_close()
-        return told
+        if isinstance(exc, LineTooLong):
+            detail = (
+                f"a line of the request head is longer than {self.max_line_size} bytes; "
+                "send long values in the body"
+            )
+        else:
+            detail = "the request is not valid HTTP/1.1"
+        replacement = BadRequest(detail).as_response()
+        replacement.headers[REQUEST_ID_HEADER] = get_request_id(request)
+        replacement.force_close()
+        return replacement

@@ -1,208 +1,203 @@
-"""What is measured, in Prometheus' form: made anew for each scrape, from what is known then."""
+"""Prometheus metrics, built for each scrape from the current status and traffic."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from memrelay.web.server.connection_limits import Traffic
 
-BY_PIPELINE = ("pipeline", "name")
+Status = dict[str, Any]
 
 
-def render(status: dict[str, Any] | None, traffic: Traffic | None) -> bytes:
-    """The page; without a status, because the bus is away, what this process knows of itself;
-    without traffic not even that."""
+class _MetricSpec(NamedTuple):
+    """A metric with one sample per worker or pipeline. `read` returns its value."""
+
+    family: type[CounterMetricFamily] | type[GaugeMetricFamily]
+    name: str
+    help: str
+    read: Callable[[Status], float]
+
+
+def _field(key: str) -> Callable[[Status], float]:
+    return lambda item: item[key]
+
+
+WORKER_METRICS = (
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_loop_lag_seconds",
+        "Longest delay of the worker's event loop within the last two seconds.",
+        lambda worker: worker["loop_lag_ms"] / 1000,
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_groups_recreated",
+        "Consumer groups that were missing and were recreated.",
+        _field("groups_recreated"),
+    ),
+)
+PIPELINE_METRICS = (
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_inputs_in",
+        "Inputs read since the owner started.",
+        _field("in"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_inputs_dead",
+        "Inputs that became dead letters. The other finished inputs succeeded.",
+        _field("dead"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_inputs_duplicate",
+        "Redelivered inputs that were answered from the inbox.",
+        _field("duplicates"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_batches_retried",
+        "Batches that were retried.",
+        _field("pauses"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_handler_seconds",
+        "Time that batches spent in the database thread.",
+        _field("handler_s"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_wal_bytes",
+        "Size of the stores' write-ahead logs.",
+        _field("wal_bytes"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_outbox_bytes",
+        "Bytes that were sent and are not yet confirmed.",
+        _field("outbox_bytes"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_pipeline_paused",
+        "Whether the pipeline is paused; /status shows the reason.",
+        lambda pipeline: bool(pipeline["paused"]),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_inputs_done",
+        "Inputs finished since the owner started.",
+        _field("done"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_inputs_retried",
+        "Inputs that were postponed for a retry.",
+        _field("retried"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_inputs_waiting",
+        "Inputs that currently wait for a retry.",
+        _field("waiting"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_vectors_todo",
+        "Records without a vector.",
+        _field("vectors_todo"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_input_lag",
+        "Inputs that are not yet finished.",
+        _field("lag"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_input_oldest_seconds",
+        "Age of the oldest unfinished input.",
+        _field("oldest_s"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_dead_letters",
+        "Dead letters.",
+        _field("dead_letters"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_pipeline_owned",
+        "Whether a worker serves the pipeline.",
+        lambda pipeline: pipeline["owner"] is not None,
+    ),
+)
+
+
+def render_metrics(status: Status | None, traffic: Traffic | None) -> bytes:
+    """Return the metrics page.
+
+    `status` is None while the bus is down. `traffic` is None for callers that do not see all
+    pipelines.
+    """
     registry = CollectorRegistry()
     registry.register(_Snapshot(status, traffic))
     return generate_latest(registry)
 
 
 class _Snapshot:
-    """One moment, as a collector."""
+    """A collector of one status and the current traffic."""
 
-    def __init__(self, status: dict[str, Any] | None, traffic: Traffic | None) -> None:
+    def __init__(self, status: Status | None, traffic: Traffic | None) -> None:
         self._status, self._traffic = status, traffic
 
     def collect(self) -> Iterator[Metric]:
-        """prometheus_client's call."""
-        yield from _of_process(self._traffic) if self._traffic is not None else ()
+        if self._traffic is not None:
+            yield from _traffic_metrics(self._traffic)
         yield GaugeMetricFamily(
             "memrelay_bus_up", "Whether the bus answers.", self._status is not None
         )
-        if self._status is not None:
-            yield GaugeMetricFamily(
-                "memrelay_workers", "Workers that live.", len(self._status["workers"])
-            )
-            yield from _of_workers(self._status["workers"])
-            yield from _of_pipelines(self._status["pipelines"])
+        if self._status is None:
+            return
+        workers, pipelines = self._status["workers"], self._status["pipelines"]
+        yield GaugeMetricFamily("memrelay_workers", "Running workers.", len(workers))
+        for spec in WORKER_METRICS:
+            yield _family(spec, workers, worker="name")
+        for spec in PIPELINE_METRICS:
+            yield _family(spec, pipelines, pipeline="pipeline_uid", name="name")
 
 
-def _of_process(traffic: Traffic) -> Iterator[Metric]:
+def _family(spec: _MetricSpec, items: list[Status], **labels: str) -> Metric:
+    """Return a metric with one sample per item. `labels` maps labels to keys of the items."""
+    family = spec.family(spec.name, spec.help, labels=list(labels))
+    for item in items:
+        family.add_metric([item[key] for key in labels.values()], spec.read(item))
+    return family
+
+
+def _traffic_metrics(traffic: Traffic) -> Iterator[Metric]:
     answers = CounterMetricFamily(
-        "memrelay_http_answers", "HTTP answers by status.", labels=["status"]
+        "memrelay_http_answers", "HTTP responses by status.", labels=["status"]
     )
     for status, count in traffic.answers.items():
         answers.add_metric([str(status)], count)
     yield answers
     yield GaugeMetricFamily(
-        "memrelay_listeners", "WebSockets that follow a swarm.", traffic.listeners
+        "memrelay_listeners", "Open WebSockets that follow a swarm.", traffic.listeners
     )
-    dropped = traffic.dropped_listeners
     yield CounterMetricFamily(
-        "memrelay_listeners_dropped", "WebSockets that were too slow.", dropped
+        "memrelay_listeners_dropped",
+        "WebSockets closed because they read too slowly.",
+        traffic.dropped_listeners,
     )
-    yield GaugeMetricFamily(
-        "memrelay_connections", "HTTP connections that are open.", traffic.connections
-    )
+    yield GaugeMetricFamily("memrelay_connections", "Open HTTP connections.", traffic.connections)
     refused = CounterMetricFamily(
-        "memrelay_connections_refused", "Connections that were cut.", labels=["reason"]
+        "memrelay_connections_refused", "Connections closed by a limit.", labels=["reason"]
     )
-    refused.add_metric(["too many"], traffic.turned_away)
-    refused.add_metric(["too slow"], traffic.too_slow)
+    refused.add_metric(["too many"], traffic.rejected)
+    refused.add_metric(["too slow"], traffic.timed_out)
     yield refused
-
-
-def _of_workers(workers: list[dict[str, Any]]) -> Iterator[Metric]:
-    lag = GaugeMetricFamily(
-        "memrelay_loop_lag_seconds",
-        "The longest time by which a worker's event loop was late, of the last two seconds.",
-        labels=["worker"],
-    )
-    recreated = CounterMetricFamily(
-        "memrelay_groups_recreated",
-        "Consumer groups that were gone and were made again.",
-        labels=["worker"],
-    )
-    for one in workers:
-        lag.add_metric([one["name"]], one["loop_lag_ms"] / 1000)
-        recreated.add_metric([one["name"]], one["groups_recreated"])
-    yield lag
-    yield recreated
-
-
-def _of_pipelines(pipelines: list[dict[str, Any]]) -> Iterator[Metric]:
-    families: list[tuple[str, Metric]] = [
-        (
-            "in",
-            CounterMetricFamily(
-                "memrelay_inputs_in",
-                "Inputs that were taken, since the owner began.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "dead",
-            CounterMetricFamily(
-                "memrelay_inputs_dead",
-                "Inputs that were given up; the others that are done went well.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "duplicates",
-            CounterMetricFamily(
-                "memrelay_inputs_duplicate",
-                "Inputs that were done before, and were answered from the inbox.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "pauses",
-            CounterMetricFamily(
-                "memrelay_batches_retried", "How often a batch was tried again.", labels=BY_PIPELINE
-            ),
-        ),
-        (
-            "handler_s",
-            CounterMetricFamily(
-                "memrelay_handler_seconds",
-                "Time that batches took in the database thread.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "wal_bytes",
-            GaugeMetricFamily("memrelay_wal_bytes", "Logs of the stores.", labels=BY_PIPELINE),
-        ),
-        (
-            "outbox_bytes",
-            GaugeMetricFamily(
-                "memrelay_outbox_bytes", "What was sent and is not confirmed.", labels=BY_PIPELINE
-            ),
-        ),
-        (
-            "paused",
-            GaugeMetricFamily(
-                "memrelay_pipeline_paused",
-                "Whether its work waits for something; /status says what.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "done",
-            CounterMetricFamily(
-                "memrelay_inputs_done",
-                "Inputs that came to an end, since the owner began.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "retried",
-            CounterMetricFamily(
-                "memrelay_inputs_retried",
-                "Inputs that were put off, to be tried again later.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "waiting",
-            GaugeMetricFamily(
-                "memrelay_inputs_waiting", "Inputs that wait to be tried again.", labels=BY_PIPELINE
-            ),
-        ),
-        (
-            "vectors_todo",
-            GaugeMetricFamily(
-                "memrelay_vectors_todo",
-                "Records whose vector is still to be made.",
-                labels=BY_PIPELINE,
-            ),
-        ),
-        (
-            "lag",
-            GaugeMetricFamily(
-                "memrelay_input_lag", "Inputs that are not done yet.", labels=BY_PIPELINE
-            ),
-        ),
-        (
-            "oldest_s",
-            GaugeMetricFamily(
-                "memrelay_input_oldest_seconds", "Age of the oldest of them.", labels=BY_PIPELINE
-            ),
-        ),
-        (
-            "dead_letters",
-            GaugeMetricFamily(
-                "memrelay_dead_letters", "Messages that were given up.", labels=BY_PIPELINE
-            ),
-        ),
-        (
-            "owned",
-            GaugeMetricFamily(
-                "memrelay_pipeline_owned", "Whether a worker serves it.", labels=BY_PIPELINE
-            ),
-        ),
-    ]
-    for key, family in families:
-        for one in pipelines:
-            value = (
-                one["owner"] is not None
-                if key == "owned"
-                else bool(one[key])
-                if key == "paused"
-                else one[key]
-            )
-            family.add_metric([one["pipeline_uid"], one["name"]], value)  # type: ignore[attr-defined]
-        yield family

@@ -1,4 +1,4 @@
-"""How often a caller may ask: a token bucket for each, filled at a steady rate up to a burst."""
+"""Rate limiting: one token bucket per caller."""
 
 import time
 from collections.abc import Awaitable, Callable, Hashable
@@ -7,67 +7,69 @@ from ipaddress import ip_address
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from memrelay.web.server.errors import TooOften
-from memrelay.web.server.services import services_of
+from memrelay.web.server.errors import TooManyRequests
+from memrelay.web.server.services import get_services
 
-MOST_CALLERS = 10_000  # whose buckets are kept; one that is full again is as good as none
-Identify = Callable[[web.Request], Awaitable[Hashable | None]]  # who asks; None is not limited
+# The number of buckets kept. A dropped bucket counts as full.
+MAX_CALLERS = 10_000
+# Returns the caller's identity, or None to skip the limit.
+Identify = Callable[[web.Request], Awaitable[Hashable | None]]
 
 
-class Buckets:
-    """`rate` tokens a second for each caller, and at most `burst` of them."""
+class TokenBuckets:
+    """A bucket per caller that gains `rate` tokens per second, up to `burst`.
+
+    `clock` returns seconds.
+    """
 
     def __init__(
         self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` gives seconds."""
         self._rate, self._burst, self._clock = rate, float(burst), clock
-        self._levels: dict[
-            Hashable, tuple[float, float]
-        ] = {}  # caller -> (tokens, when), the latest at the end
+        # caller -> (tokens, time of the last update), least recently used first
+        self._levels: dict[Hashable, tuple[float, float]] = {}
 
     def __len__(self) -> int:
-        """How many callers are known."""
         return len(self._levels)
 
     def take(self, caller: Hashable) -> float:
-        """Takes a token: 0.0, or in how many seconds there is one."""
+        """Take a token and return 0.0, or return the seconds until one is available."""
         now = self._clock()
         tokens, since = self._levels.pop(caller, (self._burst, now))
         tokens = min(self._burst, tokens + (now - since) * self._rate)
         wait_s = 0.0 if tokens >= 1 else (1 - tokens) / self._rate
         self._levels[caller] = (tokens if wait_s else tokens - 1, now)
-        if len(self._levels) > MOST_CALLERS:
-            del self._levels[next(iter(self._levels))]  # who asked longest ago
+        if len(self._levels) > MAX_CALLERS:
+            del self._levels[next(iter(self._levels))]
         return wait_s
 
 
 def limit_rate(rate: float, burst: int, identify: Identify) -> Middleware:
-    """The middleware."""
-    buckets = Buckets(rate, burst)
+    """Return the middleware. It raises TooManyRequests."""
+    buckets = TokenBuckets(rate, burst)
 
     @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def check_rate(request: web.Request, handler: Handler) -> web.StreamResponse:
         caller = await identify(request)
         wait_s = 0.0 if caller is None else buckets.take(caller)
         if wait_s:
-            raise TooOften(
-                f"{rate:g} requests a second (web.rate) and {burst} at once (web.burst) are taken of a caller; "
-                f"come again in {wait_s:.3f} s",
+            raise TooManyRequests(
+                f"each caller may send {rate:g} requests per second (web.rate) in bursts of up to "
+                f"{burst} (web.burst); retry in {wait_s:.3f} s",
                 wait_s,
             )
         return await handler(request)
 
-    return check
+    return check_rate
 
 
-async def key_or_address(request: web.Request) -> Hashable | None:
-    """The id of the key that was sent, where it is one, else the address: whoever tries keys does
-    not get a bucket for each.
+async def identify_caller(request: web.Request) -> Hashable | None:
+    """Return the id of a valid key, else the client's address, or None for loopback.
 
-    None for this machine itself, all of whose programs have the same address.
+    Invalid keys share the bucket of their address, so guessing keys is limited too. All programs
+    on this machine share one address, so loopback is not limited.
     """
-    key = (await services_of(request).authoriser.caller_or_stranger(request)).key
+    key = (await get_services(request).authorizer.get_caller_or_anonymous(request)).key
     if key:
         return key
     remote = request.remote

@@ -1,5 +1,4 @@
-"""A request's body, read within bounds: how long it is, how long it takes, in how many pieces it
-comes."""
+"""Reading request bodies within limits, and converting message bodies to envelopes."""
 
 import asyncio
 from typing import Any
@@ -12,33 +11,35 @@ from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.message import JSON, PLAIN, Part
 from memrelay.pipelines.json_text import BOM, is_deeper, opens_more, too_many_keys
-from memrelay.web.server.connection_limits import Traffic, before_sweep, door_of
+from memrelay.web.server.connection_limits import Traffic, get_connection, shorten_by_sweep
 from memrelay.web.server.errors import (
     BadRequest,
+    RequestTimeout,
     TooLarge,
-    TooSlow,
     Unavailable,
     Unprocessable,
-    WrongType,
+    UnsupportedMediaType,
 )
-from memrelay.web.server.services import WebOptions, services_of
+from memrelay.web.server.services import WebOptions, get_services
 
-MOST_CHUNKS = (
-    10_000  # of a body with Transfer-Encoding: chunked; each costs as much as a kilobyte does
-)
-MOST_UNDER_WAY = 64 << 20  # bytes of bodies that are not whole yet, of all requests together
+# Chunks of one body with Transfer-Encoding: chunked. Parsing a chunk costs as much as 1 KB does.
+MAX_CHUNKS = 10_000
+# Bytes of incomplete bodies, over all requests.
+MAX_PENDING_BYTES = 64 << 20
+# orjson's error text. Its limits are 1024 levels for reading and 254 for writing.
+ORJSON_TOO_DEEP = "depth limit exceeded"
+SEND_AS_TEXT = "send it as the `text` of a message"
 
 
 async def read_json_body(request: web.Request) -> bytes:
-    """The body without the byte order mark that some programs begin JSON with. Raises as
-    `read_body` does."""
+    """Read the body without a leading byte order mark. Raises as `read_body` does."""
     return (await read_body(request)).removeprefix(BOM)
 
 
 async def read_body(request: web.Request) -> bytes:
-    """A body that came with its head is taken at once, at a fifth of the price.
+    """Read the whole body. A body that arrived together with its head takes a fast path.
 
-    Raises TooLarge, TooSlow, WrongType and Unavailable.
+    Raises TooLarge, RequestTimeout, UnsupportedMediaType, and Unavailable.
     """
     if hdrs.CONTENT_ENCODING in request.headers:
         _refuse_encoded(request)
@@ -47,128 +48,126 @@ async def read_body(request: web.Request) -> bytes:
 
 
 def _refuse_encoded(request: web.Request) -> None:
-    """Nothing is unpacked here, so that nothing can be a bomb."""
+    """Refuse compressed bodies, which rules out decompression bombs."""
     encoding = request.headers[hdrs.CONTENT_ENCODING]
     if encoding.strip().lower() != "identity":
-        raise WrongType(
-            f"bodies are taken as they are, without Content-Encoding; this has {encoding[:50]!r}"
+        raise UnsupportedMediaType(
+            f"Content-Encoding {encoding[:50]!r} is not supported; send the body uncompressed"
         )
 
 
 async def _receive(request: web.Request) -> bytes:
-    """A body of which something is still to come."""
-    options = services_of(request).options
+    options = get_services(request).options
     if (request.content_length or 0) > options.message_bytes:
         raise TooLarge(
-            f"the body has {request.content_length} bytes; bus.max_message_bytes allows {options.message_bytes}"
+            f"the body has {request.content_length} bytes; bus.max_message_bytes allows "
+            f"{options.message_bytes}"
         )
     try:
-        async with asyncio.timeout(before_sweep(options.read_timeout_s)):
-            return await _collect(request, options.message_bytes, services_of(request).traffic)
+        async with asyncio.timeout(shorten_by_sweep(options.read_timeout_s)):
+            return await _collect(request, options.message_bytes, get_services(request).traffic)
     except TimeoutError as error:
-        door = door_of(request)
-        if door is not None:
-            door.is_last = True
-        raise TooSlow(
-            f"the body was not whole within {options.read_timeout_s:g} s (web.read_timeout_s)"
+        connection = get_connection(request)
+        if connection is not None:
+            connection.is_last = True
+        raise RequestTimeout(
+            f"the body did not arrive within {options.read_timeout_s:g} s (web.read_timeout_s)"
         ) from error
 
 
-async def _collect(request: web.Request, most: int, traffic: Traffic) -> bytes:
+async def _collect(request: web.Request, max_bytes: int, traffic: Traffic) -> bytes:
     body, chunks = bytearray(), 0
     try:
         async for piece, ends_chunk in request.content.iter_chunks():
             body += piece
-            traffic.under_way += len(piece)
+            traffic.pending_bytes += len(piece)
             chunks += ends_chunk
-            if len(body) > most:
-                raise TooLarge(f"the body is longer than bus.max_message_bytes allows ({most})")
-            if chunks > MOST_CHUNKS:
+            if len(body) > max_bytes:
+                raise TooLarge(f"the body is longer than bus.max_message_bytes ({max_bytes})")
+            if chunks > MAX_CHUNKS:
                 raise TooLarge(
-                    f"the body comes in more than {MOST_CHUNKS} chunks; send larger ones, or a Content-Length"
+                    f"the body has more than {MAX_CHUNKS} chunks; send larger chunks, or a "
+                    "Content-Length"
                 )
-            if traffic.under_way > MOST_UNDER_WAY:
-                raise Unavailable("too many long bodies are under way; come again in a second")
+            if traffic.pending_bytes > MAX_PENDING_BYTES:
+                raise Unavailable("too many large bodies are being received; retry in a second")
     finally:
-        traffic.under_way -= len(body)
+        traffic.pending_bytes -= len(body)
     return bytes(body)
 
 
-# The body of a POST becomes an envelope: JSON first, whatever its Content-Type; what is no JSON is
-# plain text.
+def to_envelope(body: bytes, *, sender: str, now_ms: int, limits: WebOptions) -> bytes:
+    """Convert the body of a POST to an envelope in JSON.
 
-TOO_DEEP = (
-    "depth limit exceeded"  # orjson's words: 1024 levels, and 254 where they are written again
-)
-REMEDY = "send it as the `text` of a message"
+    The Content-Type does not matter:
 
+    - An object with a list `args` is an envelope.
+    - An object with a string `text` becomes the only part, with all its other fields.
+    - Other JSON becomes the text of a part of type application/json.
+    - Anything else becomes plain text.
 
-def to_envelope(body: bytes, *, sender: str, now_ms: int, bounds: WebOptions) -> bytes:
-    """The envelope in JSON. Raises BadRequest, TooLarge or Unprocessable.
-
-    An object with a list `args` is an envelope; one with a string `text` is its only part, with
-    whatever else it holds; any
-    other JSON is the text itself, of type application/json. Where nobody is named, `sender` said
-    it.
+    `sender` is the author unless the body names one.
+    Raises BadRequest, TooLarge, and Unprocessable.
     """
     try:
-        envelope = orjson.dumps(_read(body.removeprefix(BOM), sender, now_ms, bounds))
+        envelope = orjson.dumps(_parse(body.removeprefix(BOM), sender, now_ms, limits))
     except orjson.JSONEncodeError as error:
-        raise Unprocessable(
-            "the message is nested too deeply; write the deep part as a text"
-        ) from error
-    if len(envelope) > bounds.message_bytes:
+        raise Unprocessable("the message is nested too deeply; send the deep part as text") from (
+            error
+        )
+    if len(envelope) > limits.message_bytes:
         raise TooLarge(
-            f"the message has {len(envelope)} bytes as an envelope; bus.max_message_bytes allows "
-            f"{bounds.message_bytes}"
+            f"the envelope has {len(envelope)} bytes; bus.max_message_bytes allows "
+            f"{limits.message_bytes}"
         )
     return envelope
 
 
-def _read(body: bytes, sender: str, now_ms: int, bounds: WebOptions) -> dict[str, Any]:
-    if too_many_keys(body, bounds.json_keys):
+def _parse(body: bytes, sender: str, now_ms: int, limits: WebOptions) -> dict[str, Any]:
+    if too_many_keys(body, limits.json_keys):
         raise Unprocessable(
-            f"the JSON has more than {bounds.json_keys} keys, which is what web.max_json_keys allows; {REMEDY}"
+            f"the JSON has more than {limits.json_keys} keys (web.max_json_keys); {SEND_AS_TEXT}"
         )
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        if error.msg == TOO_DEEP:
-            raise _too_deep(bounds) from error
-        return _say(sender, "", {"text": _as_text(body), "type": PLAIN}, now_ms)
-    if opens_more(body, bounds.json_depth) and is_deeper(value, bounds.json_depth):
-        raise _too_deep(bounds)
+        if error.msg == ORJSON_TOO_DEEP:
+            raise _too_deep(limits) from error
+        return _wrap(sender, "", {"text": _decode_text(body), "type": PLAIN}, now_ms)
+    if opens_more(body, limits.json_depth) and is_deeper(value, limits.json_depth):
+        raise _too_deep(limits)
     if isinstance(value, dict) and isinstance(value.get("args"), list):
-        return _as_envelope(value, sender)
+        return _complete_envelope(value, sender)
     if isinstance(value, dict) and isinstance(value.get("text"), str) and _is_part(value):
-        said_by, ident = value.pop("from", None), value.pop("id", None)
-        if isinstance(said_by, str | None) and isinstance(ident, str | None):
-            return _say(said_by or sender, ident or "", value, now_ms)
-        raise Unprocessable("`from` and `id` of a message are strings")
-    return _say(sender, "", {"text": _as_text(body), "type": JSON}, now_ms)
+        author, message_id = value.pop("from", None), value.pop("id", None)
+        if isinstance(author, str | None) and isinstance(message_id, str | None):
+            return _wrap(author or sender, message_id or "", value, now_ms)
+        raise Unprocessable("`from` and `id` of a message must be strings")
+    return _wrap(sender, "", {"text": _decode_text(body), "type": JSON}, now_ms)
 
 
-def _too_deep(bounds: WebOptions) -> Unprocessable:
-    rule = f"the JSON is nested deeper than {bounds.json_depth}, which is what web.max_json_depth allows"
-    return Unprocessable(f"{rule}; {REMEDY}")
+def _too_deep(limits: WebOptions) -> Unprocessable:
+    return Unprocessable(
+        f"the JSON is nested deeper than {limits.json_depth} levels (web.max_json_depth); "
+        f"{SEND_AS_TEXT}"
+    )
 
 
-def _as_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
-    """Checked here, so that the caller is told, and not the dead letters."""
+def _complete_envelope(value: dict[str, Any], sender: str) -> dict[str, Any]:
+    """Fill in defaults and validate, so that a bad envelope is an error and not a dead letter."""
     envelope = {"from": sender, "id": ""} | {
-        name: held for name, held in value.items() if held not in (None, "")
+        name: field for name, field in value.items() if field not in (None, "")
     }
     try:
-        written = orjson.dumps(envelope)
-        decode(written, len(written))
+        encoded = orjson.dumps(envelope)
+        decode(encoded, len(encoded))
     except MalformedMessage as error:
         raise Unprocessable(str(error)) from error
     return envelope
 
 
 def _is_part(value: dict[str, Any]) -> bool:
-    """Whether it can be read as a part; where not, its keys mean something else, and it is JSON
-    like any other."""
+    """Return whether an object with `text` fits a message part. If not, it is ordinary JSON."""
     try:
         msgspec.convert(value, Part)
     except msgspec.ValidationError:
@@ -176,13 +175,13 @@ def _is_part(value: dict[str, Any]) -> bool:
     return True
 
 
-def _say(sender: str, ident: str, part: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    filled = {"username": sender, "timestamp": now_ms, "type": PLAIN} | part
-    return {"from": sender, "id": ident, "args": [filled]}
+def _wrap(author: str, message_id: str, part: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    completed = {"username": author, "timestamp": now_ms, "type": PLAIN} | part
+    return {"from": author, "id": message_id, "args": [completed]}
 
 
-def _as_text(body: bytes) -> str:
+def _decode_text(body: bytes) -> str:
     try:
         return body.decode().strip()
     except UnicodeDecodeError as error:
-        raise BadRequest("the body is neither JSON nor text in UTF-8") from error
+        raise BadRequest("the body is neither JSON nor UTF-8 text") from error

@@ -1,4 +1,4 @@
-"""The web server: opens what it needs, listens, and ends in order."""
+"""The web server's lifecycle: connect, listen, and shut down in order."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -19,78 +19,65 @@ from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.app import is_loopback, make_app
 from memrelay.web.server.connection_limits import ConnectionLimits, Traffic
-from memrelay.web.server.errors import TellingHandler, malformed_log
+from memrelay.web.server.errors import ProblemRequestHandler, malformed_request_log
 from memrelay.web.server.services import Secret, Services, WebOptions
 
 log = structlog.stdlib.get_logger(__name__)
-NO_KEYS = "every program on this machine, and only on loopback: no key was ever made"
-GRACE_S = 5.0  # how long requests under way may take when the server ends
-KEPT_S = 75.0  # how long a connection is kept between two requests: longer than proxies keep theirs
-# for how long the rest of a body that was refused is thrown away, so that its sender reads why
+ACCESS_WITH_KEYS = "a key is required"
+ACCESS_WITHOUT_KEYS = "all programs on this machine, over loopback only: no key was ever made"
+# How long requests may run on after `stop`.
+SHUTDOWN_S = 5.0
+# How long an idle connection stays open. Proxies must give up first, so this is long.
+KEEPALIVE_S = 75.0
+# How long the rest of a rejected body is read, so that its sender can read the response.
 LINGER_S = 2.0
-WAITING_TO_CONNECT = 1024
+BACKLOG = 1024
 
 
 class CannotListen(OSError):
-    """The address cannot be listened on; the text has the remedy."""
+    """The server cannot listen on the address. The text states the fix."""
 
 
 class WebServer:
-    """Serves HTTP. It needs the bus only when a request does, and outlives its losses."""
+    """Serves HTTP. It starts without the bus and survives the loss of the bus.
+
+    `secret` resolves a reference in a bundle. `url` is set once `ready` is.
+    """
 
     def __init__(
         self, address: Address, memory_root: Path, options: WebOptions, secret: Secret
     ) -> None:
-        """`secret` gives what a reference in a bundle stands for."""
-        self._address, self._root, self._options, self._secret = (
-            address,
-            memory_root,
-            options,
-            secret,
-        )
+        self._address, self._root = address, memory_root
+        self._options, self._secret = options, secret
         self._stopping = asyncio.Event()
         self.ready = asyncio.Event()
-        self.url = ""  # once it is ready
+        self.url = ""
 
     def stop(self) -> None:
-        """Asks the server to end: it takes nothing more, and `run` returns."""
+        """Stop accepting requests and let `run` return."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Serves until `stop`. Raises CannotListen and StoreBroken."""
+        """Serve until `stop`. Raises CannotListen and StoreBroken."""
         async with AsyncExitStack() as stack:
-            parts = await self._make_parts(stack)
-            keys = (await parts.authoriser.ring()).keys
-            runner = web.AppRunner(make_app(parts), access_log=None, shutdown_timeout=GRACE_S)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            assert runner.server is not None
-            make = partial(
-                TellingHandler,
-                runner.server,
-                loop=asyncio.get_running_loop(),
-                logger=malformed_log,
-                access_log=None,  # type: ignore[arg-type]  # none, as for AppRunner
-                keepalive_timeout=KEPT_S,
-                lingering_time=LINGER_S,
-                auto_decompress=False,
+            services = await self._make_services(stack)
+            has_keys = bool((await services.authorizer.get_credentials()).keys)
+            limits = ConnectionLimits(
+                await self._make_protocol(stack, services),
+                self._options.connections,
+                self._options.read_timeout_s,
+                services.traffic,
             )
-            keeper = ConnectionLimits(
-                make, self._options.connections, self._options.read_timeout_s, parts.traffic
-            )
-            stack.callback((await self._listen(keeper, bool(keys))).close)
-            stack.callback(asyncio.create_task(keeper.sweep()).cancel)
-            stack.callback(keeper.close)
+            stack.callback((await self._listen(limits, has_keys)).close)
+            stack.callback(asyncio.create_task(limits.sweep()).cancel)
+            stack.callback(limits.close)
             self.ready.set()
-            log.info(
-                "web_ready",
-                url=self.url,
-                who_may_call="who has a key" if keys else NO_KEYS,
-            )
+            access = ACCESS_WITH_KEYS if has_keys else ACCESS_WITHOUT_KEYS
+            log.info("web_ready", url=self.url, access=access)
             await self._stopping.wait()
         self.ready.clear()
 
-    async def _make_parts(self, stack: AsyncExitStack) -> Services:
+    async def _make_services(self, stack: AsyncExitStack) -> Services:
         catalog = await stack.enter_async_context(Catalog(self._root))
         line = await stack.enter_async_context(ReconnectingConnection(self._address))
         return Services(
@@ -105,33 +92,54 @@ class WebServer:
             follower=await stack.enter_async_context(Follower(self._address)),
             traffic=Traffic(),
             secret=self._secret,
-            authoriser=Authorizer(catalog, on_loopback=is_loopback(self._options.host)),
+            authorizer=Authorizer(catalog, on_loopback=is_loopback(self._options.host)),
         )
 
-    async def _listen(self, keeper: ConnectionLimits, has_keys: bool) -> asyncio.Server:
+    async def _make_protocol(
+        self, stack: AsyncExitStack, services: Services
+    ) -> "partial[ProblemRequestHandler]":
+        """Start the application and return the factory of aiohttp's protocols."""
+        runner = web.AppRunner(make_app(services), access_log=None, shutdown_timeout=SHUTDOWN_S)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        assert runner.server is not None
+        return partial(
+            ProblemRequestHandler,
+            runner.server,
+            loop=asyncio.get_running_loop(),
+            logger=malformed_request_log,
+            access_log=None,  # type: ignore[arg-type]  # disabled, as for AppRunner
+            keepalive_timeout=KEEPALIVE_S,
+            lingering_time=LINGER_S,
+            auto_decompress=False,
+        )
+
+    async def _listen(self, limits: ConnectionLimits, has_keys: bool) -> asyncio.Server:
         host, port = self._options.host, self._options.port
         if not has_keys and not is_loopback(host):
             raise CannotListen(
-                f"web.host is {host}, and no key was made yet: without keys only loopback addresses are served. "
-                "Make one first: memrelay keys create NAME --scope SCOPE --pipeline UID"
+                f"web.host is {host}, but no key was made yet, and without keys only loopback "
+                "addresses are served. Create one first: "
+                "memrelay keys create NAME --scope SCOPE --pipeline UID"
             )
         try:
             server = await asyncio.get_running_loop().create_server(
-                keeper, host, port, backlog=WAITING_TO_CONNECT
+                limits, host, port, backlog=BACKLOG
             )
         except OSError as error:
-            remedy = (
-                "is another one running? Set web.port or MEMRELAY_WEB__PORT to a free port"
-                if error.errno == EADDRINUSE
-                else "set web.host or MEMRELAY_WEB__HOST to an address of this machine, and web.port to a free port"
-            )
             raise CannotListen(
-                f"cannot listen on {host}:{port} ({error.strerror}); {remedy}"
+                f"cannot listen on {host}:{port} ({error.strerror}); {_listen_fix(error)}"
             ) from error
-        bound = server.sockets[0].getsockname()
-        self.url = (
-            f"http://[{bound[0]}]:{bound[1]}"
-            if ":" in bound[0]
-            else f"http://{bound[0]}:{bound[1]}"
-        )
+        bound_host, bound_port = server.sockets[0].getsockname()[:2]
+        url_host = f"[{bound_host}]" if ":" in bound_host else bound_host
+        self.url = f"http://{url_host}:{bound_port}"
         return server
+
+
+def _listen_fix(error: OSError) -> str:
+    if error.errno == EADDRINUSE:
+        return "is another server running? Set web.port or MEMRELAY_WEB__PORT to a free port"
+    return (
+        "set web.host or MEMRELAY_WEB__HOST to an address of this machine, and web.port to a "
+        "free port"
+    )

@@ -1,4 +1,4 @@
-"""What the handlers work with, made once by the service."""
+"""The dependencies of the request handlers, created once at startup."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,35 +15,41 @@ from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.connection_limits import Traffic
 
-Secret = Callable[
-    [str], str
-]  # a reference such as env:NAME -> what it stands for; raises LookupError
+# Resolves a reference such as env:NAME. Raises LookupError.
+Secret = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """Where the server listens, and its bounds. Sizes in bytes."""
+    """The address to listen on and the server's limits. Sizes are in bytes."""
 
     host: str = "127.0.0.1"
-    port: int = 8765  # 0: any that is free
-    hosts: tuple[str, ...] = ()  # names by which it may be called, beside those of loopback
+    # 0 selects a free port.
+    port: int = 8765
+    # Accepted Host names in addition to those of loopback.
+    hosts: tuple[str, ...] = ()
     message_bytes: int = 1 << 20
     json_depth: int = 64
     json_keys: int = 10_000
     max_wait_s: float = 60.0
-    call_timeout_s: float = 10.0  # for the answer to an operation
-    read_timeout_s: float = 10.0  # for a request's head, and for its body
+    # Timeout for the answer to an operation.
+    call_timeout_s: float = 10.0
+    # Timeout for a request's head, and again for its body.
+    read_timeout_s: float = 10.0
     connections: int = 2_000
-    rate: float = 1_000.0  # requests a second of one caller; 0: as many as come
-    burst: int = 2_000  # of them at once
-    listener_backlog: int = 1000  # messages that a live listener may be behind
-    bus_name: str = ""  # the server's address as a person would type it, without a password
+    # Requests per second and caller. 0 disables the limit.
+    rate: float = 1_000.0
+    burst: int = 2_000
+    # Messages that may be queued for one WebSocket listener.
+    listener_backlog: int = 1000
+    # The bus URL as shown to people, without a password.
+    bus_name: str = ""
     ingress: IngressLimits = field(default_factory=IngressLimits)
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The parts."""
+    """The dependencies of the request handlers."""
 
     options: WebOptions
     catalog: Catalog
@@ -54,12 +60,12 @@ class Services:
     follower: Follower
     traffic: Traffic
     secret: Secret
-    authoriser: Authorizer
+    authorizer: Authorizer
 
 
-PARTS = web.AppKey("parts", Services)
+SERVICES = web.AppKey("services", Services)
 
 
-def services_of(request: web.Request) -> Services:
-    """The parts of the application that a request came to."""
-    return request.app[PARTS]
+def get_services(request: web.Request) -> Services:
+    """Return the services of the request's application."""
+    return request.app[SERVICES]

@@ -1,2 +1,1 @@
-"""Named memories under the paths and in the shapes that SOAT documents (seed 004,
-contracts/soat.md): a face like any other."""
+"""Named memories with SOAT's paths and JSON shapes, on top of the same operations."""

@@ -1,5 +1,4 @@
-"""How SOAT's routes reach the operations: by the pipeline that an id carries, through the one
-authoriser."""
+"""Calls from SOAT's routes to the operations, in the pipeline that an id contains."""
 
 import asyncio
 import re
@@ -14,181 +13,187 @@ from memrelay.bus.request import NewCall
 from memrelay.memory.operation import all_operations
 from memrelay.memory.records.ids import Sort, uid_of
 from memrelay.memory.records.memory_view import Source
-from memrelay.web.api.messages import producer_id
-from memrelay.web.api.operation_input import checked_input, read_object
-from memrelay.web.api.operations import NOBODY, answer_to
-from memrelay.web.auth.access import caller_of
-from memrelay.web.server.errors import BadRequest, NotAllowed, NotFound, Problem, from_fault
-from memrelay.web.server.services import services_of
+from memrelay.web.api.messages import parse_message_id
+from memrelay.web.api.operations import NO_KEY_ACTOR, read_object, send_call, validate_input
+from memrelay.web.auth.access import get_caller
+from memrelay.web.server.errors import BadRequest, NotAllowed, NotFound, Problem, problem_from
+from memrelay.web.server.services import get_services
 
-TOGETHER = 16  # pipelines that are asked at once
-MOST_PIPELINES = 500  # that one request asks
-MOST_LISTED = 100_000
-MESSAGES_LISTED = 64  # of the longest that may be, as many bytes are listed, about: 64 MiB
-PAGE = 1000
-HUMP = re.compile(r"(?<=[a-z])([A-Z])")
+# Pipelines called concurrently.
+MAX_CONCURRENT = 16
+# Pipelines called by one request.
+MAX_PIPELINES = 500
+MAX_LISTED = 100_000
+# The byte limit of a list, in messages of the maximum size: about 64 MiB.
+MAX_LISTED_MESSAGES = 64
+PAGE_SIZE = 1000
+CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
 SOURCES = get_args(Source)
-Given = dict[str, Any]
+Json = dict[str, Any]
 
 
-async def call(request: web.Request, name: str, uid: str, given: Given) -> Any:
-    """What the operation gives, in that pipeline. Raises what its refusal is over HTTP."""
+async def call(request: web.Request, name: str, uid: str, given: Json) -> Any:
+    """Call an operation in a pipeline and return its output. Raises Problem."""
     operation = all_operations()[name]
-    caller = caller_of(request)
+    caller = get_caller(request)
     caller.check(operation.access, uid)
-    await services_of(request).directory.find(uid)
-    data = checked_input(operation, given)
-    return await answer_to(
-        request,
-        NewCall(
-            uid,
-            name,
-            data,
-            operation.mutates,
-            "",
-            caller.name or NOBODY,
-            producer_id(request) if operation.mutates else "",
-        ),
+    await get_services(request).directory.find(uid)
+    new_call = NewCall(
+        uid,
+        name,
+        validate_input(operation, given),
+        operation.mutates,
+        "",
+        caller.name or NO_KEY_ACTOR,
+        parse_message_id(request) if operation.mutates else "",
     )
+    return await send_call(request, new_call)
 
 
 async def call_each(
-    request: web.Request, name: str, uids: Iterable[str], given: Given
+    request: web.Request, name: str, uids: Iterable[str], given: Json
 ) -> list[Any | Problem]:
-    """The same in several pipelines, in their order; a fault in the place of what one gives."""
-    turns = asyncio.Semaphore(TOGETHER)
+    """Call an operation in several pipelines. A failed call yields its Problem."""
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT)
 
-    async def one(uid: str) -> Any:
-        async with turns:
+    async def call_one(uid: str) -> Any:
+        async with semaphore:
             try:
                 return await call(request, name, uid, given)
             except Problem as fault:
                 return fault
             except BusError as fault:
-                return from_fault(fault)
+                return problem_from(fault)
 
-    return list(await asyncio.gather(*map(one, uids)))
+    return list(await asyncio.gather(*map(call_one, uids)))
 
 
-async def every_page(
-    request: web.Request, name: str, uid: str, given: Given, first: Given | None = None
-) -> list[Given]:
-    """All items of a list, since SOAT's lists have no pages; after the `first` page, where it is
-    known, with PAGE items.
+async def list_all_pages(
+    request: web.Request, name: str, uid: str, given: Json, first: Json | None = None
+) -> list[Json]:
+    """Return all items of a list, because SOAT's lists have no pages.
 
-    Raises BadRequest for too many, or too long ones.
+    `first` is the first page if it is known, with up to PAGE_SIZE items. Raises BadRequest if the
+    list is too long.
     """
-    most = MESSAGES_LISTED * services_of(request).options.message_bytes
-    page = first or await call(request, name, uid, given | {"limit": PAGE})
-    items: list[Given] = page["items"]
+    max_bytes = MAX_LISTED_MESSAGES * get_services(request).options.message_bytes
+    page = first or await call(request, name, uid, given | {"limit": PAGE_SIZE})
+    items: list[Json] = page["items"]
     size = len(orjson.dumps(items))
     while page["next_cursor"] is not None:
-        if len(items) >= MOST_LISTED or size >= most:
+        if len(items) >= MAX_LISTED or size >= max_bytes:
             raise BadRequest(
-                f"there are more than {MOST_LISTED}, or than {most} bytes of them; "
-                f"/v1/pipelines/{uid}/{name.partition('.')[0]} lists them by page"
+                f"the list has more than {MAX_LISTED} items or {max_bytes} bytes; use the pages of "
+                f"/v1/pipelines/{uid}/{name.partition('.')[0]}"
             )
         page = await call(
-            request, name, uid, given | {"limit": PAGE, "cursor": page["next_cursor"]}
+            request, name, uid, given | {"limit": PAGE_SIZE, "cursor": page["next_cursor"]}
         )
         items += page["items"]
         size += len(orjson.dumps(page["items"]))
     return items
 
 
-async def entries_within(
-    request: web.Request, given: Given, limit: int, offset: int
-) -> tuple[list[Given], int]:
-    """(items, how many there are in all) of the entries of `given["memory_id"]`: `limit` at most,
-    after the first `offset`.
+async def list_entries(
+    request: web.Request, given: Json, limit: int, offset: int
+) -> tuple[list[Json], int]:
+    """Return (up to `limit` entries of a memory after the first `offset`, the total number).
 
-    What is too long for one answer of the operation comes in several. Raises NotFound.
+    Calls the operation again for entries that do not fit into one answer. Raises NotFound.
     """
-    name, ident = "entries.list", given["memory_id"]
-    page = await call_at(request, name, "mem", ident, given | {"limit": limit, "offset": offset})
-    items: list[Given] = page["items"]
+    name, memory_id = "entries.list", given["memory_id"]
+    page = await call_by_id(
+        request, name, "mem", memory_id, given | {"limit": limit, "offset": offset}
+    )
+    items: list[Json] = page["items"]
     while page["next_cursor"] is not None and len(items) < limit:
         rest = {"limit": limit - len(items), "cursor": page["next_cursor"]}
-        page = await call_at(request, name, "mem", ident, given | rest)
+        page = await call_by_id(request, name, "mem", memory_id, given | rest)
         items += page["items"]
     return items, page["total"]
 
 
-async def seen_pipelines(request: web.Request) -> list[str]:
-    """The uids of all pipelines that the caller may see. Raises BadRequest for too many."""
-    sees = caller_of(request).sees
-    uids = [
-        one.deployed.uid
-        for one in await services_of(request).directory.all()
-        if sees(one.deployed.uid)
-    ]
-    if len(uids) > MOST_PIPELINES:
+async def list_visible_pipelines(request: web.Request) -> list[str]:
+    """Return the uids of the pipelines that the caller may see. Raises BadRequest if too many."""
+    sees = get_caller(request).sees
+    pipelines = await get_services(request).directory.list_pipelines()
+    uids = [one.deployed.uid for one in pipelines if sees(one.deployed.uid)]
+    if len(uids) > MAX_PIPELINES:
         raise BadRequest(
-            f"these would be {len(uids)} projects, and {MOST_PIPELINES} are asked at most: name a project_id"
+            f"the request covers {len(uids)} projects; at most {MAX_PIPELINES} are allowed. "
+            "Add a project_id"
         )
     return uids
 
 
-async def project_of(request: web.Request, given: Any) -> str:
-    """The pipeline that a `project_id` is. Raises BadRequest for what is no text, and NotAllowed
-    where there is no such
-    pipeline, or the caller may not see it."""
+async def find_project(request: web.Request, given: Any) -> str:
+    """Return the pipeline uid of a `project_id`.
+
+    Raises BadRequest: it is not a string. NotAllowed: there is no such pipeline, or the caller may
+    not see it.
+    """
     if not isinstance(given, str):
         raise BadRequest("Invalid project ID")
-    uids = [one.deployed.uid for one in await services_of(request).directory.all()]
-    if given not in uids or not caller_of(request).sees(given):
-        raise NotAllowed(f"no project {given[:100]!r} is yours: a project_id is a pipeline's uid")
+    pipelines = await get_services(request).directory.list_pipelines()
+    is_active = given in [one.deployed.uid for one in pipelines]
+    if not is_active or not get_caller(request).sees(given):
+        raise NotAllowed(
+            f"the key has no project {given[:100]!r}; a project_id is the uid of a pipeline"
+        )
     return given
 
 
-def owner_of(sort: Sort, ident: str) -> str:
-    """The pipeline that an id carries. Raises NotFound."""
+def parse_owner(sort: Sort, ident: str) -> str:
+    """Return the pipeline uid in an id. Raises NotFound."""
     uid = uid_of(sort, ident)
     if not uid:
-        raise missing(sort, ident)
+        raise not_found(sort, ident)
     return uid
 
 
-async def call_at(request: web.Request, name: str, sort: Sort, ident: str, given: Given) -> Any:
-    """What an operation gives in the pipeline that the id carries; who may not see that hears that
-    there is no such id."""
+async def call_by_id(request: web.Request, name: str, sort: Sort, ident: str, given: Json) -> Any:
+    """Call an operation in the pipeline that an id contains.
+
+    Callers that may not see the pipeline get the same NotFound as for an unknown id.
+    """
     try:
-        return await call(request, name, owner_of(sort, ident), given)
+        return await call(request, name, parse_owner(sort, ident), given)
     except NotFound as error:
-        raise error if str(error).startswith("Memory") else missing(sort, ident) from error
+        raise error if str(error).startswith("Memory") else not_found(sort, ident) from error
 
 
-def missing(sort: Sort, ident: str) -> NotFound:
-    """The same whether there is none, or the caller may not know of it."""
-    what = "Memory not found: no memory" if sort == "mem" else "Memory entry not found: no entry"
-    return NotFound(f"{what} has the id {ident[:128]!r}")
+def not_found(sort: Sort, ident: str) -> NotFound:
+    """Return the error for an unknown memory or entry."""
+    text = "Memory not found: no memory" if sort == "mem" else "Memory entry not found: no entry"
+    return NotFound(f"{text} has the id {ident[:128]!r}")
 
 
-async def read_fields(request: web.Request, names: tuple[str, ...]) -> Given:
-    """The object in the body, whose fields may be spelt `projectId` too. Raises BadRequest for a
-    field that there is not."""
-    given: Given = {}
-    for spelt, value in (await read_object(request)).items():
-        name = HUMP.sub(r"_\1", spelt).lower()
+async def read_fields(request: web.Request, names: tuple[str, ...]) -> Json:
+    """Return the JSON object in the body. Accepts camelCase names such as `projectId`.
+
+    Raises BadRequest: a field is unknown, or given in both spellings with different values.
+    """
+    given: Json = {}
+    for spelling, value in (await read_object(request)).items():
+        name = CAMEL_CASE.sub(r"_\1", spelling).lower()
         if given.setdefault(name, value) != value:
             raise BadRequest(
-                f"{name[:50]} is given twice, in two spellings, and is not the same in both: leave one out"
+                f"{name[:50]} is given in two spellings with different values; omit one"
             )
     for name in given.keys() - set(names):
-        raise BadRequest(f"there is no field {name[:50]!r} here; there are {', '.join(names)}")
+        raise BadRequest(f"unknown field {name[:50]!r}; known are {', '.join(names)}")
     return given
 
 
-def needed(given: Given, name: str) -> None:
-    """Raises BadRequest where a field is missing, null or empty."""
+def require_field(given: Json, name: str) -> None:
+    """Raise BadRequest if a field is missing, null, or empty."""
     value = given.get(name)
     if value is None or (isinstance(value, str) and not value.strip()):
         raise BadRequest(f"{name} is required")
 
 
-def with_source(given: Given) -> Given:
-    """What is written, with its `source_type` under the name of the operation. Raises BadRequest
-    where it is none, or two."""
+def rename_source_type(given: Json) -> Json:
+    """Rename `source_type` to the operation's `source`. Raises BadRequest if it is invalid."""
     if "source_type" not in given:
         return given
     if given["source_type"] not in SOURCES:
@@ -198,6 +203,6 @@ def with_source(given: Given) -> Given:
     rest = {name: value for name, value in given.items() if name != "source_type"}
     if rest.setdefault("source", given["source_type"]) != given["source_type"]:
         raise BadRequest(
-            "source and source_type are two names of one field, and are not the same here: leave one out"
+            "source and source_type are names of the same field and have different values; omit one"
         )
     return rest

@@ -1,20 +1,36 @@
-"""/api/v1/memories/{memory_id}/entries: what a memory holds, as SOAT's document has it. Later
-versions' names stand beside."""
+"""/api/v1/memories/{memory_id}/entries: the entries of a memory with SOAT's paths and shapes.
+
+Responses also carry the field names of later SOAT versions.
+"""
 
 from typing import Any
 
 from aiohttp import web
 
 from memrelay.web.api.answers import json_response, refuse_unknown
-from memrelay.web.auth.access import caller_of, needs
-from memrelay.web.openapi.route_docs import KEYED, described
-from memrelay.web.soat.calls import every_page, needed, owner_of, read_fields, with_source
-from memrelay.web.soat.memories import AWAY, CHANGED, WRONG, at_memory
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
+from memrelay.web.soat.calls import (
+    Json,
+    list_all_pages,
+    parse_owner,
+    read_fields,
+    rename_source_type,
+    require_field,
+)
+from memrelay.web.soat.memories import (
+    INVALID_FIELD,
+    READ_ERRORS,
+    WRITE_ERRORS,
+    call_for_memory,
+)
 from memrelay.web.soat.shapes import NewSoatEntry, SoatEntry, SoatEntryChange, SoatWritten
 
 routes = web.RouteTableDef()
-MISSING = "Memory not found, or Memory entry not found"
-WRITTEN = (
+COLLECTION_PATH = "/api/v1/memories/{memory_id}/entries"
+ITEM_PATH = COLLECTION_PATH + "/{entry_id}"
+NOT_FOUND = "Memory not found, or Memory entry not found."
+NEW_FIELDS = (
     "content",
     "source",
     "source_type",
@@ -25,104 +41,102 @@ WRITTEN = (
 )
 
 
-@routes.post("/api/v1/memories/{memory_id}/entries")
-@described(
+@routes.post(COLLECTION_PATH)
+@documented(
     {
-        201: "a new entry, with its action",
-        200: "an entry that was there: skipped or updated",
-        400: WRONG,
-        404: MISSING,
+        201: "A new entry, with its action.",
+        200: "An existing entry that was skipped or updated.",
+        400: INVALID_FIELD,
+        404: NOT_FOUND,
     }
-    | CHANGED,
-    headers=KEYED,
-    gives={201: SoatWritten, 200: SoatWritten},
+    | WRITE_ERRORS,
+    headers=IDEMPOTENCY_HEADERS,
+    schemas={201: SoatWritten, 200: SoatWritten},
     body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}",
-    accepts=NewSoatEntry,
+    body_schema=NewSoatEntry,
 )
-@needs("write")
+@requires("write")
 async def create(request: web.Request) -> web.Response:
-    """Writes an entry, unless one says the same already."""
+    """Write an entry unless an existing one has the same meaning."""
     await _check_memory(request)
-    given = {
-        name: value
-        for name, value in (await read_fields(request, WRITTEN)).items()
-        if value is not None
-    }
-    needed(given, "content")
-    told = await at_memory(request, "entries.create", with_source(given), field="memory_id")
-    return json_response(entry_of(told), 201 if told["action"] == "created" else 200)
+    fields = await read_fields(request, NEW_FIELDS)
+    given = {name: value for name, value in fields.items() if value is not None}
+    require_field(given, "content")
+    output = await call_for_memory(
+        request, "entries.create", rename_source_type(given), field="memory_id"
+    )
+    return json_response(to_entry(output), 201 if output["action"] == "created" else 200)
 
 
-@routes.get("/api/v1/memories/{memory_id}/entries")
-@described(
-    {200: "an array of entries, the oldest first", 400: WRONG, 404: MISSING} | AWAY,
-    gives={200: list[SoatEntry]},
-    query={"tags": "only those with a tag that fits; several for any of them"},
+@routes.get(COLLECTION_PATH)
+@documented(
+    {200: "An array of entries, oldest first.", 400: INVALID_FIELD, 404: NOT_FOUND} | READ_ERRORS,
+    schemas={200: list[SoatEntry]},
+    query={"tags": "Only entries with this tag. Repeat it to match any of several tags."},
 )
-@needs("read")
-async def every(request: web.Request) -> web.Response:
-    """All entries of a memory, or those of tags."""
+@requires("read")
+async def list_all(request: web.Request) -> web.Response:
+    """List the entries of a memory, optionally with tags."""
     refuse_unknown(request, ("tags",), lists=("tags",))
     await _check_memory(request)
-    ident = request.match_info["memory_id"]
-    given = {"memory_id": ident, "tags": [tag for tag in request.query.getall("tags", []) if tag]}
-    found = await every_page(request, "entries.list", owner_of("mem", ident), given)
-    return json_response([entry_of(one) for one in found])
+    memory_id = request.match_info["memory_id"]
+    tags = [tag for tag in request.query.getall("tags", []) if tag]
+    given = {"memory_id": memory_id, "tags": tags}
+    found = await list_all_pages(request, "entries.list", parse_owner("mem", memory_id), given)
+    return json_response([to_entry(one) for one in found])
 
 
-@routes.get("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described({200: "the entry", 404: MISSING} | AWAY, gives={200: SoatEntry})
-@needs("read")
+@routes.get(ITEM_PATH)
+@documented({200: "The entry.", 404: NOT_FOUND} | READ_ERRORS, schemas={200: SoatEntry})
+@requires("read")
 async def show(request: web.Request) -> web.Response:
-    """One entry of a memory."""
-    return json_response(entry_of(await _at_entry(request, "entries.get")))
+    """Show an entry of a memory."""
+    return json_response(to_entry(await _call_for_entry(request, "entries.get")))
 
 
-@routes.put("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described(
-    {200: "the entry", 400: WRONG, 404: MISSING} | CHANGED,
-    headers=KEYED,
-    gives={200: SoatEntry},
-    body="{content?, tags?}; null clears the tags",
-    accepts=SoatEntryChange,
+@routes.put(ITEM_PATH)
+@documented(
+    {200: "The entry.", 400: INVALID_FIELD, 404: NOT_FOUND} | WRITE_ERRORS,
+    headers=IDEMPOTENCY_HEADERS,
+    schemas={200: SoatEntry},
+    body="{content?, tags?}. null clears tags.",
+    body_schema=SoatEntryChange,
 )
-@needs("write")
+@requires("write")
 async def update(request: web.Request) -> web.Response:
-    """Changes what an entry says; it is compared with no other."""
+    """Change an entry, without deduplication."""
     await _check_memory(request)
     given = await read_fields(request, ("content", "tags"))
     if "content" in given:
-        needed(given, "content")
+        require_field(given, "content")
     if "tags" in given and given["tags"] is None:
         given["tags"] = []
-    return json_response(entry_of(await _at_entry(request, "entries.update", given)))
+    return json_response(to_entry(await _call_for_entry(request, "entries.update", given)))
 
 
-@routes.delete("/api/v1/memories/{memory_id}/entries/{entry_id}")
-@described({204: "it is gone", 404: MISSING} | CHANGED, headers=KEYED)
-@needs("delete")
+@routes.delete(ITEM_PATH)
+@documented(
+    {204: "The entry was deleted.", 404: NOT_FOUND} | WRITE_ERRORS, headers=IDEMPOTENCY_HEADERS
+)
+@requires("delete")
 async def delete(request: web.Request) -> web.Response:
-    """Deletes an entry of a memory."""
-    await _at_entry(request, "entries.delete")
+    """Delete an entry of a memory."""
+    await _call_for_entry(request, "entries.delete")
     return web.Response(status=204)
 
 
-def entry_of(told: dict[str, Any]) -> dict[str, Any]:
-    """An entry in SOAT's shape, of this version and of later ones; with what only Memrelay
-    tells."""
-    return {name: value for name, value in told.items() if name != "version"} | {
-        "source_type": told["source"]
-    }
+def to_entry(output: Json) -> Json:
+    """Return an entry in SOAT's shape, plus Memrelay's own fields."""
+    fields = {name: value for name, value in output.items() if name != "version"}
+    return fields | {"source_type": output["source"]}
 
 
 async def _check_memory(request: web.Request) -> None:
-    """Before anything is said of the body. Raises NotFound, also for a memory that the caller may
-    not see."""
-    if "read" in caller_of(request).scopes:
-        await at_memory(request, "memories.get")
+    """Report an unknown memory before any fault in the body. Raises NotFound."""
+    if "read" in get_caller(request).scopes:
+        await call_for_memory(request, "memories.get")
 
 
-async def _at_entry(request: web.Request, name: str, given: dict[str, Any] | None = None) -> Any:
-    return await at_memory(
-        request, name, (given or {}) | {"id": request.match_info["entry_id"]}, field="memory_id"
-    )
+async def _call_for_entry(request: web.Request, name: str, given: Json | None = None) -> Any:
+    entry = {"id": request.match_info["entry_id"]}
+    return await call_for_memory(request, name, (given or {}) | entry, field="memory_id")

@@ -1,7 +1,7 @@
-"""Errors in SOAT's shapes, for its own paths; `detail` has the rule and the remedy.
+"""Errors in SOAT's JSON shapes, on SOAT's paths. `detail` states the problem and the fix.
 
-The document's paths tell `{"error": "...", "detail": "..."}`; those of SOAT's later versions
-`{"error": {"code": "...", "message": "...", "meta": {"detail": "..."}}}`.
+The original paths return `{"error": "...", "detail": "..."}`. The paths of later SOAT versions
+return `{"error": {"code": "...", "message": "...", "meta": {"detail": "..."}}}`.
 """
 
 from http import HTTPStatus
@@ -21,7 +21,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["error"],
     "properties": {
         "error": {"type": "string"},
-        "detail": {"type": "string", "description": "The rule and the remedy."},
+        "detail": {"type": "string", "description": "The problem and the fix."},
     },
 }
 LATER_SCHEMA: dict[str, Any] = {
@@ -37,7 +37,7 @@ LATER_SCHEMA: dict[str, Any] = {
                 "meta": {
                     "type": "object",
                     "properties": {
-                        "detail": {"type": "string", "description": "The rule and the remedy."}
+                        "detail": {"type": "string", "description": "The problem and the fix."}
                     },
                 },
             },
@@ -50,69 +50,64 @@ CODES = {
     422: "IDEMPOTENCY_KEY_REUSED",
     500: "INTERNAL_ERROR",
 }
-STANDARD = (
-    "type",
-    "title",
-    "status",
-    "detail",
-    "faults",
-)  # members of a problem that are told otherwise
-SHORT = {401: "Unauthorized", 403: "Forbidden"}  # what SOAT says, whatever the reason is
-NOT_COPIED = (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH)
+# Problem members that SOAT's shapes express in another way.
+STANDARD_MEMBERS = ("type", "title", "status", "detail", "faults")
+# SOAT's fixed error texts.
+FIXED_TEXTS = {401: "Unauthorized", 403: "Forbidden"}
+NOT_COPIED_HEADERS = (hdrs.CONTENT_TYPE, hdrs.CONTENT_LENGTH)
 
 
-def is_soat(path: str) -> bool:
-    """Whether a path is one of SOAT's."""
+def is_soat_path(path: str) -> bool:
+    """Return whether a path is one of SOAT's."""
     return any(path == one or path.startswith(f"{one}/") for one in (*PATHS, *LATER_PATHS))
 
 
-def is_later(path: str) -> bool:
-    """Whether a path is one that SOAT's later versions have."""
+def is_later_path(path: str) -> bool:
+    """Return whether a path exists only in later versions of SOAT."""
     return path.startswith(LATER_PATHS)
 
 
 @web.middleware
-async def speak_soat(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns problem JSON into SOAT's shape, on its paths. What cannot be carried out as it was sent
-    is 400 there.
+async def convert_errors_to_soat(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Convert problem JSON to SOAT's shape on SOAT's paths.
 
-    A key that stands for another call is 422 as everywhere: SOAT knows no keys.
+    SOAT reports invalid content as 400 instead of 422. A reused idempotency key remains 422,
+    because SOAT has no such keys.
     """
     response = await handler(request)
-    is_problem = (
-        isinstance(response, web.Response) and response.content_type == "application/problem+json"
-    )
-    if not is_soat(request.path) or not is_problem:
+    if not is_soat_path(request.path) or not isinstance(response, web.Response):
         return response
-    assert isinstance(response, web.Response) and isinstance(response.body, bytes)
-    told = orjson.loads(response.body)
-    detail = "; ".join(_line(fault) for fault in told.get("faults", ())) or told["detail"]
-    text = SHORT.get(response.status) or (
-        detail.partition(":")[0] if response.status == 404 else detail
-    )
-    status = 400 if response.status == 422 and told["title"] != KeyReused.title else response.status
-    answer = json_response(
-        _later(status, text, detail, told)
-        if is_later(request.path)
-        else {"error": text, "detail": detail},
-        status,
-    )
+    if response.content_type != "application/problem+json":
+        return response
+    assert isinstance(response.body, bytes)
+    problem = orjson.loads(response.body)
+    faults = problem.get("faults", ())
+    detail = "; ".join(_format_fault(fault) for fault in faults) or problem["detail"]
+    default_text = detail.partition(":")[0] if response.status == 404 else detail
+    text = FIXED_TEXTS.get(response.status) or default_text
+    is_invalid = response.status == 422 and problem["title"] != KeyReused.title
+    status = 400 if is_invalid else response.status
+    if is_later_path(request.path):
+        body = _later_body(status, text, detail, problem)
+    else:
+        body = {"error": text, "detail": detail}
+    answer = json_response(body, status)
     for name, value in response.headers.items():
-        if name not in NOT_COPIED:
+        if name not in NOT_COPIED_HEADERS:
             answer.headers[name] = value
     return answer
 
 
-def _later(status: int, text: str, detail: str, told: dict[str, Any]) -> dict[str, Any]:
+def _later_body(status: int, text: str, detail: str, problem: dict[str, Any]) -> dict[str, Any]:
     meta = {"detail": detail} | {
-        name: value for name, value in told.items() if name not in STANDARD
+        name: value for name, value in problem.items() if name not in STANDARD_MEMBERS
     }
-    return {
-        "error": {"code": CODES.get(status, HTTPStatus(status).name), "message": text, "meta": meta}
-    }
+    code = CODES.get(status, HTTPStatus(status).name)
+    return {"error": {"code": code, "message": text, "meta": meta}}
 
 
-def _line(fault: dict[str, str]) -> str:
-    """`name is missing`; a field of a field with a dot."""
-    told = f"{fault['rule']}; {fault['suggestion']}" if fault["suggestion"] else fault["rule"]
-    return f"{fault['pointer'].strip('/').replace('/', '.')} {told}".strip()
+def _format_fault(fault: dict[str, str]) -> str:
+    """Return for example `name is missing`. Nested fields are separated by dots."""
+    field = fault["pointer"].strip("/").replace("/", ".")
+    rule = f"{fault['rule']}; {fault['suggestion']}" if fault["suggestion"] else fault["rule"]
+    return f"{field} {rule}".strip()

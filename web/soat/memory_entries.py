@@ -1,17 +1,21 @@
-"""/api/v1/memory-entries: what memories hold, by the paths and in the shapes of SOAT's later
-versions (from 0.13 on)."""
+"""/api/v1/memory-entries: the entries of memories as in SOAT from version 0.13 on."""
 
 from typing import Any
 
 from aiohttp import web
 
 from memrelay.web.api.answers import json_response, refuse_unknown
-from memrelay.web.api.operation_input import read_object
-from memrelay.web.auth.access import needs
-from memrelay.web.openapi.route_docs import KEYED, described
+from memrelay.web.api.operations import read_object
+from memrelay.web.auth.access import requires
+from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
 from memrelay.web.server.errors import BadRequest
-from memrelay.web.soat.calls import Given, call_at, entries_within, with_source
-from memrelay.web.soat.memories import AWAY, CHANGED, WRONG
+from memrelay.web.soat.calls import Json, call_by_id, list_entries, rename_source_type
+from memrelay.web.soat.memories import (
+    INVALID_FIELD,
+    MEMORY_NOT_FOUND,
+    READ_ERRORS,
+    WRITE_ERRORS,
+)
 from memrelay.web.soat.shapes import (
     LaterEntries,
     LaterEntry,
@@ -21,10 +25,10 @@ from memrelay.web.soat.shapes import (
 )
 
 routes = web.RouteTableDef()
-ENTRIES = "/api/v1/memory-entries"
-MISSING = "Memory not found"
-NO_ENTRY = "Memory entry not found"
-WRITTEN = (
+COLLECTION_PATH = "/api/v1/memory-entries"
+ITEM_PATH = COLLECTION_PATH + "/{entry_id}"
+ENTRY_NOT_FOUND = "Memory entry not found."
+NEW_FIELDS = (
     "memory_id",
     "content",
     "source_type",
@@ -34,13 +38,13 @@ WRITTEN = (
     "duplicate_threshold",
     "mode",
 )
-CHANGEABLE = ("content", "tags", "metadata")
-LISTED = ("memory_id", "limit", "offset", "tags", "include_invalidated")
-LIMIT, MOST, FURTHEST = 50, 100, 2**63 - 1
-NOT_MERGED = (
-    "skip"  # what these versions do of themselves: a write is a new entry, or it is there already
-)
-NOTHING = (
+CHANGEABLE_FIELDS = ("content", "tags", "metadata")
+LIST_PARAMETERS = ("memory_id", "limit", "offset", "tags", "include_invalidated")
+DEFAULT_LIMIT, MAX_LIMIT, MAX_OFFSET = 50, 100, 2**63 - 1
+# The default of later SOAT versions: a write creates an entry, or skips a known one.
+DEFAULT_MODE = "skip"
+# Fields that are always null, because Memrelay has no such feature.
+NULL_FIELDS = (
     "source_generation_id",
     "source_conversation_id",
     "invalidated_at",
@@ -48,63 +52,68 @@ NOTHING = (
 )
 
 
-@routes.post(ENTRIES)
-@described(
+@routes.post(COLLECTION_PATH)
+@documented(
     {
-        201: "a new entry, with its action",
-        200: "an entry that was there: skipped, or updated where `mode` says so",
-        400: WRONG,
-        404: MISSING,
+        201: "A new entry, with its action.",
+        200: "An existing entry that was skipped, or updated as `mode` requests.",
+        400: INVALID_FIELD,
+        404: MEMORY_NOT_FOUND,
     }
-    | CHANGED,
-    headers=KEYED,
-    gives={201: LaterWritten, 200: LaterWritten},
+    | WRITE_ERRORS,
+    headers=IDEMPOTENCY_HEADERS,
+    schemas={201: LaterWritten, 200: LaterWritten},
     body="{memory_id, content, source_type?, tags?, metadata?, duplicate_threshold?, mode?}",
-    accepts=NewLaterEntry,
+    body_schema=NewLaterEntry,
 )
-@needs("write")
+@requires("write")
 async def create(request: web.Request) -> web.Response:
-    """Writes an entry, unless one says the same already; it is added to none where no `mode` says
-    so."""
-    read = await _fields(request, WRITTEN, needed=("memory_id", "content"))
-    given = {"mode": NOT_MERGED} | {
-        name: value for name, value in read.items() if value is not None
+    """Write an entry unless an existing one has the same meaning.
+
+    `mode` allows merging it into an existing entry.
+    """
+    fields = await _read_fields(request, NEW_FIELDS, required=("memory_id", "content"))
+    given = {"mode": DEFAULT_MODE} | {
+        name: value for name, value in fields.items() if value is not None
     }
-    told = await call_at(
-        request, "entries.create", "mem", _text(given, "memory_id"), with_source(given)
+    output = await call_by_id(
+        request, "entries.create", "mem", _get_text(given, "memory_id"), rename_source_type(given)
     )
-    return json_response(later_entry(told), 201 if told["action"] == "created" else 200)
+    return json_response(to_later_entry(output), 201 if output["action"] == "created" else 200)
 
 
-@routes.get(ENTRIES)
-@described(
-    {200: "{data, total, limit, offset}, the oldest first", 400: WRONG, 404: MISSING} | AWAY,
+@routes.get(COLLECTION_PATH)
+@documented(
+    {
+        200: "{data, total, limit, offset}, oldest first.",
+        400: INVALID_FIELD,
+        404: MEMORY_NOT_FOUND,
+    }
+    | READ_ERRORS,
     query={
-        "memory_id": "the memory whose entries they are; it must be given",
-        "limit": "how many at most, from 1 to 100",
-        "offset": "how many to pass over",
-        "tags": "only those with a tag that fits; several for any of them",
-        "include_invalidated": "taken, and makes no difference: no entry is invalidated here",
+        "memory_id": "The memory. Required.",
+        "limit": "The maximum number of entries, from 1 to 100.",
+        "offset": "The number of entries to skip.",
+        "tags": "Only entries with this tag. Repeat it to match any of several tags.",
+        "include_invalidated": "Accepted without effect: Memrelay invalidates no entries.",
     },
-    gives={200: LaterEntries},
+    schemas={200: LaterEntries},
 )
-@needs("read")
-async def every(request: web.Request) -> web.Response:
-    """The entries of a memory, a part at a time."""
-    refuse_unknown(request, LISTED, lists=("tags",))
+@requires("read")
+async def list_all(request: web.Request) -> web.Response:
+    """List a part of a memory's entries."""
+    refuse_unknown(request, LIST_PARAMETERS, lists=("tags",))
     query = request.query
-    ident = query.get("memory_id", "")
-    if not ident:
-        raise _lacking(["memory_id"])
-    limit, offset = (
-        min(max(_number(query.get("limit", ""), LIMIT), 1), MOST),
-        max(_number(query.get("offset", ""), 0), 0),
-    )
-    given = {"memory_id": ident, "tags": [tag for tag in query.getall("tags", []) if tag]}
-    found, total = await entries_within(request, given, limit, offset)
+    memory_id = query.get("memory_id", "")
+    if not memory_id:
+        raise _missing_fields(["memory_id"])
+    limit = min(max(_parse_number(query.get("limit", ""), DEFAULT_LIMIT), 1), MAX_LIMIT)
+    offset = max(_parse_number(query.get("offset", ""), 0), 0)
+    given = {"memory_id": memory_id, "tags": [tag for tag in query.getall("tags", []) if tag]}
+    found, total = await list_entries(request, given, limit, offset)
     return json_response(
         {
-            "data": [later_entry(one) for one in found],
+            "data": [to_later_entry(one) for one in found],
             "total": total,
             "limit": limit,
             "offset": offset,
@@ -112,94 +121,92 @@ async def every(request: web.Request) -> web.Response:
     )
 
 
-@routes.get(f"{ENTRIES}/{{entry_id}}")
-@described({200: "the entry", 404: NO_ENTRY} | AWAY, gives={200: LaterEntry})
-@needs("read")
+@routes.get(ITEM_PATH)
+@documented({200: "The entry.", 404: ENTRY_NOT_FOUND} | READ_ERRORS, schemas={200: LaterEntry})
+@requires("read")
 async def show(request: web.Request) -> web.Response:
-    """One entry, whichever memory it is in."""
-    return json_response(later_entry(await _at_entry(request, "entries.get", {})))
+    """Show an entry of any memory."""
+    return json_response(to_later_entry(await _call_for_entry(request, "entries.get", {})))
 
 
-@routes.put(f"{ENTRIES}/{{entry_id}}")
-@described(
-    {200: "the entry", 400: WRONG, 404: NO_ENTRY} | CHANGED,
-    headers=KEYED,
-    gives={200: LaterEntry},
-    body="{content?, tags?, metadata?}; null clears the last two",
-    accepts=LaterEntryChange,
+@routes.put(ITEM_PATH)
+@documented(
+    {200: "The entry.", 400: INVALID_FIELD, 404: ENTRY_NOT_FOUND} | WRITE_ERRORS,
+    headers=IDEMPOTENCY_HEADERS,
+    schemas={200: LaterEntry},
+    body="{content?, tags?, metadata?}. null clears tags or metadata.",
+    body_schema=LaterEntryChange,
 )
-@needs("write")
+@requires("write")
 async def update(request: web.Request) -> web.Response:
-    """Changes what an entry says; it is compared with no other."""
-    given = await _fields(request, CHANGEABLE)
+    """Change an entry, without deduplication."""
+    given = await _read_fields(request, CHANGEABLE_FIELDS)
     if "content" in given and not given["content"]:
-        raise BadRequest("content is required: leave it out, or say what the entry is to say")
-    cleared: Given = {"tags": [], "metadata": {}}
-    given |= {
-        name: empty for name, empty in cleared.items() if name in given and given[name] is None
-    }
-    return json_response(later_entry(await _at_entry(request, "entries.update", given)))
+        raise BadRequest("content is required: omit the field, or send the new content")
+    empty: Json = {"tags": [], "metadata": {}}
+    given |= {name: value for name, value in empty.items() if name in given and given[name] is None}
+    return json_response(to_later_entry(await _call_for_entry(request, "entries.update", given)))
 
 
-@routes.delete(f"{ENTRIES}/{{entry_id}}")
-@described({204: "it is gone", 404: NO_ENTRY} | CHANGED, headers=KEYED)
-@needs("delete")
+@routes.delete(ITEM_PATH)
+@documented(
+    {204: "The entry was deleted.", 404: ENTRY_NOT_FOUND} | WRITE_ERRORS,
+    headers=IDEMPOTENCY_HEADERS,
+)
+@requires("delete")
 async def delete(request: web.Request) -> web.Response:
-    """Deletes an entry."""
-    await _at_entry(request, "entries.delete", {})
+    """Delete an entry."""
+    await _call_for_entry(request, "entries.delete", {})
     return web.Response(status=204)
 
 
-def later_entry(told: Given) -> Given:
-    """An entry in the shape of SOAT's later versions, with what only Memrelay tells."""
-    common = {name: value for name, value in told.items() if name != "version"}
-    return (
-        common
-        | {
-            "source_type": told["source"],
-            "tags": told["tags"] or None,
-            "metadata": told.get("metadata") or None,
-        }
-        | dict.fromkeys(NOTHING)
-    )
+def to_later_entry(output: Json) -> Json:
+    """Return an entry in the shape of later SOAT versions, plus Memrelay's own fields."""
+    fields = {name: value for name, value in output.items() if name != "version"}
+    renamed = {
+        "source_type": output["source"],
+        "tags": output["tags"] or None,
+        "metadata": output.get("metadata") or None,
+    }
+    return fields | renamed | dict.fromkeys(NULL_FIELDS)
 
 
-async def _at_entry(request: web.Request, name: str, given: Given) -> Any:
-    ident = request.match_info["entry_id"]
-    return await call_at(request, name, "me", ident, given | {"id": ident})
+async def _call_for_entry(request: web.Request, name: str, given: Json) -> Any:
+    entry_id = request.match_info["entry_id"]
+    return await call_by_id(request, name, "me", entry_id, given | {"id": entry_id})
 
 
-async def _fields(
-    request: web.Request, names: tuple[str, ...], needed: tuple[str, ...] = ()
-) -> Given:
-    """The object in the body. Raises BadRequest with all that there is not, or with all that is
-    missing."""
+async def _read_fields(
+    request: web.Request, names: tuple[str, ...], required: tuple[str, ...] = ()
+) -> Json:
+    """Return the JSON object in the body. Raises BadRequest with all unknown or missing fields."""
     given = await read_object(request)
     if unknown := [name for name in given if name not in names]:
+        listed = ", ".join(name[:50] for name in unknown[:20])
         raise BadRequest(
-            f"Unknown field(s): {', '.join(name[:50] for name in unknown[:20])}; there are {', '.join(names)}",
+            f"Unknown field(s): {listed}; known are {', '.join(names)}",
             unknownFields=unknown[:20],
         )
-    if lacking := [name for name in needed if given.get(name) in (None, "")]:
-        raise _lacking(lacking)
+    if missing := [name for name in required if given.get(name) in (None, "")]:
+        raise _missing_fields(missing)
     return given
 
 
-def _lacking(names: list[str]) -> BadRequest:
+def _missing_fields(names: list[str]) -> BadRequest:
     return BadRequest(f"Missing required field(s): {', '.join(names)}", missingFields=names)
 
 
-def _text(given: Given, name: str) -> str:
-    """Raises BadRequest for what is no text."""
+def _get_text(given: Json, name: str) -> str:
+    """Return a string field. Raises BadRequest for another type."""
     value = given[name]
     if not isinstance(value, str):
         raise BadRequest(f"{name} must be text")
     return value
 
 
-def _number(text: str, default: int) -> int:
-    """What is no number is the default, as SOAT has it."""
+def _parse_number(text: str, default: int) -> int:
+    """Return a number, or the default for invalid text, as SOAT does."""
     try:
-        return max(-1, min(int(text), FURTHEST)) if len(text) <= 20 else default
+        return max(-1, min(int(text), MAX_OFFSET)) if len(text) <= 20 else default
     except ValueError:
         return default

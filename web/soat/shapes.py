@@ -1,16 +1,15 @@
-"""What SOAT's routes take and answer, for the documents (seed 004, "Key Concepts"). The operations
-check what is taken."""
+"""JSON shapes of SOAT's routes, for the OpenAPI document. The operations validate the input."""
 
 from typing import Any, Literal, NotRequired
 
-from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 from memrelay.memory.operations.entries_write import Mode
 from memrelay.memory.records.memory_view import Source
-from memrelay.web.openapi.shapes import whole
+from memrelay.web.openapi.shapes import exact
 
 
-@whole
+@exact
 class SoatMemory(TypedDict):
     """A named memory."""
 
@@ -23,9 +22,9 @@ class SoatMemory(TypedDict):
     updated_at: str
 
 
-@whole
+@exact
 class SoatEntry(TypedDict):
-    """An entry, with what only Memrelay tells."""
+    """An entry, with Memrelay's additional fields."""
 
     id: str
     memory_id: str
@@ -40,18 +39,18 @@ class SoatEntry(TypedDict):
     updated_at: str
 
 
-@whole
+@exact
 class SoatWritten(SoatEntry):
-    """What a write made of an entry."""
+    """An entry with the result of the write."""
 
     action: Literal["created", "updated", "skipped"]
     score: float
     why: str
 
 
-@whole
+@exact
 class LaterEntry(TypedDict):
-    """An entry as SOAT's later versions have it; what is always null is what nothing here makes."""
+    """An entry in the shape of later SOAT versions. Memrelay lacks the features of null fields."""
 
     id: str
     memory_id: str
@@ -70,19 +69,18 @@ class LaterEntry(TypedDict):
     updated_at: str
 
 
-@whole
+@exact
 class LaterWritten(LaterEntry):
-    """What a write made of an entry."""
+    """An entry with the result of the write."""
 
     action: Literal["created", "updated", "skipped"]
     score: float
     why: str
 
 
-@whole
+@exact
 class LaterEntries(TypedDict):
-    """A part of a memory's entries: `limit` at most, after the first `offset`; `total` is how many
-    there are."""
+    """Up to `limit` entries of a memory after the first `offset`. `total` counts all of them."""
 
     data: list[LaterEntry]
     total: int
@@ -90,9 +88,9 @@ class LaterEntries(TypedDict):
     offset: int
 
 
-@whole
+@exact
 class SoatResult(TypedDict):
-    """An entry that was found; scores are there where something was asked."""
+    """An entry that was found. It has scores only if there was a query."""
 
     source_type: Literal["memory"]
     entry_id: str
@@ -108,80 +106,82 @@ class SoatResult(TypedDict):
     updated_at: str
 
 
-@whole
+@exact
 class SoatKnowledge(TypedDict):
-    """What was found."""
+    """The results of a search."""
 
     results: list[SoatResult]
     degraded: bool
     reason: NotRequired[str]
 
 
-@whole
+@exact
 class NewSoatMemory(TypedDict):
-    """A memory to be."""
+    """A new memory."""
 
-    project_id: NotRequired[str | None]  # needed, but with a key for one project alone
+    # Optional for a key that is limited to one project.
+    project_id: NotRequired[str | None]
     name: str
     description: NotRequired[str | None]
     tags: NotRequired[list[str] | None]
 
 
-@whole
+@exact
 class SoatMemoryChange(TypedDict):
-    """What is to be changed of a memory; null clears."""
+    """Changes of a memory. null clears a field."""
 
     name: NotRequired[str]
     description: NotRequired[str | None]
     tags: NotRequired[list[str] | None]
 
 
-@whole
+@exact
 class NewSoatEntry(TypedDict):
-    """An entry to be."""
+    """A new entry."""
 
     content: str
     source: NotRequired[Source | None]
-    source_type: NotRequired[Source]  # the same, by its later name
+    # The name of `source` in later versions.
+    source_type: NotRequired[Source]
     tags: NotRequired[list[str] | None]
     duplicate_threshold: NotRequired[float | None]
     update_threshold: NotRequired[float | None]
     mode: NotRequired[Mode | None]
 
 
-@whole
+@exact
 class SoatEntryChange(TypedDict):
-    """What is to be changed of an entry; null clears."""
+    """Changes of an entry. null clears a field."""
 
     content: NotRequired[str]
     tags: NotRequired[list[str] | None]
 
 
-@whole
+@exact
 class NewLaterEntry(TypedDict):
-    """An entry to be."""
+    """A new entry."""
 
     memory_id: str
     content: str
     source_type: NotRequired[Source | None]
-    source: NotRequired[Source | None]  # the same, by its earlier name
+    # The name of `source_type` in earlier versions.
+    source: NotRequired[Source | None]
     tags: NotRequired[list[str] | None]
     metadata: NotRequired[dict[str, Any] | None]
     duplicate_threshold: NotRequired[float | None]
     mode: NotRequired[Mode | None]
 
 
-@whole
+@exact
 class LaterEntryChange(SoatEntryChange):
-    """What is to be changed of an entry; null clears."""
+    """Changes of an entry. null clears a field."""
 
     metadata: NotRequired[dict[str, Any] | None]
 
 
-@whole
+@exact
 class SoatQuestion(TypedDict):
-    """What is looked for, and where; one of the query and the lists at least. There are no
-    documents here."""
+    """A search with at least a query or a list. Memrelay stores no documents."""
 
     project_id: NotRequired[str | None]
     query: NotRequired[str | None]

@@ -1,1 +1,1 @@
-"""."""
+"""Tasks that run beside the batches of a group."""

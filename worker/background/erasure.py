@@ -1,8 +1,6 @@
-"""Goes on where records.erase ends: messages, replies and dead letters that quote what was erased,
-and the files themselves.
+"""Completes records.erase: messages, replies and dead letters that quote erased records, and files.
 
-A store says what is still to be done, so that it is done after a crash too, whoever owns the store
-then. Each step may be done
+A store keeps its open erasures, so a later owner completes them after a crash. Each step may run
 twice.
 """
 
@@ -17,7 +15,7 @@ import msgspec
 import orjson
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
@@ -27,119 +25,118 @@ from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Input
-from memrelay.worker.run.outcome import silenced
+from memrelay.worker.run.outcome import redact_outputs
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
-# What is to be erased, as messages hold it: which of them quote a record that is gone.
-#
-# A message does where its JSON has, in any string, the guid of an erased record, a text that was
-# asked for, or the whole text of
-# one of its states. A text shorter than SHORT characters must be all that a string says, but for a
-# command before it: "ok" stands
-# in many a message that has nothing to do with the record.
-
+log = structlog.stdlib.get_logger(__name__)
+Result = TypeVar("Result")
+# Forgets inputs that wait in memory.
+Drop = Callable[[Callable[[Input], bool]], None]
+# Pause after a failure.
+RETRY_PAUSE_S = 1.0
+MAX_PASSES = 10
+# A shorter text must be all of a string, apart from a command in front: "ok" is in many messages
+# that have nothing to do with the record.
 SHORT = 12
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 COMMAND = re.compile(r"/\S+\s+")
-MOST_DEEP = 32  # JSON within JSON
+# Levels of JSON within JSON.
+MAX_DEPTH = 32
 
 
 class ErasedContent:
-    """Looks into messages; the cost is theirs, however much was erased."""
+    """Finds messages that quote erased records. The cost does not grow with their number.
+
+    A message quotes a record if a string in its JSON has the record's guid, a text that the caller
+    named, or the whole content of one of its versions.
+
+    `wanted` has (sort, text): sort is `guid`, `text` for a named text, or `content` for a version.
+    """
 
     def __init__(self, wanted: Iterable[tuple[str, str]]) -> None:
-        """(sort, text): sort is `guid`, `text` for what was asked for, or `content` for a state's
-        whole text."""
-        self._guids, self._other_guids, self._asked, self._short = (
-            set[str](),
-            list[str](),
-            list[str](),
-            set[str](),
-        )
-        self._long: dict[str, list[str]] = {}  # by their beginnings
+        self._guids, self._other_guids = set[str](), list[str]()
+        self._texts, self._short = list[str](), set[str]()
+        self._long: dict[str, list[str]] = {}  # by their first SHORT characters
         for sort, text in wanted:
             if sort == "guid":
                 self._guids.add(text) if GUID.fullmatch(text) else self._other_guids.append(text)
             elif sort == "text":
-                self._asked.append(text)
+                self._texts.append(text)
             elif len(text := text.strip()) >= SHORT:
                 self._long.setdefault(text[:SHORT], []).append(text)
             elif text:
                 self._short.add(text)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to look for."""
-        return bool(self._guids or self._other_guids or self._asked or self._short or self._long)
+        return bool(self._guids or self._other_guids or self._texts or self._short or self._long)
 
     def in_json(self, data: bytes) -> bool:
-        """Whether an envelope, or another text, holds some of it."""
+        """Return whether an envelope, or another text, quotes a record."""
         return self._in_text(data.decode(errors="replace"), 0)
 
     def in_msgpack(self, data: bytes) -> bool:
-        """Whether what an inbox keeps holds some of it."""
+        """Return whether the outputs of an inbox row quote a record."""
         try:
             return self._in(msgspec.msgpack.decode(data), 0)
         except (msgspec.DecodeError, RecursionError):
             return self.in_json(data)
 
-    def _in(self, value: Any, deep: int) -> bool:
+    def _in(self, value: Any, depth: int) -> bool:
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
         if isinstance(value, str):
-            return self._in_text(value, deep)
+            return self._in_text(value, depth)
         if isinstance(value, dict):
             value = [*value, *value.values()]
-        return isinstance(value, list) and any(self._in(one, deep + 1) for one in value)
+        return isinstance(value, list) and any(self._in(one, depth + 1) for one in value)
 
-    def _in_text(self, text: str, deep: int) -> bool:
-        if text[:1] in ("{", "[", '"') and deep < MOST_DEEP:
+    def _in_text(self, text: str, depth: int) -> bool:
+        if text[:1] in ("{", "[", '"') and depth < MAX_DEPTH:
             try:
                 parsed = orjson.loads(text)
             except orjson.JSONDecodeError:
                 parsed = ""
-            if self._in(parsed, deep + 1):
+            if self._in(parsed, depth + 1):
                 return True
-        return self._quoted(text)
+        return self._has_quote(text)
 
-    def _quoted(self, text: str) -> bool:
+    def _has_quote(self, text: str) -> bool:
         if any(guid in self._guids for guid in GUID.findall(text)):
             return True
-        if any(one in text for one in (*self._asked, *self._other_guids)):
+        if any(one in text for one in (*self._texts, *self._other_guids)):
             return True
-        said = text.strip()
+        whole = text.strip()
         if self._short and (
-            said in self._short or COMMAND.sub("", said, count=1).strip() in self._short
+            whole in self._short or COMMAND.sub("", whole, count=1).strip() in self._short
         ):
             return True
         known = self._long
         return bool(known) and any(
-            text.startswith(one, at)
-            for at in range(len(text) - SHORT + 1)
-            for one in known.get(text[at : at + SHORT], ())
+            text.startswith(one, start)
+            for start in range(len(text) - SHORT + 1)
+            for one in known.get(text[start : start + SHORT], ())
         )
 
 
-log = structlog.stdlib.get_logger(__name__)
-AGAIN_S = 1.0  # after a fault
-MOST_PASSES = 10
+class _OpenErasure(NamedTuple):
+    """The erasures of a store that are open elsewhere.
 
-Result = TypeVar("Result")
-Drop = Callable[[Callable[[Input], bool]], None]  # forgets inputs that wait in memory
+    `wanted` has number, sort and text. If it is empty, only the files are left. `noted` is the
+    last number in it. `last` is the number of the last erasure, and `asked_at` its time (Unix ms).
+    """
 
-
-class _Task(NamedTuple):
-    """What a store has still to be rid of elsewhere; with nothing to look for, the files alone are
-    left to do."""
-
-    wanted: list[tuple[int, str, str]]  # number, sort, text
-    noted: int  # the number of the last note of what is to be looked for
-    last: int  # the number of the last erasure
-    asked_at: int  # when that was, Unix ms
+    wanted: list[tuple[int, str, str]]
+    noted: int
+    last: int
+    asked_at: int
 
 
 class ErasureTask:
-    """For one group. While nothing was erased it waits."""
+    """Completes the erasures of one group. It waits while there are none.
+
+    `thread` works on the stores. `drop` removes waiting retries from memory.
+    """
 
     def __init__(
         self,
@@ -149,106 +146,108 @@ class ErasureTask:
         shared: WorkerContext,
         drop: Drop,
     ) -> None:
-        """`thread` works on the stores; `drop` takes what waits to be tried again out of memory."""
-        self._uids, self._public = (
-            [plan.uid for plan in plans],
-            sorted({name for plan in plans for name in plan.public}),
-        )
+        self._uids = [plan.uid for plan in plans]
+        self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
         self._wanted = asyncio.Event()
 
     def wake(self) -> None:
-        """Something was erased, and its call is answered and gone from the input."""
+        """Announce an erasure whose call is answered and no longer in the input."""
         self._wanted.set()
 
-    async def run(self, control: Connection) -> None:
-        """Until it is cancelled, or fenced. It raises nothing: what fails is tried again."""
+    async def run(self, control: ReconnectingConnection) -> None:
+        """Work until cancelled or fenced. Raises nothing: failures are retried."""
         try:
             while True:
                 self._wanted.clear()
-                await wait(self._wanted, await self._round(control))
+                await wait(self._wanted, await self._run_round(control))
         except StoreFenced:
-            log.warning("erasing_left", stores=self._stores)
+            log.warning("erasure_stopped", stores=self._stores)
 
-    async def _round(self, control: Connection) -> float | None:
-        """All that is to be done. After how many seconds it is to be tried again."""
-        again = None
+    async def _run_round(self, control: ReconnectingConnection) -> float | None:
+        """Complete all open erasures. Return the seconds until the next try, None for no limit."""
+        pause_s = None
         for name in self._stores:
             try:
-                if (task := await self._in_thread(_open_task, name)) is not None:
-                    await self._finish(control, name, task)
+                if (erasure := await self._in_thread(_find_open, name)) is not None:
+                    await self._complete(control, name, erasure)
             except (StoreBusy, StoreBroken, BusError) as error:
                 log.warning("erasing_put_off", memory_id=name, reason=str(error)[:200])
-                again = AGAIN_S
-        return again
+                pause_s = RETRY_PAUSE_S
+        return pause_s
 
-    async def _finish(self, control: Connection, name: str, task: _Task) -> None:
-        """First whatever quotes it, then the files, which forget what was looked for too."""
-        if task.wanted:
-            await self._sweep(control, name, task)
+    async def _complete(
+        self, control: ReconnectingConnection, name: str, erasure: _OpenErasure
+    ) -> None:
+        """Erase all quotes first. Then rewrite the files, which forget the searched texts too."""
+        if erasure.wanted:
+            await self._erase_quotes(control, name, erasure)
         self._shared.checkpoint("quotes erased")
         await self._shared.catalog.letters.rewrite()
         await self._in_thread(OpenStores.rewrite, name)
         self._shared.checkpoint("store rewritten")
         left_over = await rewrite_file(control)
-        await self._in_thread(partial(_end, task=task, left_over=left_over), name)
+        await self._in_thread(partial(_close, erasure=erasure, left_over=left_over), name)
         self._shared.checkpoint("erased")
         log.info("erased", memory_id=name, left_over=left_over)
 
-    async def _sweep(self, control: Connection, name: str, task: _Task) -> None:
-        """Until nothing is found any more: what is under way meanwhile may be put off, or said,
-        once more."""
-        erased, total = ErasedContent(one[1:] for one in task.wanted), (0, 0, 0)
-        for _ in range(MOST_PASSES):
-            found = await self._pass(control, erased, task.asked_at)
+    async def _erase_quotes(
+        self, control: ReconnectingConnection, name: str, erasure: _OpenErasure
+    ) -> None:
+        """Repeat until nothing is found: an input that runs meanwhile may quote a record again."""
+        content, total = ErasedContent(one[1:] for one in erasure.wanted), (0, 0, 0)
+        for _ in range(MAX_PASSES):
+            found = await self._pass(control, content, erasure.asked_at)
             total = total[0] + found[0], total[1] + found[1], total[2] + found[2]
             if not any(found):
                 break
-        await self._in_thread(partial(_forget, task=task, counts=total), name)
+        await self._in_thread(partial(_forget_wanted, erasure=erasure, counts=total), name)
 
     async def _pass(
-        self, control: Connection, erased: ErasedContent, asked_at: int
+        self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
-        """How many replies, messages and letters went."""
-        self._drop(lambda work: erased.in_json(encode(work.message)))
-        messages = await purge(control, self._uids, self._public, asked_at, erased.in_json)
-        letters = await self._shared.catalog.letters.erase(self._uids, erased.in_json)
+        """Return the numbers of erased replies, messages and dead letters."""
+        self._drop(lambda work: content.in_json(encode(work.message)))
+        messages = await purge(control, self._uids, self._public, asked_at, content.in_json)
+        letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
         replies = 0
         for store in self._stores:
-            replies += await self._in_thread(partial(_silence, erased=erased), store) or 0
+            replies += await self._in_thread(partial(_redact, content=content), store) or 0
         return replies, messages, letters
 
     async def _in_thread(
         self, work: Callable[[OpenStores, str], Result], name: str
     ) -> Result | None:
-        """A store that is not there has nothing to erase."""
+        """Run work on a store; return None if the store does not exist."""
 
-        def act(stores: OpenStores) -> Result | None:
+        def run(stores: OpenStores) -> Result | None:
             with translated(name):
                 return work(stores, name) if stores.exists(name) else None
 
-        return await self._thread.run(act)
+        return await self._thread.run(run)
 
 
-def _open_task(stores: OpenStores, name: str) -> _Task | None:
+def _find_open(stores: OpenStores, name: str) -> _OpenErasure | None:
     erasures = stores.get(name).erasures
     if not erasures.is_open():
         return None
     wanted = erasures.wanted()
     last = erasures.every(1)[0]
-    return _Task(wanted, wanted[-1][0] if wanted else 0, last.n, last.asked_at)
+    return _OpenErasure(wanted, wanted[-1][0] if wanted else 0, last.n, last.asked_at)
 
 
-def _silence(stores: OpenStores, name: str, erased: ErasedContent) -> int:
+def _redact(stores: OpenStores, name: str, content: ErasedContent) -> int:
     with stores.get(name).transaction() as store:
-        return store.erasures.silence(erased.in_json, erased.in_msgpack, silenced)
+        return store.erasures.silence(content.in_json, content.in_msgpack, redact_outputs)
 
 
-def _forget(stores: OpenStores, name: str, task: _Task, counts: tuple[int, int, int]) -> None:
+def _forget_wanted(
+    stores: OpenStores, name: str, erasure: _OpenErasure, counts: tuple[int, int, int]
+) -> None:
     with stores.get(name).transaction() as store:
-        store.erasures.forget(task.noted, counts)
+        store.erasures.forget(erasure.noted, counts)
 
 
-def _end(stores: OpenStores, name: str, task: _Task, left_over: str) -> None:
+def _close(stores: OpenStores, name: str, erasure: _OpenErasure, left_over: str) -> None:
     with stores.get(name).transaction() as store:
-        store.erasures.end(task.last, time.time_ns() // 1_000_000, left_over)
+        store.erasures.end(erasure.last, time.time_ns() // 1_000_000, left_over)

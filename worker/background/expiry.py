@@ -1,5 +1,4 @@
-"""Deletes what has had its time in a group's stores, in the background: a few at a time, between
-two batches."""
+"""Deletes expired records and old versions in the background, a few at a time between batches."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,73 +6,76 @@ from functools import partial
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.lease.workers import server_time
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.retention import RetentionStep, delete_expired
 from memrelay.memory.threads import DatabaseThread
-from memrelay.worker.background.store_tasks import if_there
+from memrelay.worker.run.busy_retry import run_if_exists
 from memrelay.worker.waiting import wait
 
 log = structlog.stdlib.get_logger(__name__)
-GATHER_S = 5.0  # between two looks while much is written, and after a fault
-PAUSE_S = 0.02  # between two steps, for the group's own work
-LONGEST_S = 3600.0  # a clock may be set
-NOTHING = RetentionStep(0, None)
+# Pause between rounds under constant writes, and after a failure.
+ROUND_PAUSE_S = 5.0
+# Pause between steps, for the batches of the group.
+STEP_PAUSE_S = 0.02
+# Maximum sleep, because a clock may be changed.
+MAX_SLEEP_S = 3600.0
+NOTHING_DELETED = RetentionStep(0, None)
 
 
 class ExpiryTask:
-    """For one group. A store in which nothing ends, and to which nothing is written, is not looked
-    at again."""
+    """Deletes what has expired in the stores of one group.
+
+    A store is not read again while nothing in it expires and nothing is written. Earlier versions
+    and deleted records are kept for `history_days`.
+    """
 
     def __init__(self, stores: Sequence[str], thread: DatabaseThread, history_days: float) -> None:
-        """`history_days` is how long earlier states and deleted records are kept."""
         self._stores, self._thread, self._history_days = tuple(stores), thread, history_days
-        self._written = asyncio.Event()
+        self._has_writes = asyncio.Event()
 
     def wake(self) -> None:
-        """Something was written."""
-        self._written.set()
+        """Announce that something was written."""
+        self._has_writes.set()
 
-    async def run(self, control: Connection) -> None:
-        """Until it is cancelled, or fenced. It raises nothing: a store that cannot be used is found
-        by the group's own work.
+    async def run(self, control: ReconnectingConnection) -> None:
+        """Work until cancelled or fenced. Raises nothing: batches report unusable stores.
 
-        What is over is so by the bus's clock, as times of records are: deleted by one that is
-        wrong, it would not come back.
+        Expiry follows the clock of the bus, as the times of records do. A wrong clock of this
+        machine deletes nothing early.
         """
         try:
             while True:
-                self._written.clear()
-                await wait(self._written, await self._round(control))
-                await asyncio.sleep(GATHER_S)
+                self._has_writes.clear()
+                await wait(self._has_writes, await self._run_round(control))
+                await asyncio.sleep(ROUND_PAUSE_S)
         except StoreFenced:
-            log.warning("reaping_left", stores=self._stores)
+            log.warning("expiry_stopped", stores=self._stores)
 
-    async def _round(self, control: Connection) -> float | None:
-        """A step for each store, and further ones where there is more. How many seconds to wait at
-        most."""
+    async def _run_round(self, control: ReconnectingConnection) -> float | None:
+        """Delete everything expired in all stores. Return the seconds until more expires."""
         try:
             now_ms = await server_time(control)
         except BusError:  # the session ends, or the server refuses for now
-            return GATHER_S
-        ends = [end for name in self._stores if (end := await self._reap(name, now_ms)) is not None]
-        return min(max((min(ends) - now_ms) / 1000, 0.0), LONGEST_S) if ends else None
+            return ROUND_PAUSE_S
+        ends = [
+            end for name in self._stores if (end := await self._delete(name, now_ms)) is not None
+        ]
+        return min(max((min(ends) - now_ms) / 1000, 0.0), MAX_SLEEP_S) if ends else None
 
-    async def _reap(self, name: str, now_ms: int) -> int | None:
-        """All that is over in one store. When there will be more, Unix time in ms."""
-        total, step = 0, partial(delete_expired, now_ms=now_ms, history_days=self._history_days)
+    async def _delete(self, name: str, now_ms: int) -> int | None:
+        """Delete everything expired in one store. Return when more expires, in Unix ms."""
+        step = partial(delete_expired, now_ms=now_ms, history_days=self._history_days)
+        work = partial(run_if_exists, name=name, work=step, absent=NOTHING_DELETED)
+        total = 0
         try:
-            while (
-                reaped := await self._thread.run(
-                    partial(if_there, name=name, work=step, absent=NOTHING)
-                )
-            ).gone:
-                total += reaped.gone
-                await asyncio.sleep(PAUSE_S)
+            while (deleted := await self._thread.run(work)).gone:
+                total += deleted.gone
+                await asyncio.sleep(STEP_PAUSE_S)
         except (StoreBusy, StoreBroken):
             return now_ms
         if total:
             log.info("expired_deleted", memory_id=name, count=total)
-        return reaped.next_ms
+        return deleted.next_ms

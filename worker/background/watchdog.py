@@ -1,5 +1,4 @@
-"""Watches what nobody asks for: how late the event loop is, and whether the open stores could be
-written to."""
+"""Measures the delay of the event loop, and probes whether the open stores can be written."""
 
 import asyncio
 import os
@@ -14,49 +13,50 @@ from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.waiting import beside
 
-TICK_S = 0.05  # a loop that is held up for longer than this is noticed for certain
-PROBE_S = 2.0  # between two looks at the open stores of a thread
+# A loop that is blocked for longer than this is always noticed.
+TICK_S = 0.05
+# Pause between two probes of a thread's open stores.
+PROBE_PAUSE_S = 2.0
 
 
 class Watchdog:
-    """Use it as an asynchronous context, while the threads live."""
+    """Watches the loop and the threads, as an asynchronous context.
+
+    `threads` have the stores below the memory root.
+    """
 
     def __init__(self, root: Path, threads: Sequence[DatabaseThread]) -> None:
-        """`threads` have the stores below the memory root."""
         self._root, self._threads = root, threads
         self._lag_s = 0.0
         self._faults: dict[str, str] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """Begins."""
-        for work in (self._tick(), self._probe()):
+        for work in (self._measure_lag(), self._probe()):
             await self._stack.enter_async_context(beside(work))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends."""
         await self._stack.aclose()
 
     def take_lag_ms(self) -> float:
-        """The longest time by which the loop was late since this was asked last."""
+        """Return the longest delay of the loop since the last call, in ms."""
         lag_s, self._lag_s = self._lag_s, 0.0
         return round(1000 * lag_s, 1)
 
     def fault(self, names: Iterable[str]) -> str:
-        """What is wrong with the first of these stores that cannot be written to; "" where nothing
-        is."""
+        """Return why the first unusable one of these stores cannot be written; "" if all can."""
         return next((self._faults[name] for name in names if name in self._faults), "")
 
     def wal_bytes(self, names: Iterable[str]) -> int:
-        """The size of the logs of these stores."""
+        """Return the size of the write-ahead logs of these stores."""
         size = 0
         for name in names:
             with suppress(OSError):
                 size += os.stat(f"{path_of(self._root, name)}-wal").st_size
         return size
 
-    async def _tick(self) -> None:
+    async def _measure_lag(self) -> None:
         while True:
             due = time.monotonic() + TICK_S
             await asyncio.sleep(TICK_S)
@@ -68,4 +68,4 @@ class Watchdog:
             for thread in self._threads:
                 found |= await thread.run(OpenStores.probe)
             self._faults = found
-            await asyncio.sleep(PROBE_S)
+            await asyncio.sleep(PROBE_PAUSE_S)

@@ -1,1 +1,1 @@
-"""."""
+"""Sends the results of batches to the bus."""

@@ -1,97 +1,101 @@
-"""What is said in public is appended to the input of every pipeline that listens, under its `mid`:
-a second time has no effect.
+"""Appends messages on public swarms to the input of every pipeline that listens.
 
-It leaves before logs, live copies and acknowledgement do, in the same MULTI; where another server
-holds the inputs it could
-leave by itself, and the order would be enough.
+The message's `mid` is the idempotency key, so a repeated append has no effect. The appends lead the
+MULTI with the logs, live copies and acknowledgements. If another server held the inputs, they could
+be sent first on their own: only the order matters.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.codec import mid_of
 from memrelay.bus.lease.fencing import MOST_BYTES, FencedWriter, log_refusals
 from memrelay.bus.public_listeners import listeners_of
-from memrelay.bus.public_swarms import is_public, swarm_and_hop
+from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit
 
 
-class _Spoken(NamedTuple):
-    """One message that was said in public."""
+class _PublicMessage(NamedTuple):
+    """A message on a public swarm.
 
-    swarm: str
-    hop: int
+    `origin` is the pipeline and id of the input that started the chain, `uid` the publisher.
+    """
+
+    swarm: PublicSwarm
     mid: str
     data: bytes
-    began: str  # pipeline and id of the input with which it began
-    by: str  # the uid of the pipeline that said it
+    origin: str
+    uid: str
 
-    def to(self, uid: str) -> bytes:
-        """The command by which a pipeline hears it. It need not be said again there."""
+    def pack_append(self, uid: str) -> bytes:
+        """Return the command that appends the message to a pipeline's input."""
         return NewEntry(
             uid,
             self.data,
-            self.swarm,
+            self.swarm.name,
             producer_id=self.mid,
-            heard=True,
-            hop=str(self.hop),
-            began=self.began,
+            published=True,
+            hop=str(self.swarm.hop),
+            origin=self.origin,
         ).pack()
 
 
 class PublicFanout:
-    """From a worker's pipelines to all."""
+    """Sends the public messages of a worker's pipelines to all listeners.
+
+    `control` reads the listeners. `public_limit` counts the messages.
+    """
 
     def __init__(
-        self, control: Connection, writer: FencedWriter, spread: PublicMessageLimit
+        self,
+        control: ReconnectingConnection,
+        writer: FencedWriter,
+        public_limit: PublicMessageLimit,
     ) -> None:
-        """Who listens is asked over `control`; `spread` is told how much was said."""
-        self._control, self._writer, self._spread = control, writer, spread
+        self._control, self._writer, self._public_limit = control, writer, public_limit
 
-    async def appends(self, outcomes: Iterable[Outcome]) -> list[bytes]:
-        """The commands, for the MULTI in which the outcomes leave. What is too much for one has
-        left and is confirmed.
+    async def pack_appends(self, outcomes: Iterable[Outcome]) -> list[bytes]:
+        """Return the commands for the MULTI in which the outcomes leave.
 
-        Raises BusUnavailable, BusRefused or Fenced: then nobody may be told that the outcomes are
-        done.
+        Commands beyond the size of one MULTI are sent and confirmed first. Raises BusUnavailable,
+        BusRefused and Fenced; then the outcomes must not be acknowledged.
         """
         waiting: list[bytes] = []
         size, known = 0, dict[str, list[str]]()
-        for spoken in _spoken(outcomes, self._spread):
-            for uid in await self._listeners(spoken.swarm, known):
-                waiting.append(spoken.to(uid))
+        for message in _find_public(outcomes, self._public_limit):
+            for uid in await self._find_listeners(message.swarm.name, known):
+                waiting.append(message.pack_append(uid))
                 size += len(waiting[-1])
                 if size > MOST_BYTES:
-                    log_refusals(await self._writer.send(waiting, len(waiting)), [spoken.by])
+                    log_refusals(await self._writer.send(waiting, len(waiting)), [message.uid])
                     waiting, size = [], 0
         return waiting
 
-    async def _listeners(self, swarm: str, known: dict[str, list[str]]) -> list[str]:
-        """Asked for once a batch."""
+    async def _find_listeners(self, swarm: str, known: dict[str, list[str]]) -> list[str]:
+        """Read the listeners of a swarm, once per batch."""
         if swarm not in known:
             known[swarm] = await listeners_of(self._control, swarm)
         return known[swarm]
 
 
-def _spoken(outcomes: Iterable[Outcome], spread: PublicMessageLimit) -> Iterator[_Spoken]:
-    """What these say in public, in order. Their ids get the pipeline's uid, since all pipelines
-    share a public swarm's log."""
+def _find_public(
+    outcomes: Iterable[Outcome], public_limit: PublicMessageLimit
+) -> Iterator[_PublicMessage]:
+    """Yield the public messages in order.
+
+    Their ids get the pipeline's uid in front, because all pipelines share a public swarm's log.
+    """
     for outcome in outcomes:
         public = [
-            (number, name, data)
-            for number, (name, data) in enumerate(outcome.said)
-            if is_public(name)
+            (number, swarm, data)
+            for number, (swarm, data) in enumerate(outcome.messages)
+            if isinstance(swarm, PublicSwarm)
         ]
-        began = spread.add(outcome, len(public))
+        origin = public_limit.add(outcome, len(public))
         if public:
-            outcome.said_by = f"{outcome.uid}/{outcome.said_by or outcome.id}"
-        for number, name, data in public:
-            yield _Spoken(
-                *swarm_and_hop(name),
-                mid_of(outcome.said_by, number, data),
-                data,
-                began,
-                outcome.uid,
-            )
+            outcome.publish_id = f"{outcome.uid}/{outcome.publish_id or outcome.id}"
+        for number, swarm, data in public:
+            mid = mid_of(outcome.publish_id, number, data)
+            yield _PublicMessage(swarm, mid, data, origin, outcome.uid)

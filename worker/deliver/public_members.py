@@ -1,12 +1,11 @@
-"""Membership: keeps the list of who listens to which public swarm in step with the pipelines that
-this worker owns."""
+"""Registers on the bus which of a worker's pipelines are members of public swarms."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
-from memrelay.bus.client.connection import Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.lease.fencing import FencedWriter, log_refusals
 from memrelay.bus.public_listeners import Member, add_listener, all_members, remove_listener
@@ -15,65 +14,69 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.plan import Plan
 
 log = structlog.stdlib.get_logger(__name__)
-AGAIN_S = 2.0  # the members are put back this often, in case the server has lost them
+# The members are written again this often, in case the server has lost them.
+REPEAT_S = 2.0
 
 
 class PublicMembers:
-    """What is written is fenced, so that a paused owner that wakes up cannot bring a pipeline back
-    that was removed."""
+    """Keeps the list of members in step with the pipelines of this worker.
 
-    def __init__(self, control: Connection, writer: FencedWriter, catalog: Catalog) -> None:
-        """The list is read over `control`; `catalog` knows which pipelines were removed."""
+    Writes are fenced, so a paused owner that wakes up cannot restore a removed pipeline. `catalog`
+    knows which pipelines were removed.
+    """
+
+    def __init__(
+        self, control: ReconnectingConnection, writer: FencedWriter, catalog: Catalog
+    ) -> None:
         self._control, self._writer, self._catalog = control, writer, catalog
         self._members: list[Member] = []
 
     async def serve(self, plans: Sequence[Plan]) -> None:
-        """These are this worker's from now on. Raises BusUnavailable or Fenced.
+        """Register exactly these pipelines of this worker. Raises BusUnavailable and Fenced.
 
-        What is another worker's now stays, and is that one's to look after; what was removed goes,
-        whoever owned it.
+        Pipelines of other workers stay. Removed pipelines go, whichever worker owned them.
         """
         self._members = [member for plan in plans for member in members_of(plan)]
         uids, wanted = {plan.uid for plan in plans}, set(self._members)
-        there = await all_members(self._control)
+        registered = await all_members(self._control)
         stale = [
-            one
-            for one in there
-            if one not in wanted and (one.uid in uids or await self._is_removed(one.uid))
+            member
+            for member in registered
+            if member not in wanted and (member.uid in uids or await self._is_removed(member.uid))
         ]
-        await self._tell(self._members, stale)
+        await self._write(self._members, stale)
 
     async def run(self) -> None:
-        """Puts them back until it is cancelled; raises BusUnavailable or Fenced."""
+        """Repeat the registration until cancelled. Raises BusUnavailable and Fenced."""
         while True:
-            await asyncio.sleep(AGAIN_S)
-            await self._tell(self._members)
+            await asyncio.sleep(REPEAT_S)
+            await self._write(self._members)
 
     async def _is_removed(self, uid: str) -> bool:
-        """Whether it was in service in this memory root, and is no more. One that cannot be told
-        stays till the next time."""
+        """Return whether a pipeline was in service in this memory root and no longer is.
+
+        While the catalog is busy, it counts as in service.
+        """
         try:
-            return await self._catalog.serving(uid) is None and bool(
-                await self._catalog.versions(uid)
-            )
+            if await self._catalog.serving(uid) is not None:
+                return False
+            return bool(await self._catalog.versions(uid))
         except (StoreBusy, StoreBroken):
             return False
 
-    async def _tell(self, members: Collection[Member], stale: Collection[Member] = ()) -> None:
+    async def _write(self, members: Collection[Member], stale: Collection[Member] = ()) -> None:
         commands = [
-            command(some)
-            for some, command in ((members, add_listener), (stale, remove_listener))
-            if some
+            pack(some) for some, pack in ((members, add_listener), (stale, remove_listener)) if some
         ]
         if not commands:
             return
         uids = sorted({member.uid for member in (*members, *stale)})
         try:
             log_refusals(await self._writer.send(commands, len(commands)), uids)
-        except BusRefused as error:  # as one does that is out of memory
+        except BusRefused as error:  # for example, the server is out of memory
             log.warning("public_swarms_not_entered", pipelines=uids, reason=str(error))
 
 
 def members_of(plan: Plan) -> Iterable[Member]:
-    """A pipeline on its public swarms."""
+    """Return the memberships of a pipeline."""
     return [Member(swarm, plan.uid, swarm in plan.hears_public) for swarm in sorted(plan.public)]

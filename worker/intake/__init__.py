@@ -1,1 +1,1 @@
-"""."""
+"""Reads messages for a worker: input streams, subscriptions and timers."""

@@ -1,5 +1,4 @@
-"""Reads the inputs of all pipelines over one connection: what has arrived, from those whose group
-is ready for it."""
+"""Reads the inputs of all pipelines over one connection, for the groups that are ready."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -7,46 +6,52 @@ from functools import partial
 from typing import Any
 
 from memrelay.bus.client.connection import BlockingReads, Connection
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
-from memrelay.worker.run.inputs import Entry, as_entry
+from memrelay.worker.run.inputs import Entry, make_replay
 
-# Where the reader leaves a pipeline's next entries for its group: one batch under way, one
-# waiting, no more.
+RawEntries = list[tuple[bytes, list[bytes]]]
+BLOCK_MS = 2000
+# Entries of one read for all pipelines together, if that is more than a batch.
+MAX_ENTRIES = 1000
 
 
 class Slot:
-    """Holds the entries of one pipeline that were read and not yet taken."""
+    """Holds the entries of one pipeline that were read and not taken.
+
+    So a pipeline has at most one batch under way and one waiting. `wanted` wakes the group.
+    """
 
     def __init__(self, plan: Plan, wanted: asyncio.Event) -> None:
-        """`wanted` tells the group that something waits."""
         self.plan = plan
         self._wanted = wanted
         self._entries: list[Entry] = []
-        self._open = False  # not before the group has recovered
-        self.on_free: Callable[[], None] = lambda: None  # the reader's: read this pipeline again
+        self._is_open = False
+        # The reader's callback: read this pipeline again.
+        self.on_free: Callable[[], None] = lambda: None
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether the pipeline is to be read."""
-        return self._open and not self._entries
+        return self._is_open and not self._entries
 
     def open(self) -> None:
-        """The group has recovered: what comes from now on is new."""
-        self._open = True
+        """Allow reading: the group has recovered, so every entry from now on is new."""
+        self._is_open = True
         self.on_free()
 
-    def fill(self, entries: list[tuple[bytes, list[bytes]]]) -> None:
-        """Entries as the server sends them: id, and fields and values in turn."""
-        self._entries = as_entries(self.plan, entries)
+    def fill(self, entries: RawEntries) -> None:
+        """Put in entries as the server returns them: ID, and names and values in turn."""
+        self._entries = to_entries(self.plan, entries)
         self._wanted.set()
 
     def take(self) -> list[Entry]:
-        """What waits."""
+        """Remove and return the entries."""
         if not self._entries:
             return []
         entries, self._entries = self._entries, []
@@ -54,70 +59,65 @@ class Slot:
         return entries
 
 
-def as_entries(plan: Plan, entries: list[tuple[bytes, list[bytes]]]) -> list[Entry]:
-    """Raw entries of a stream."""
+def to_entries(plan: Plan, entries: RawEntries) -> list[Entry]:
+    """Return the entries in a reply of the server."""
     return [
-        as_entry(ident.decode(), plan, fields)
-        if b"again" in fields
+        make_replay(ident.decode(), plan, fields)
+        if b"replay_of" in fields
         else Entry(ident.decode(), plan, fields)
         for ident, fields in entries
     ]
 
 
-BLOCK_MS = 2000
-MANY = 1000  # what one read takes from all pipelines together, where that is more than a batch
-
-
 class Reader:
-    """Fills the slots. It waits at the server for the pipelines that are ready, and is called back
-    when another one is."""
+    """Fills the slots of ready pipelines.
+
+    It waits at the server, and interrupts that wait when another pipeline becomes ready.
+    `connections` are one for the reads alone and one for everything rare. `consumer` is the name
+    of the lease.
+    """
 
     def __init__(
         self,
         connections: tuple[Connection, Connection],
+        control: ReconnectingConnection,
         consumer: str,
         limits: WorkerLimits,
-        tally: Metrics,
+        metrics: Metrics,
     ) -> None:
-        """Of the connections one serves the reads alone, and everything rare goes over the other.
-
-        `consumer` is the lease's name; `tally` counts the groups that were gone.
-        """
-        blocking, self._control = connections
-        self._reads, self._limits, self._consumer = (
-            BlockingReads(blocking, self._control),
-            limits,
-            consumer,
-        )
-        self._tally = tally
+        self._reads, self._control = BlockingReads(*connections), control
+        self._limits, self._consumer, self._metrics = limits, consumer, metrics
         self._slots: dict[bytes, Slot] = {}
-        self._asked: frozenset[bytes] = frozenset()  # by the read that waits at the server
-        self._last_asked: list[bytes] = []
-        self._command = b""  # that asks for these: most reads are like the one before
+        # The keys of the read that waits at the server.
+        self._reading: frozenset[bytes] = frozenset()
+        # Most reads repeat the one before, so its command is kept.
+        self._last_keys: list[bytes] = []
+        self._command = b""
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._parked = True
+        self._is_parked = True
 
     async def park(self) -> None:
-        """Stops reading; when this returns, no read is under way and the slots hold all that was
-        read."""
-        self._parked = True
+        """Stop reading. Afterwards no read is under way, and the slots hold all that was read."""
+        self._is_parked = True
         self._interrupt()
         await self._idle.wait()
 
     async def serve(self, slots: Iterable[Slot]) -> None:
-        """Reads these from now on, and no others. The reader must be parked, as it is at first."""
+        """Read exactly these pipelines. The reader must be parked, as it is at first."""
         self._slots = {input_key(slot.plan.uid).encode(): slot for slot in slots}
         for key, slot in self._slots.items():
             slot.on_free = partial(self._wake, key)
-        self._parked = False
+        self._is_parked = False
         self._changed.set()
 
     async def run(self) -> None:
-        """Reads until it is cancelled; raises BusUnavailable."""
+        """Read until cancelled. Raises BusUnavailable."""
         while True:
-            ready = [] if self._parked else [key for key, slot in self._slots.items() if slot.ready]
+            ready: list[bytes] = []
+            if not self._is_parked:
+                ready = [key for key, slot in self._slots.items() if slot.is_ready]
             if ready:
                 self._idle.clear()
                 await self._read(ready)
@@ -127,25 +127,25 @@ class Reader:
             await self._changed.wait()
 
     async def _read(self, keys: list[bytes]) -> None:
-        if keys != self._last_asked:
-            self._last_asked, self._command = keys, self._pack(keys)
-        self._asked = frozenset(keys)
+        if keys != self._last_keys:
+            self._last_keys, self._command = keys, self._pack_read(keys)
+        self._reading = frozenset(keys)
         try:
             reply = await self._reads.read(self._command)
         except BusRefused as error:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
             for key in keys:
-                self._tally.recreated += await create_group(self._control, key)
+                self._metrics.recreated += await create_consumer_group(self._control, key)
             return
         finally:
-            self._asked = frozenset()
+            self._reading = frozenset()
         for key, entries in reply or ():
             if key in self._slots:
                 self._slots[key].fill(entries)
 
-    def _pack(self, keys: list[bytes]) -> bytes:
-        count = max(min(self._limits.batch, MANY // len(keys)), 1)
+    def _pack_read(self, keys: list[bytes]) -> bytes:
+        count = max(min(self._limits.batch, MAX_ENTRIES // len(keys)), 1)
         return pack(
             "XREADGROUP",
             "GROUP",
@@ -162,22 +162,20 @@ class Reader:
         )
 
     def _wake(self, key: bytes) -> None:
-        """A slot is free again: if the read under way does not ask for it, that read is cut
-        short."""
+        """Read a free slot again. If the read under way lacks its key, it is interrupted."""
         self._changed.set()
-        if self._asked and key not in self._asked:
+        if self._reading and key not in self._reading:
             self._interrupt()
 
     def _interrupt(self) -> None:
         self._changed.set()
-        self._reads.call_back()
+        self._reads.unblock()
 
 
-async def create_group(control: Connection, key: bytes | str) -> bool:
-    """The owner's group on an input, from its first entry: what is done is deleted, so whatever is
-    there is still to do.
+async def create_consumer_group(control: ReconnectingConnection, key: bytes | str) -> bool:
+    """Create the owner's group on an input, from the first entry on. Return whether it was missing.
 
-    Returns whether it was not there.
+    Finished entries are deleted, so everything in the input is still to do.
     """
     try:
         await control.call("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM")
@@ -188,42 +186,39 @@ async def create_group(control: Connection, key: bytes | str) -> bool:
     return True
 
 
-async def undone(
-    control: Connection, slot: Slot, last: bytes, consumer: str, count: int
+async def read_unfinished(
+    control: ReconnectingConnection, slot: Slot, last: bytes, consumer: str, count: int
 ) -> list[Entry]:
-    """Up to `count` of the entries that are not done, up to the `last` that was delivered to
-    whomever. [] when none is left.
+    """Return up to `count` unfinished entries, up to the ID `last`; [] if there are none left.
 
-    What is done is deleted, so these are all that are there as far as the group has read. The
-    server keeps no list of them
-    (NOACK): that would cost it more than it takes to read and to delete them.
+    Finished entries are deleted, so these are all entries that the group has read. The server keeps
+    no list of them (NOACK), which would cost it more than reading and deleting them.
     """
     key = input_key(slot.plan.uid)
     entries = await control.call("XRANGE", key, "-", last, "COUNT", count)
     if not entries:
-        await _forget_consumers(control, key, consumer)
-    return as_entries(slot.plan, entries)
+        await _delete_other_consumers(control, key, consumer)
+    return to_entries(slot.plan, entries)
 
 
-async def last_delivered(control: Connection, plan: Plan) -> bytes:
-    """As far as the group has read, whoever did."""
-    for group in await _told(control, "GROUPS", input_key(plan.uid)):
+async def read_last_delivered(control: ReconnectingConnection, plan: Plan) -> bytes:
+    """Return the last ID that the owner's group has read, whichever worker read it."""
+    for group in await _call_xinfo(control, "GROUPS", input_key(plan.uid)):
         if group[b"name"] == GROUP.encode():
             last: bytes = group[b"last-delivered-id"]
             return last
-    return b"0-0"  # the group is gone, and is made again with the next read
+    return b"0-0"  # the group is gone; the next read creates it
 
 
-async def _forget_consumers(control: Connection, key: str, consumer: str) -> None:
-    """Earlier owners."""
-    for other in await _told(control, "CONSUMERS", key, GROUP):
+async def _delete_other_consumers(control: ReconnectingConnection, key: str, consumer: str) -> None:
+    """Delete the consumers of earlier owners."""
+    for other in await _call_xinfo(control, "CONSUMERS", key, GROUP):
         if other[b"name"] != consumer.encode():
             await control.call("XGROUP", "DELCONSUMER", key, GROUP, other[b"name"])
 
 
-async def _told(control: Connection, *what: str) -> list[dict[bytes, Any]]:
-    """What XINFO says."""
+async def _call_xinfo(control: ReconnectingConnection, *arguments: str) -> list[dict[bytes, Any]]:
     return [
         dict(zip(words[::2], words[1::2], strict=True))
-        for words in await control.call("XINFO", *what)
+        for words in await control.call("XINFO", *arguments)
     ]

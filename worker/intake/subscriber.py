@@ -1,4 +1,4 @@
-"""Listens on the swarms' channels and appends to the inputs what others publish there."""
+"""Subscribes to the channels of swarms, and appends what clients publish there to the inputs."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,33 +20,37 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.public_members import members_of
 from memrelay.worker.limits import WorkerLimits
 
-# Channels: what follows from a message that a stranger publishes on one, for the pipelines of this
-# worker.
+log = structlog.stdlib.get_logger(__name__)
+# Takes one read-only call.
+QueryHandler = Callable[[bytes], None]
+CHANNEL_OF_CHANGES = CHANGES.encode()
 
 
 class PrivateChannel(NamedTuple):
-    """Of one pipeline's swarm."""
+    """The channel of a pipeline's swarm."""
 
     uid: str
     swarm: str
 
     def commands(self, payload: bytes) -> list[bytes]:
-        """It is appended to the input; the log gets it when it has run."""
-        return [NewEntry(self.uid, payload, self.swarm, heard=True).pack()]
+        """Return the append to the input. The swarm's log gets the message when it has run."""
+        return [NewEntry(self.uid, payload, self.swarm, published=True).pack()]
 
 
 class PublicChannel(NamedTuple):
-    """Every owner hears it, for its own pipelines alone."""
+    """The channel of a public swarm. Each owner appends only to the inputs of its pipelines."""
 
     swarm: str
     members: Sequence[Member]
     limits: WorkerLimits
 
     def commands(self, payload: bytes) -> list[bytes]:
-        """It is appended to the inputs of those that listen; one of the owners writes it to the
-        log, if it is an envelope."""
+        """Return the appends, and the log entry, which one of all owners writes.
+
+        A payload that is no envelope gets no log entry.
+        """
         appends = [
-            NewEntry(member.uid, payload, self.swarm, heard=True).pack()
+            NewEntry(member.uid, payload, self.swarm, published=True).pack()
             for member in self.members
             if member.listens
         ]
@@ -61,7 +65,7 @@ Channel = PrivateChannel | PublicChannel
 
 
 def channels_of(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Channel]:
-    """By name, those of all swarms of these pipelines."""
+    """Return the channels of all swarms of these pipelines, by name."""
     found: dict[bytes, Channel] = {}
     public: dict[str, list[Member]] = {}
     for plan in plans:
@@ -78,47 +82,41 @@ def channels_of(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Chan
     }
 
 
-log = structlog.stdlib.get_logger(__name__)
-Ask = Callable[[bytes], None]  # gets one question
-CHANNEL_OF_CHANGES = CHANGES.encode()
-
-
 class Subscriber:
-    """What is published while nobody listens is lost, as it is with any channel; XADD to the input
-    is not."""
+    """Receives what is published on the channels of a worker's pipelines.
+
+    A message that is published while no worker subscribes is lost, as on any channel. Appends go
+    through the fenced `writer`, so of two owners only one appends. `changed` is set when the
+    control plane announces a change.
+    """
 
     def __init__(
         self, writer: FencedWriter, echo: EchoFilter, changed: asyncio.Event, limits: WorkerLimits
     ) -> None:
-        """Appends through `writer`, so that of two owners who hear a message one appends it.
-
-        `changed` is set when a deploy is announced. `hear` is the subscriber's callback.
-        """
         self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
         self._channels: dict[bytes, Channel] = {}
-        self._asks: dict[bytes, Ask] = {}  # channel -> who answers what is asked there
+        self._query_handlers: dict[bytes, QueryHandler] = {}
         self._appending: set[asyncio.Future[list[Any]]] = set()
 
-    def hear(self, channel: bytes, payload: bytes) -> None:
-        """One message on a channel: our own copies pass, everything else is new, whatever it
-        claims."""
+    def receive(self, channel: bytes, payload: bytes) -> None:
+        """Handle one message: drop the worker's own copies, and append everything else."""
         if is_own_copy(payload):
             self._echo.passed(channel, payload)
             return
         if channel == CHANNEL_OF_CHANGES:
             self._changed.set()
-        if channel in self._asks:
-            self._asks[channel](payload)
+        if channel in self._query_handlers:
+            self._query_handlers[channel](payload)
         if channel not in self._channels or not (
             commands := self._channels[channel].commands(payload)
         ):
             return
         future = self._writer.send(commands, len(commands))
         self._appending.add(future)
-        future.add_done_callback(self._appended)
+        future.add_done_callback(self._finish_append)
 
-    def _appended(self, future: asyncio.Future[list[Any]]) -> None:
-        """A message whose append failed is lost here: asking again could append it twice."""
+    def _finish_append(self, future: asyncio.Future[list[Any]]) -> None:
+        """Log a failed append. The message is lost: a second append could duplicate it."""
         self._appending.discard(future)
         if future.cancelled():
             return
@@ -128,23 +126,25 @@ class Subscriber:
                 log.error("published_message_lost", reason=str(fault))
 
     async def serve(
-        self, subscribed: Connection, plans: list[Plan], asks: Mapping[str, Ask]
+        self,
+        connection: Connection,
+        plans: list[Plan],
+        query_handlers: Mapping[str, QueryHandler],
     ) -> None:
-        """From now on the swarms of these pipelines, and no others; `asks` answer what is asked of
-        each, by its uid.
+        """Subscribe to exactly the channels of these pipelines; `query_handlers` are by uid.
 
-        Raises BusUnavailable, and BusRefused where this user may not listen.
+        Raises BusUnavailable, and BusRefused if the user may not subscribe.
         """
-        wanted, answered = (
-            channels_of(plans, self._limits),
-            {ask_channel(uid).encode(): ask for uid, ask in asks.items()},
-        )
-        now, then = wanted.keys() | answered.keys(), self._channels.keys() | self._asks.keys()
-        added, dropped = now - then, then - now
-        self._channels, self._asks = wanted, answered
-        for command, channels in (("SUBSCRIBE", added), ("UNSUBSCRIBE", dropped)):
-            # a command each: of one that is refused there is one answer, however many channels it
-            # names
-            if channels:
-                commands = b"".join(pack(command, channel) for channel in sorted(channels))
-                await subscribed.send(commands, replies=len(channels))
+        channels = channels_of(plans, self._limits)
+        handlers = {ask_channel(uid).encode(): handle for uid, handle in query_handlers.items()}
+        wanted = channels.keys() | handlers.keys()
+        subscribed = self._channels.keys() | self._query_handlers.keys()
+        self._channels, self._query_handlers = channels, handlers
+        for command, names in (
+            ("SUBSCRIBE", wanted - subscribed),
+            ("UNSUBSCRIBE", subscribed - wanted),
+        ):
+            # One command per channel: a refused one has one reply, however many names it has.
+            if names:
+                commands = b"".join(pack(command, name) for name in sorted(names))
+                await connection.send(commands, replies=len(names))

@@ -1,14 +1,11 @@
-"""A worker's place on its host: which others work in the same memory root, and which of them have
-ended.
+"""Lock files that show which workers of this host use a memory root, and which have ended.
 
-Between hosts the leases alone tell who lives. On one host a lock file does, which ends with its
-process, so that nobody
-waits for the lease of a worker that was killed.
+Between hosts, only leases show that a worker lives. On one host, a lock file ends with its process,
+so no worker waits for the lease of one that was killed.
 """
 
 import fcntl
 import os
-import re
 import secrets
 import socket
 import time
@@ -17,104 +14,105 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-OLD_S = 86_400.0
-LEASE = re.compile(
-    r".+:[0-9]+:[0-9a-f]{8}/[0-9]+"
-)  # its name, also that of a worker that has ended
+# Lock files of ended workers are deleted after this time.
+MAX_AGE_S = 86_400.0
 
 
 class NotTheOwner(Exception):
-    """Workers of another bus own this memory root."""
+    """Workers of another bus, or a worker at all, use this memory root."""
 
 
 class HostLocks:
-    """Use it as a context, for as long as the process works. Raises NotTheOwner where another bus's
-    workers are there."""
+    """The locks of one worker, as a context for the life of its process.
+
+    All workers of a memory root share its pipelines, and need the same `bus` address. Entering the
+    context raises NotTheOwner if workers of another bus use the memory root.
+    """
 
     def __init__(self, memory_root: Path, bus: str) -> None:
-        """`bus` is its address. Workers of one root share its pipelines, and have one bus."""
         self.root, self._bus = memory_root, bus
         self._folder = memory_root / "workers"
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self._identity = f"{self.name}:{secrets.token_hex(4)}"
         self._leases = 0
-        self._owed = False  # a lease that the bus still knows
+        # Whether the bus still knows a lease of this worker.
+        self._has_lease = False
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        """Takes the locks."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with ExitStack() as undo:
-            undo.enter_context(_shared(self.root / "owner.lock", self._bus))
+            undo.enter_context(_share_lock(self.root / "owner.lock", self._bus))
             file = self._file_of(self._identity)
-            fcntl.flock(undo.enter_context(_opened(file)), fcntl.LOCK_EX)
-            undo.callback(self._tidy, file)
+            fcntl.flock(undo.enter_context(_open_file(file)), fcntl.LOCK_EX)
+            undo.callback(self._delete_file, file)
             self._stack = undo.pop_all()
-        self._sweep()
+        self._delete_old_files()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leaves."""
         self._stack.close()
 
     @property
     def last_lease(self) -> str:
-        """The name of its last lease, "" where there was none."""
+        """The name of the worker's last lease; "" if it had none."""
         return f"{self._identity}/{self._leases}" if self._leases else ""
 
     def new_lease(self) -> str:
-        """The name of this worker's next lease: no other was ever called that."""
-        self._leases, self._owed = self._leases + 1, True
+        """Return the name of the worker's next lease, which no other lease ever had."""
+        self._leases, self._has_lease = self._leases + 1, True
         return f"{self._identity}/{self._leases}"
 
-    def signed_off(self) -> None:
-        """The bus knows that the last lease has ended."""
-        self._owed = False
+    def mark_signed_off(self) -> None:
+        """Note that the bus knows the end of the last lease."""
+        self._has_lease = False
 
     def has_ended(self, lease: str) -> bool:
-        """Whether a worker is known to work no more; False also where that cannot be told from
-        here."""
+        """Return whether the worker of a lease has ended; False also if it runs on another host."""
         identity, _, number = lease.partition("/")
         if identity == self._identity:
             return int(number) < self._leases
-        return _is_free(self._file_of(identity))
+        return _is_unlocked(self._file_of(identity))
 
     def _file_of(self, identity: str) -> Path:
         return self._folder / f"{identity}.lock"
 
-    def _tidy(self, file: Path) -> None:
-        """While the bus still believes in the last lease, as where it was away at the end, the file
-        stays: nobody holds it."""
-        if not self._owed:
+    def _delete_file(self, file: Path) -> None:
+        """Delete the lock file, unless the bus was away and still knows the lease.
+
+        Then the unlocked file shows others that the worker has ended.
+        """
+        if not self._has_lease:
             file.unlink()
 
-    def _sweep(self) -> None:
-        """What workers left long ago. Younger ones stay, for others to see that their worker has
-        ended."""
+    def _delete_old_files(self) -> None:
+        """Delete old files of ended workers. Younger ones show that their worker has ended."""
         for file in self._folder.glob("*.lock"):
             with suppress(FileNotFoundError):
-                if file.stat().st_mtime < time.time() - OLD_S and _is_free(file):
+                if file.stat().st_mtime < time.time() - MAX_AGE_S and _is_unlocked(file):
                     file.unlink()
 
 
 @contextmanager
 def alone(memory_root: Path) -> Iterator[None]:
-    """No worker serves this memory root meanwhile. Raises NotTheOwner where one does; one that is
-    started waits."""
+    """Keep workers from serving a memory root. A worker that starts meanwhile waits.
+
+    Raises NotTheOwner if a worker serves it.
+    """
     memory_root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _opened(memory_root / "owner.lock") as descriptor:
+    with _open_file(memory_root / "owner.lock") as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise NotTheOwner(
-                f"a worker serves {memory_root}; stop it (Ctrl-C or SIGTERM to `memrelay worker`, or to "
-                "`memrelay up`), and start it again afterwards"
+                f"a worker serves {memory_root}; stop it (Ctrl-C or SIGTERM to `memrelay worker`, "
+                "or to `memrelay up`), and start it again afterwards"
             ) from error
         yield
 
 
-def _is_free(file: Path) -> bool:
-    """Whether there is such a lock file, and nobody holds it."""
+def _is_unlocked(file: Path) -> bool:
+    """Return whether the lock file exists and no process holds it."""
     try:
         descriptor = os.open(file, os.O_RDWR)
     except OSError:
@@ -129,29 +127,29 @@ def _is_free(file: Path) -> bool:
 
 
 @contextmanager
-def _shared(file: Path, bus: str) -> Iterator[None]:
-    """A lock that all workers of one bus have together; the file says which bus."""
-    with _opened(file) as descriptor:
+def _share_lock(file: Path, bus: str) -> Iterator[None]:
+    """Hold the lock that all workers of one bus share. The file contains the address of the bus."""
+    with _open_file(file) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, bus.encode(), 0)
         except BlockingIOError:
             pass
-        except OSError as error:  # the system names no file of a descriptor
+        except OSError as error:  # it has no file name, because the call used a descriptor
             raise OSError(error.errno, error.strerror, str(file)) from error
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        theirs = os.pread(descriptor, 4096, 0).decode(errors="replace")
-        if theirs != bus:
+        other = os.pread(descriptor, 4096, 0).decode(errors="replace")
+        if other != bus:
             raise NotTheOwner(
-                f"workers of the bus {theirs} serve {file.parent}; stop them, or set memory.root to another "
-                "folder"
+                f"workers of the bus {other} serve {file.parent}; stop them, or set memory.root to "
+                "another folder"
             )
         yield
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[int]:
+def _open_file(file: Path) -> Iterator[int]:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield descriptor

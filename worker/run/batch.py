@@ -1,5 +1,4 @@
-"""A batch: many inputs, one transaction for each store that they touch, one fsync. One callable for
-a database thread."""
+"""A batch: many inputs with one transaction, and one fsync, for each store that they touch."""
 
 import time
 from collections import defaultdict
@@ -14,7 +13,6 @@ from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import Said
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
-from memrelay.bus.streams.stream_ids import FAR_MS
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.operations.records_import import NAME as IMPORT
@@ -25,43 +23,51 @@ from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.errors import CascadeFault, describe_error
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.calls import carry_out, digest_of, kept_id, known_by_id, refusal
+from memrelay.worker.run.calls import carry_out, digest_of, find_by_key, key_conflict, stored_key
 from memrelay.worker.run.cascade import Cascade
 from memrelay.worker.run.crash_isolation import CrashIsolation
-from memrelay.worker.run.inputs import Call, Entry, Input, Work, as_it_was, from_entry
-from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, outcome_of
-from memrelay.worker.run.retries import PUT_OFF, Delayed, Retries, delayed_message
+from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry, decode_unrouted
+from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, new_outcome
+from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outcome
 
 log = structlog.stdlib.get_logger(__name__)
 DAY_MS = 86_400_000
-Checkpoint = Callable[
-    [str], None
-]  # called at each step that a crash may fall between; tests end the process there
+# Called at each step between which a crash may fall; tests end the process there.
+Checkpoint = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class BatchResult:
-    """Outcomes in the order of the inputs, and the inputs for which there was no room: they come
-    next."""
+    """The outcomes of a batch, in the order of its inputs."""
 
     outcomes: list[Outcome] = field(default_factory=list)
-    delayed: list[Delayed] = field(default_factory=list)  # to be run again later
+    # Inputs that stores keep for a later retry.
+    delayed: list[Delayed] = field(default_factory=list)
+    # Inputs beyond the size limit of the batch.
     left: Sequence[Work] = ()
-    marks: dict[str, str] = field(default_factory=dict)  # store -> its last commit, for the bus
-    embedded: set[str] = field(default_factory=set)  # stores that are to have vectors from now on
-    imported: set[str] = field(default_factory=set)  # stores that an export was put into
-    erased: bool = False  # whether something was erased for good
-    duplicates: defaultdict[str, int] = (
-        field(  # pipeline -> inputs that were answered from the inbox
-            default_factory=partial(defaultdict, int)
-        )
-    )
+    # The last commit of each store.
+    marks: dict[str, str] = field(default_factory=dict)
+    # Stores that need vectors from now on.
+    embedded: set[str] = field(default_factory=set)
+    # Stores that received an import.
+    imported: set[str] = field(default_factory=set)
+    # Whether an operation erased records.
+    erased: bool = False
+    # By pipeline: inputs that were answered from the inbox.
+    duplicates: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     took_s: float = 0.0
 
 
 class Batch:
-    """Runs inputs in their order. A failing one fails alone: the batch is rolled back and run again
-    around it."""
+    """Runs inputs in their order in a database thread.
+
+    A failing input fails alone: the batch is rolled back and runs again without it.
+
+    `settled` has, for each store, inputs that cannot come back. `gone` has the keys of replays
+    whose dead letter no longer exists. With `journal`, as after a crash, each attempt is counted
+    and inputs run one by one. `former` are stores of earlier bundle versions, whose inboxes may
+    know an input.
+    """
 
     def __init__(
         self,
@@ -70,138 +76,75 @@ class Batch:
         retries: Retries,
         *,
         settled: dict[str, list[str]],
-        quarantine: CrashIsolation,
-        spread: PublicMessageLimit,
+        isolation: CrashIsolation,
+        public_limit: PublicMessageLimit,
         gone: Collection[str] = (),
         journal: bool = False,
         former: tuple[str, ...] = (),
         checkpoint: Checkpoint = lambda step: None,
     ) -> None:
-        """`settled` are inputs per store that cannot come back, `gone` replays whose letter is
-        there no more.
-
-        `journal` counts attempts, as after a crash. `former` are stores of earlier versions, whose
-        inboxes may know what
-        comes back.
-        """
-        self._rest, self._limits, self._retries, self._settled, self._gone = (
-            work,
-            limits,
-            retries,
-            settled,
-            gone,
-        )
-        self._quarantine, self._journal, self._former, self._checkpoint = (
-            quarantine,
-            journal,
-            former,
-            checkpoint,
-        )
-        self._spread = spread
-        self._journaled: set[str] = (
-            set()
-        )  # an attempt is one, though a busy store may begin it several times
+        self._rest, self._limits, self._retries = work, limits, retries
+        self._settled, self._gone, self._former = settled, gone, former
+        self._isolation, self._public_limit = isolation, public_limit
+        self._journal, self._checkpoint = journal, checkpoint
+        # A busy store may restart an attempt, which still counts once.
+        self._journaled: set[str] = set()
         self._result = BatchResult()
-        self._told = False
-        self._size = 0  # bytes that were said
+        self._has_logged_traceback = False
+        self._size = 0  # bytes of the published messages
         self._stores: OpenStores
         self._cascade: Cascade
 
-    def __call__(self, stores: OpenStores) -> BatchResult:
-        """Commits all that can be done.
+    def run(self, stores: OpenStores) -> BatchResult:
+        """Commit everything that can run.
 
-        Raises StoreBusy or StoreBroken, after which it may be called again, and goes on from there;
-        or StoreFenced.
+        Raises StoreBusy, StoreBroken: a second call continues where the first one stopped.
+        Raises StoreFenced.
         """
         began = time.perf_counter()
-        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._spread)
+        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._public_limit)
         while self._rest and self._size <= self._limits.batch_bytes:
             count = 1 if self._journal else len(self._rest)
-            ran, fault = self._together(count)
+            ran, fault = self._run_together(count)
             if fault is not None:
-                self._around(ran, count, fault)
-        self._delay()
+                self._run_around(ran, count, fault)
+        self._keep_delayed()
         self._result.left = self._rest
         self._result.took_s += time.perf_counter() - began
         return self._result
 
-    def _around(self, failed: int, count: int, fault: Exception | SystemExit) -> None:
-        """Runs what went well before the fault, and the failing one alone. A fault of the commit
-        may be anybody's."""
-        ran, again = (failed, fault) if failed in (0, count) else self._together(failed)
-        for _ in range(failed if again is not None else 0):
-            self._alone()
-        if failed < count and ran == failed:
-            self._alone(fault if not failed or isinstance(fault, Transient) else None)
+    def _run_together(self, count: int) -> tuple[int, Exception | SystemExit | None]:
+        """Run and commit the next inputs. Return how many ran, and the exception of the next one.
 
-    def _alone(self, fault: Exception | SystemExit | None = None) -> None:
-        """The first of the rest, which is put off or given up where it fails; it need not run where
-        its `fault` is known."""
-        if fault is None:
-            _, fault = self._together(1)
-        if fault is None:
-            return
-        one, self._rest = self._rest[0], self._rest[1:]
-        reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
-        if isinstance(fault, Transient):
-            reason, attempts = (
-                self._retries.note(self._as_input(one), fault, self._stores),
-                self._limits.retries + 1,
-            )
-        if reason:
-            self._result.outcomes.append(_given_up(one, reason, attempts))
-        if reason and not isinstance(fault, CascadeFault | Transient) and not self._told:
-            self._told = (
-                True  # one of a batch is enough to find the fault by; a traceback holds no message
-            )
-            log.error(
-                "block_failed",
-                pipeline=one.plan.uid,
-                message_id=one.id,
-                exc_info=fault,
-            )
-
-    def _together(self, count: int) -> tuple[int, Exception | SystemExit | None]:
-        """(how many of the rest ran, what the next one raised). Commits what ran, unless one
-        raised: then nothing changes."""
+        After an exception everything is rolled back.
+        """
         outcomes: list[Outcome] = []
         try:
-            with translated("a store"), self._company():
-                size = self._run_all(self._rest[:count], outcomes)
+            with translated("a store"), self._isolate():
+                size = self._run_inputs(self._rest[:count], outcomes)
                 self._commit()
         except (StoreBusy, StoreBroken, StoreFenced):
-            self._undo()
+            self._roll_back()
             raise
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # a block's fault fails its own message, never the batch or the worker
-            self._undo()
+        # The fault of a block fails only its message, never the batch or the worker.
+        except (Exception, SystemExit) as error:
+            self._roll_back()
             return len(outcomes), error
         self._result.outcomes += outcomes
         self._rest = self._rest[len(outcomes) :]
         self._size += size
         return len(outcomes), None
 
-    def _delay(self) -> None:
-        """What is to be run later is kept, and its entries have come to their end."""
-        while (done := self._retries.keep_some(self._stores, self._settled)) is not None:
-            self._result.delayed += done
-            self._result.outcomes += [one.outcome for one in done if one.outcome is not None]
-            self._checkpoint("put off")
-
-    def _as_input(self, one: Work) -> Input:
-        return from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
-
-    def _company(self) -> AbstractContextManager[None]:
-        """Beside whom it runs: after a crash an input that was tried before is alone."""
+    def _isolate(self) -> AbstractContextManager[None]:
+        """Return the context of the next inputs: one that was tried before a crash runs alone."""
         one = self._rest[0]
-        suspect = self._journal and self._stores.get(one.plan.stores[0]).inbox.was_tried(one.key)
-        return self._quarantine.alone() if suspect else self._quarantine.beside()
+        if self._journal and self._stores.get(one.plan.stores[0]).inbox.was_tried(one.key):
+            return self._isolation.alone()
+        return self._isolation.beside()
 
-    def _run_all(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
-        """Runs inputs until one raises or enough is said; returns how many bytes were."""
-        run, size, most = self._run, 0, self._limits.batch_bytes
+    def _run_inputs(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
+        """Run inputs up to the size limit. Return the bytes of the published messages."""
+        run, size, most = self._run_one, 0, self._limits.batch_bytes
         for one in work:
             outcome = run(one)
             outcomes.append(outcome)
@@ -210,37 +153,36 @@ class Batch:
                 break
         return size
 
-    def _run(self, one: Work) -> Outcome:
-        """One input, or what the inbox holds of it."""
+    def _run_one(self, one: Work) -> Outcome:
+        """Run one input, or return its outcome from the inbox."""
         try:
-            work = from_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+            work = decode_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
         except MessageTooLong as error:
-            cut = one.cut() if isinstance(one, Entry) else one
-            return self._done_before(one) or _given_up(cut, f"{error}; only its beginning is kept")
+            cut = one.shorten() if isinstance(one, Entry) else one
+            return self._find_unrouted(one) or _fail(cut, f"{error}; only its beginning is kept")
         except MalformedMessage as error:
-            return self._done_before(one) or _given_up(one, str(error))
-        known = self._known(work)
+            return self._find_unrouted(one) or _fail(one, str(error))
+        known = self._find_known(work)
         if known is not None:
             self._result.duplicates[one.plan.uid] += 1
             return known
-        if work.entry and work.key in self._gone:
+        if work.replay_entry and work.key in self._gone:
             log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
-            return outcome_of(work)
+            return new_outcome(work)
         most = self._limits.attempts
-        if self._journal and self._attempts(work) > most:
-            return _given_up(one, f"the worker ended {most} times while it ran this message", most)
+        if self._journal and self._count_attempt(work) > most:
+            return _fail(one, f"the worker ended {most} times while it ran this message", most)
         outcome = self._cascade.run(work) if work.call is None else self._call(work, work.call)
-        if not outcome.store and work.kept:
+        if not outcome.store and work.needs_inbox_row:
             outcome.store = work.plan.stores[0]
         if outcome.store:
-            self._keep(work, outcome)
+            self._add_inbox_row(work, outcome)
         return outcome
 
     def _call(self, work: Input, call: Call) -> Outcome:
-        """An operation, in its store's transaction."""
-        outcome = outcome_of(work)
+        outcome = new_outcome(work)
         outcome.store, outcome.answer = carry_out(
-            work, call, self._begun, self._limits.message_bytes
+            work, call, self._begin, self._limits.message_bytes
         )
         outcome.size = len(outcome.answer)
         self._result.erased |= call.operation.name == ERASE
@@ -250,23 +192,11 @@ class Batch:
             self._result.imported.add(outcome.store)
         return outcome
 
-    def _begun(self, memory_id: str) -> Store:
+    def _begin(self, memory_id: str) -> Store:
         return self._cascade.touched.get(memory_id) or self._cascade.begin(memory_id)
 
-    def _done_before(self, one: Work) -> Outcome | None:
-        """What the inbox holds of an entry that this version cannot run, and an earlier one has."""
-        try:
-            return (
-                self._known(as_it_was(one, self._limits.message_bytes))
-                if isinstance(one, Entry)
-                else None
-            )
-        except MalformedMessage:
-            return None
-
-    def _known(self, work: Input) -> Outcome | None:
-        """What the inbox holds of an input that came back, or of an earlier message with its
-        producer's id."""
+    def _find_known(self, work: Input) -> Outcome | None:
+        """Return the outcome of an input that ran before, or of one with its idempotency key."""
         key, touched = work.key, self._cascade.touched
         stores = (
             work.plan.stores if work.call is None and not self._former else self._all_stores(work)
@@ -274,41 +204,46 @@ class Batch:
         for memory_id in stores:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
-                return _again(work, done, memory_id, work.own)
-            if work.producer_id and (done := known_by_id(inbox, work)) is not None:
-                outcome = _again(work, done, "", [])
-                outcome.answer = refusal(work, done) or outcome.answer
+                return _repeat(work, done, memory_id, work.unkept)
+            if work.producer_id and (done := find_by_key(inbox, work)) is not None:
+                outcome = _repeat(work, done, "", [])
+                outcome.answer = key_conflict(work, done) or outcome.answer
                 return outcome
         return None
 
+    def _find_unrouted(self, one: Work) -> Outcome | None:
+        """Return the outcome of an entry that an earlier bundle ran and this one cannot."""
+        try:
+            if isinstance(one, Entry):
+                return self._find_known(decode_unrouted(one, self._limits.message_bytes))
+        except MalformedMessage:
+            pass
+        return None
+
     def _all_stores(self, work: Input) -> list[str]:
-        """Those of the plan, of named memories where there are some, and of earlier versions."""
-        home = work.plan.home
-        return [
-            *work.plan.stores,
-            *self._former,
-            *[home] * (work.call is not None and self._stores.exists(home)),
-        ]
+        """Return all stores that may know an input; for calls also that of named memories."""
+        stores = [*work.plan.stores, *self._former]
+        if work.call is not None and self._stores.exists(work.plan.home):
+            stores.append(work.plan.home)
+        return stores
 
-    def _keep(self, work: Input, outcome: Outcome) -> None:
-        """The inbox row. An input that touched no store has none: it is run again if it comes back,
-        and says the same.
+    def _add_inbox_row(self, work: Input, outcome: Outcome) -> None:
+        """Mark an input as done. An input without a row runs again, with the same messages.
 
-        What it says itself is not in the row where its entry says it in the same words.
+        The row leaves out a message that the entry has in the same words.
         """
         store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
         inbox, bundle = store.inbox, work.plan.hash
-        inbox.add(work.key, bundle, outcome.to_outputs(work.kept_from))
+        inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))
         if work.producer_id:
-            now_ms = min(
-                time_of(work.entry or work.id), self._retries.now_ms + FAR_MS
-            )  # else one would expire all others
-            asked = digest_of(work.call) if work.call is not None else 0
-            inbox.add_produced(kept_id(work), Done(bundle, outcome.to_outputs(0, asked)), now_ms)
+            now_ms = time_of(work.replay_entry or work.id)
+            digest = digest_of(work.call) if work.call is not None else 0
+            done = Done(bundle, outcome.to_outputs(0, digest))
+            inbox.add_produced(stored_key(work), done, now_ms)
             inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
-    def _attempts(self, work: Input) -> int:
-        """Journals an attempt before it starts, in a transaction of its own."""
+    def _count_attempt(self, work: Input) -> int:
+        """Journal an attempt in its own transaction before it starts."""
         if work.key in self._journaled:
             return 0
         with self._stores.get(work.plan.stores[0]).transaction() as store:
@@ -329,50 +264,102 @@ class Batch:
             self._settled.pop(memory_id, None)
             self._checkpoint("committed")
 
-    def _undo(self) -> None:
+    def _roll_back(self) -> None:
         for store in self._cascade.touched.values():
             store.rollback()
         self._cascade.touched.clear()
 
+    def _run_around(self, failed: int, count: int, fault: Exception | SystemExit) -> None:
+        """Run the inputs before a failed one again, then the failed one alone.
 
-def _again(work: Input, done: Done, store: str, before: list[Said]) -> Outcome:
-    """An input that is done: it says what it said, and `store` forgets it when that has left."""
-    if done.outputs == PUT_OFF:
-        return delayed_message(work, store)
-    outcome = outcome_of(work, store)
-    outcome.take_outputs(done.outputs, before)
+        An exception of the commit may belong to any input, so all of them run alone.
+        """
+        ran, second_fault = (failed, fault) if failed in (0, count) else self._run_together(failed)
+        for _ in range(failed if second_fault is not None else 0):
+            self._run_alone()
+        if failed < count and ran == failed:
+            self._run_alone(fault if not failed or isinstance(fault, Transient) else None)
+
+    def _run_alone(self, fault: Exception | SystemExit | None = None) -> None:
+        """Run the next input alone, unless its `fault` is known. A failed input is retried later,
+        or becomes a dead letter."""
+        if fault is None:
+            _, fault = self._run_together(1)
+        if fault is None:
+            return
+        one, self._rest = self._rest[0], self._rest[1:]
+        reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
+        if isinstance(fault, Transient):
+            work = decode_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+            reason = self._retries.note(work, fault, self._stores)
+            attempts = self._limits.retries + 1
+        if reason:
+            self._result.outcomes.append(_fail(one, reason, attempts))
+        # One traceback per batch is enough to find the fault. It contains no message.
+        if (
+            reason
+            and not isinstance(fault, CascadeFault | Transient)
+            and not self._has_logged_traceback
+        ):
+            self._has_logged_traceback = True
+            log.error("block_failed", pipeline=one.plan.uid, message_id=one.id, exc_info=fault)
+
+    def _keep_delayed(self) -> None:
+        """Keep the inputs to retry in their stores. Their entries are then finished."""
+        while (kept := self._retries.keep_some(self._stores, self._settled)) is not None:
+            self._result.delayed += kept
+            self._result.outcomes += [one.outcome for one in kept if one.outcome is not None]
+            self._checkpoint("put off")
+
+
+def _repeat(work: Input, done: Done, store: str, unkept: list[Said]) -> Outcome:
+    """Return the outcome of a finished input, to publish it again. `store` has its inbox row."""
+    if done.outputs == DELAYED:
+        return delayed_outcome(work, store)
+    outcome = new_outcome(work, store)
+    outcome.take_outputs(done.outputs, unkept, work.hop)
     return outcome
 
 
-def _given_up(work: Work, error: str, attempts: int = 1) -> Outcome:
-    """An input that goes to the dead letters, as it came."""
+def _fail(work: Work, error: str, attempts: int = 1) -> Outcome:
+    """Return the outcome of an input that becomes a dead letter."""
     if isinstance(work, Entry):
-        if name := work.text(b"op"):
-            error = f"{name[:100]}: {error}"
-        letter = NewDeadLetter(
-            error,
-            work.text(b"swarm"),
-            work.field(b"data"),
-            work.plan.hash,
-            work.text(b"agent"),
-            work.text(b"id"),
-            work.text(b"hop"),
-            bool(work.field(b"heard")),
-            attempts,
-        )
-        return Outcome(
-            work.key, work.id, work.plan.uid, work.id, work.reply, entry=work.entry, letter=letter
-        )
-    outcome = outcome_of(work)
-    outcome.letter = NewDeadLetter(
+        return _fail_entry(work, error, attempts)
+    outcome = new_outcome(work)
+    outcome.dead_letter = NewDeadLetter(
         error,
         work.swarm,
         encode(work.message),
         work.plan.hash,
-        work.only,
+        work.only_agent,
         work.producer_id,
         str(work.hop),
-        work.heard > 0,
+        work.published > 0,
         attempts,
     )
     return outcome
+
+
+def _fail_entry(entry: Entry, error: str, attempts: int) -> Outcome:
+    if name := entry.text(b"op"):
+        error = f"{name[:100]}: {error}"
+    letter = NewDeadLetter(
+        error,
+        entry.text(b"swarm"),
+        entry.field(b"data"),
+        entry.plan.hash,
+        entry.text(b"agent"),
+        entry.text(b"id"),
+        entry.text(b"hop"),
+        bool(entry.field(b"published")),
+        attempts,
+    )
+    return Outcome(
+        entry.key,
+        entry.id,
+        entry.plan.uid,
+        entry.id,
+        entry.reply,
+        replay_entry=entry.replay_entry,
+        dead_letter=letter,
+    )

@@ -1,65 +1,118 @@
-"""Patience: a group's work in its database thread, again and again while a store or the catalogue
-is busy."""
+"""Access to stores from the event loop: retries while they are busy, and closes damaged ones."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
 import structlog
 
-from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.errors import StoreBroken, StoreBusy, StoreDamaged
+from memrelay.memory.sqlite.connection import translated
+from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
-from memrelay.worker.background.store_tasks import guarded
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.waiting import wait
 
 log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
-PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0  # before a batch is tried again whose store was busy
+# Pauses before a retry double from the first to the longest.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 
 
 class BusyRetry:
-    """Nothing is acknowledged meanwhile, and whoever asks for the pipelines is told why they are
-    paused."""
+    """Repeats the work of a group while a store or the catalog is busy or broken.
+
+    Nothing is acknowledged meanwhile. The metrics show the pipelines `uids` as paused, with the
+    reason. `stores` are those that the work may touch.
+    """
 
     def __init__(
-        self, thread: DatabaseThread, stores: list[str], uids: Collection[str], tally: Metrics
+        self,
+        thread: DatabaseThread,
+        stores: Sequence[str],
+        uids: Collection[str],
+        metrics: Metrics,
     ) -> None:
-        """`stores` are those that the work touches; others may be added to the list."""
-        self._thread, self._stores, self._uids, self._tally = thread, stores, list(uids), tally
-        self._over = asyncio.Event()
+        self.stores = tuple(stores)
+        self._thread, self._uids, self._metrics = thread, list(uids), metrics
+        self._stopped = asyncio.Event()
+        self._pause_s = FIRST_PAUSE_S
 
     @property
-    def over(self) -> bool:
-        """Whether nothing is tried again any more."""
-        return self._over.is_set()
+    def has_stopped(self) -> bool:
+        """Whether failed work is no longer repeated."""
+        return self._stopped.is_set()
 
-    def end(self) -> None:
-        """What is busy from now on is given up."""
-        self._over.set()
+    def stop(self) -> None:
+        """Raise the next failure instead of repeating the work."""
+        self._stopped.set()
 
     async def in_thread(self, work: Callable[[OpenStores], Result]) -> Result:
-        """Runs work in the database thread. Raises StoreBusy and StoreBroken when patience is over,
-        and StoreFenced."""
-        return await self.attempt(
-            partial(self._thread.run, partial(guarded, work=work, names=self._stores))
-        )
+        """Run work in the database thread.
+
+        Raises StoreBusy and StoreBroken after `stop`, and StoreFenced.
+        """
+        while True:
+            try:
+                result = await self._thread.run(partial(run_guarded, work=work, names=self.stores))
+            except (StoreBusy, StoreBroken) as error:
+                await self._pause(error)
+            else:
+                self._resume()
+                return result
 
     async def attempt(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        """Whatever may find something busy. Raises as `in_thread` does."""
-        pause_s = PAUSE_S
+        """Await work outside the database thread. Raises as `in_thread` does."""
         while True:
             try:
                 result = await attempt()
-                if self._tally.resume(self._uids):
-                    log.info("pipeline_resumed", pipelines=self._uids)
-                return result
             except (StoreBusy, StoreBroken) as error:
-                if self.over:
-                    raise
-                if self._tally.pause(self._uids, str(error)):
-                    log.warning("pipeline_paused", pipelines=self._uids, reason=str(error))
-            await wait(self._over, pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await self._pause(error)
+            else:
+                self._resume()
+                return result
+
+    async def _pause(self, error: StoreBusy | StoreBroken) -> None:
+        if self.has_stopped:
+            raise error
+        if self._metrics.pause(self._uids, str(error)):
+            log.warning("pipeline_paused", pipelines=self._uids, reason=str(error))
+        await wait(self._stopped, self._pause_s)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def _resume(self) -> None:
+        self._pause_s = FIRST_PAUSE_S
+        if self._metrics.resume(self._uids):
+            log.info("pipeline_resumed", pipelines=self._uids)
+
+
+def run_guarded(
+    stores: OpenStores, work: Callable[[OpenStores], Result], names: Sequence[str]
+) -> Result:
+    """Run work on stores. Close a damaged store with a note before StoreDamaged is raised."""
+    try:
+        with translated("a store"):
+            return work(stores)
+    except StoreDamaged as damaged:
+        if damaged.noted:  # it could not be opened
+            raise
+        raise (
+            stores.give_up_damaged(names, str(damaged.__cause__ or damaged)) or damaged
+        ) from damaged
+    except UnicodeDecodeError as error:  # a damaged text
+        raise stores.give_up_damaged(names, str(error)) or StoreDamaged(str(error)) from error
+
+
+def run_if_exists(
+    stores: OpenStores, name: str, work: Callable[[Store], Result], absent: Result
+) -> Result:
+    """Run work on a store; return `absent` if it does not exist, because nothing was written yet.
+
+    Raises StoreBusy and StoreBroken.
+    """
+    if not stores.exists(name):
+        return absent
+    with translated(name):
+        return work(stores.get(name))

@@ -1,5 +1,4 @@
-"""Calls: an operation is carried out on a store, and what comes of it is an answer, also where it
-is refused."""
+"""Carries out operations that arrive as entries, and compares repeated idempotency keys."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -18,57 +17,57 @@ from memrelay.memory.sqlite.store import Store
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.rules import in_a_line
-from memrelay.worker.run.inputs import APART, Call, Input
-from memrelay.worker.run.outcome import asked_of
+from memrelay.worker.run.inputs import CALL_KEY_PREFIX, Call, Input
+from memrelay.worker.run.outcome import call_digest_of
 
-RESULT_SHARE = (
-    8  # how many messages' worth an answer may hold: it goes to one caller, and into no log
-)
+# Maximum size of an answer, in maximum messages. An answer goes to one caller and into no log.
+MAX_ANSWER_MESSAGES = 8
 
 
 def carry_out(
-    work: Input, call: Call, begun: Callable[[str], Store], message_bytes: int
+    work: Input, call: Call, begin: Callable[[str], Store], message_bytes: int
 ) -> tuple[str, bytes]:
-    """(store, answer) of a call that came as an entry; `begun` gives a store whose transaction is
-    open.
+    """Run an operation and return its store and its answer.
 
-    The answer is the same whenever it is run.
+    `begin` returns a store with an open transaction. A replay gives the same answer.
     """
     uid, numbers = work.plan.uid, count(1)
     try:
-        memory_id = store_of(work.plan, call.store, call.operation)
+        memory_id = resolve_store(work.plan, call.store, call.operation)
     except Refused as error:
         return work.plan.stores[0], error_answer(error.code, str(error))
     context = Context(
         time_of(work.id),
         call.actor,
-        RESULT_SHARE * message_bytes,
+        MAX_ANSWER_MESSAGES * message_bytes,
         lambda: derive_guid(uid, work.id, call.operation.name, next(numbers)),
         work.plan.languages.get(memory_id, DEFAULT_LANGUAGE),
     )
-    return memory_id, perform(call.operation, call.data, begun(memory_id), context)
+    return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
 
 
-def perform(operation: Operation, data: bytes, tx: Store, context: Context) -> bytes:
-    """The answer as JSON: {"output": ...} or {"error": {"code", "detail"}}. What the operation
-    raises else comes through."""
+def answer_call(operation: Operation, data: bytes, tx: Store, context: Context) -> bytes:
+    """Return the answer as JSON: {"output": ...} or {"error": {"code", "detail"}}.
+
+    Other exceptions of the operation pass through.
+    """
     try:
-        asked = operation.adapter.validate_json(data, strict=True)
-        return orjson.dumps({"output": operation.run(tx, asked, context)})
+        given = operation.adapter.validate_json(data, strict=True)
+        return orjson.dumps({"output": operation.run(tx, given, context)})
     except ValidationError as error:
         return error_answer(REFUSED, f"{operation.name}: {in_a_line(error)}")
     except Refused as error:
         return error_answer(error.code, str(error))
 
 
-def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
-    """The store that a call names, by default the operation's own or the pipeline's first.
+def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
+    """Return the store of a call. The default is the operation's own or the pipeline's first.
 
-    Raises Refused for one that is neither named by the bundle nor that of named memories.
+    Raises Refused for a store of another pipeline.
     """
     if operation.at_home:
         if memory_id not in ("", plan.home):
-            raise Refused(f"{operation.name} works on {plan.home} alone; leave the store out")
+            raise Refused(f"{operation.name} works only on {plan.home}; leave the store out")
         return plan.home
     if not memory_id:
         return plan.stores[0]
@@ -80,60 +79,57 @@ def store_of(plan: Plan, memory_id: str, operation: Operation) -> str:
     return memory_id
 
 
-# Repeats: a call that comes again under its caller's key gets the first answer; another call under
-# that key is refused.
+# Idempotency: a call with a used key gets the first answer, and a different call is refused.
 
-DIGEST_BYTES = (
-    8  # an integer: what was erased is looked for in the texts that are kept, and a digest is none
-)
+# The digest is an integer, because an erasure searches the stored texts.
+DIGEST_BYTES = 8
 
 
-def kept_id(work: Input) -> str:
-    """The id that its producer gave it, in stores that several pipelines may share."""
+def stored_key(work: Input) -> str:
+    """Return the idempotency key under which stores remember an input."""
     return f"{work.plan.uid}/{work.producer_id}"
 
 
-def known_by_id(inbox: Inbox, work: Input) -> Done | None:
-    """What an earlier input with its producer's id led to."""
-    done = inbox.produced(kept_id(work))
-    if (
-        done is None and work.call is not None
-    ):  # an earlier version kept keys by operation, without a digest
+def find_by_key(inbox: Inbox, work: Input) -> Done | None:
+    """Return the outcome of an earlier input with the same idempotency key."""
+    done = inbox.produced(stored_key(work))
+    # Earlier versions kept the keys of calls per operation and without a digest.
+    if done is None and work.call is not None:
         done = inbox.produced(f"{work.plan.uid}/{work.call.operation.name}{work.producer_id}")
     return done
 
 
 def digest_of(call: Call) -> int:
-    """What is asked for: the operation, the store as it was named, and the input as it was
-    understood.
+    """Return a digest of the operation, the store as given, and the parsed input.
 
-    Fields at their default are left out, so that an operation that learns a further one knows its
-    earlier calls again. An
-    input that is refused counts as it came.
+    Fields with their default value do not count, so a new optional field keeps old digests valid.
+    An invalid input counts as it is.
     """
     try:
-        asked = call.operation.adapter.validate_json(call.data, strict=True)
+        parsed = call.operation.adapter.validate_json(call.data, strict=True)
         given = {
             field.name: value
-            for field in fields(asked)
-            if (value := getattr(asked, field.name)) != field.default
+            for field in fields(parsed)
+            if (value := getattr(parsed, field.name)) != field.default
         }
-        told = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+        content = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
     except ValidationError:
-        told = call.data
-    whole = b"\0".join((call.operation.name.encode(), call.store.encode(), told))
+        content = call.data
+    whole = b"\0".join((call.operation.name.encode(), call.store.encode(), content))
     return int.from_bytes(blake2b(whole, digest_size=DIGEST_BYTES).digest())
 
 
-def refusal(work: Input, done: Done) -> bytes:
-    """The answer to a call whose key stands for another one; b"" where it is the same, or nothing
-    is known of the first."""
-    asked = asked_of(done.outputs) if work.call is not None else 0
-    if work.call is None or not asked or asked == digest_of(work.call):
+def key_conflict(work: Input, done: Done) -> bytes:
+    """Return the error for a key that was used for a different call; b"" if the call is the same.
+
+    A row without a digest counts as the same call.
+    """
+    digest = call_digest_of(done.outputs) if work.call is not None else 0
+    if work.call is None or not digest or digest == digest_of(work.call):
         return b""
     return error_answer(
         KEY_REUSED,
-        f"the Idempotency-Key {work.producer_id.removeprefix(APART)!r} was used in this pipeline "
-        "for another operation, store or input, and nothing was done; a key stands for one call as long as it "
-        "is remembered (worker.producer_id_days): give this one a key of its own",
+        f"the Idempotency-Key {work.producer_id.removeprefix(CALL_KEY_PREFIX)!r} was used in this "
+        "pipeline for another operation, store or input, and nothing was changed; keys are "
+        "remembered for worker.producer_id_days: give this call a key of its own",
     )

@@ -1,73 +1,77 @@
-"""The cascade of one input: relays in memory, memory blocks inside one store's transaction, what
-leads further kept."""
+"""The cascade of one input: its message, and every message that agents answer to it.
+
+Relays run in memory and memory blocks inside the transaction of one store. A step that needs
+another store becomes a continuation.
+"""
 
 from memrelay.blocks.contract import Call, Limits
 from memrelay.bus.codec import encode
 from memrelay.bus.message import Message
-from memrelay.bus.public_swarms import in_public
+from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, time_of
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import PlannedAgent
-from memrelay.worker.errors import TooDeep, TooMany, TooMuch
+from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.inputs import Input
-from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, outcome_of
+from memrelay.worker.run.inputs import Input, Published
+from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
+
+PUBLIC_NEXT = Published.PUBLIC_NEXT
 
 
 class Cascade:
-    """Runs inputs to their ends, one after the other. Nothing is committed here, so after a
-    rollback they may run again."""
+    """Runs inputs one after the other, without a commit. After a rollback they can run again.
+
+    `stores` belong to the calling thread. The first message for a store begins its transaction.
+    """
 
     def __init__(
-        self, stores: OpenStores, limits: WorkerLimits, spread: PublicMessageLimit
+        self, stores: OpenStores, limits: WorkerLimits, public_limit: PublicMessageLimit
     ) -> None:
-        """`stores` belong to this thread; a transaction is begun with the first store that an input
-        needs."""
-        self._stores, self._spread = stores, spread
-        self._bounds, self._limits, self._max_hops = (
-            Limits(limits.message_bytes),
-            limits,
-            limits.max_hops,
-        )
-        self._most_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
-        self._few = min(
-            limits.max_cascade, self._most_bytes // limits.message_bytes
-        )  # that are never too much
-        self.touched: dict[str, Store] = {}  # stores whose transaction is open
-        # Of the input that runs:
+        self._stores, self._public_limit = stores, public_limit
+        self._bounds, self._limits = Limits(limits.message_bytes), limits
+        self._max_hops = limits.max_hops
+        self._max_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
+        # So many messages never exceed a limit.
+        self._unchecked = min(limits.max_cascade, self._max_bytes // limits.message_bytes)
+        # The stores with an open transaction.
+        self.touched: dict[str, Store] = {}
+        # State of the current input. The queue has the swarm on which agents of this pipeline
+        # receive a message; "" for none.
         self._work: Input
         self._now_ms, self._guids = 0, 0
         self._queue: list[tuple[str, Message, int]] = []
         self.outcome: Outcome
 
     def run(self, work: Input) -> Outcome:
-        """Everything that the input leads to. Raises CascadeFault; what a block raises comes
-        through."""
+        """Run an input to its end. Raises CascadeFault, and whatever a block raises."""
         self._work, self._now_ms, self._guids = work, time_of(work.id), 0
-        self.outcome = outcome = outcome_of(work)
+        self.outcome = outcome = new_outcome(work)
         queue = self._queue = []
-        if work.only:
-            self._resume(work)
+        if work.only_agent:
+            self._deliver_to_one(work)
         else:
-            self._say(work.swarm, work.message, work.hop)
-            outcome.heard = work.heard
+            if work.published is PUBLIC_NEXT:
+                self._add_public(work.swarm, work.message, work.hop)
+            else:
+                self._publish(work.swarm, work.message, work.hop)
+            outcome.published = work.published
         audiences, deliver = work.plan.audiences, self._deliver
-        for at, (swarm, message, hop) in enumerate(queue):
+        for number, (swarm, message, hop) in enumerate(queue):
             audience = audiences[swarm, message.sender]
             stations = audience.of(message.text) if audience.choosy else audience.stations
             for station in stations:
                 deliver(station, swarm, message, hop)
-            if not stations and (at or work.only):
-                outcome.results.append(at)
+            if not stations and (number or work.only_agent):
+                outcome.results.append(number)
         return outcome
 
-    def _resume(self, work: Input) -> None:
-        """One agent alone is to hear it: what a webhook brought, or a continuation, whose message
-        was said before."""
-        station = work.plan.station(work.only)
+    def _deliver_to_one(self, work: Input) -> None:
+        """Deliver the message of a webhook or continuation, which is not published itself."""
+        station = work.plan.station(work.only_agent)
         if station is not None and station.wants(work.message.text):
             self._deliver(station, work.swarm, work.message, work.hop)
 
@@ -76,7 +80,7 @@ class Cascade:
         if memory_id:
             outcome = self.outcome
             if outcome.store and outcome.store != memory_id:
-                self._continue_elsewhere(station, swarm, message, hop)
+                self._continue_later(station, swarm, message, hop)
                 return
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
             tx.records.acts(self._now_ms, agent.name)
@@ -89,49 +93,58 @@ class Cascade:
             return
         if answer.__class__ is not Message:
             raise TypeError(
-                f"the block answered with {type(answer).__name__}: answer with call.reply(text), or with None"
+                f"the block returned {type(answer).__name__}: return call.reply(text) or None"
             )
         if station.send_swarm:
-            self._say(station.send_swarm, answer, hop + 1)
+            self._publish(station.send_swarm, answer, hop + 1)
         elif station.public_swarm:
-            self._say_in_public(station.public_swarm, answer, hop + 1)
+            self._publish_in_public(station.public_swarm, answer, hop + 1)
         else:
             self.outcome.silent += (agent.alias,)
 
-    def _say(self, swarm: str, message: Message, hop: int) -> None:
+    def _publish(self, swarm: str, message: Message, hop: int) -> None:
         outcome = self.outcome
-        said = outcome.said
-        if hop > self._max_hops or len(said) > self._few:
-            self._look_how_far(message, hop)
+        messages = outcome.messages
+        if hop > self._max_hops or len(messages) > self._unchecked:
+            self._check_limits(message, hop)
         data = encode(message)
         outcome.size += len(data)
-        said.append((swarm, data))
+        messages.append((swarm, data))
         self._queue.append((swarm, message, hop))
 
-    def _say_in_public(self, swarm: str, message: Message, hop: int) -> None:
-        """It comes to everyone who listens there, this pipeline too, through their inputs: here the
-        cascade ends.
+    def _publish_in_public(self, swarm: str, message: Message, hop: int) -> None:
+        """Publish an answer on a public swarm. Agents receive it as a new input, also those of
+        this pipeline.
 
-        It is kept, whatever was touched, so that it is said under this version of the bundle alone.
+        The inbox row ensures that only this version of the bundle publishes it.
         """
-        if self._spread.of(self._work) >= self._limits.max_cascade:
-            raise TooMany(self._limits.max_cascade)
-        self._work.kept = True
-        self._say(in_public(swarm, hop), message, hop)
+        if self._public_limit.count_for(self._work) >= self._limits.max_cascade:
+            raise TooManyMessages(self._limits.max_cascade)
+        self._work.needs_inbox_row = True
+        self._add_public(swarm, message, hop)
+
+    def _add_public(self, swarm: str, message: Message, hop: int) -> None:
+        outcome = self.outcome
+        if hop > self._max_hops or len(outcome.messages) > self._unchecked:
+            self._check_limits(message, hop)
+        data = encode(message)
+        outcome.size += len(data)
+        outcome.messages.append((PublicSwarm(swarm, hop), data))
+        self._queue.append(("", message, hop))
 
     def begin(self, memory_id: str) -> Store:
-        """A store that is not in `touched`, with its transaction open."""
+        """Open the transaction of a store that is not in `touched`."""
         store = self._stores.get(memory_id)
         store.begin()
         self.touched[memory_id] = store
         return store
 
-    def _continue_elsewhere(
+    def _continue_later(
         self, station: PlannedAgent, swarm: str, message: Message, hop: int
     ) -> None:
-        """Another store's step: kept in this one's transaction, and run as an input of its own."""
+        """Keep a step for another store in this store's transaction. It runs as its own input."""
         work, outcome = self._work, self.outcome
-        ident = f"{work.key}.{len(outcome.said)}+{len(outcome.continuations)}"
+        ident = f"{work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
         pending = Pending(
             ident,
             work.plan.uid,
@@ -147,16 +160,15 @@ class Cascade:
         self.touched[outcome.store].pending.add(pending)
         outcome.continuations += (pending,)
 
-    def _look_how_far(self, message: Message, hop: int) -> None:
-        """Raises CascadeFault where it is too far."""
+    def _check_limits(self, message: Message, hop: int) -> None:
         if hop > self._max_hops:
-            raise TooDeep(self._max_hops, message.sender)
-        if len(self.outcome.said) > self._limits.max_cascade:
-            raise TooMany(self._limits.max_cascade)
-        if self.outcome.size > self._most_bytes:
-            raise TooMuch(self._most_bytes)
+            raise TooManyHops(self._max_hops, message.sender)
+        if len(self.outcome.messages) > self._limits.max_cascade:
+            raise TooManyMessages(self._limits.max_cascade)
+        if self.outcome.size > self._max_bytes:
+            raise TooManyBytes(self._max_bytes)
 
     def new_guid(self, alias: str) -> str:
-        """The next guid of an agent: the same whenever this input is run."""
+        """Return the next guid for an agent. A replay returns the same ones."""
         self._guids += 1
         return derive_guid(self._work.plan.uid, self._work.id, alias, self._guids)

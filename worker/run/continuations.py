@@ -1,11 +1,10 @@
-"""Continuations: what a group runs beside its entries. Steps in another store, and inputs that wait
-to be tried again.
+"""Inputs that a group runs besides its entries: steps in another store, and retries.
 
-A store keeps each of them until what it led to is on the bus.
+A store keeps each of them as a pending row until its outcome is on the bus.
 """
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,170 +15,170 @@ from typing import Any
 import structlog
 
 from memrelay.memory.sqlite.inbox import Pending
-from memrelay.worker.background.store_tasks import forget_continuations, kept_continuations
-from memrelay.worker.errors import TooMany
+from memrelay.memory.stores import OpenStores
+from memrelay.worker.errors import TooManyMessages
 from memrelay.worker.run.busy_retry import BusyRetry
-from memrelay.worker.run.inputs import Input, Work, from_pending
+from memrelay.worker.run.inputs import Input, from_pending
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome
 from memrelay.worker.run.retries import Delayed
 from memrelay.worker.shared import WorkerContext
 
-# The agenda: inputs that are left alone until their time comes, the soonest first.
-
-MOST_WAITING, MOST_BYTES = (
-    10_000,
-    64 << 20,
-)  # beyond which a group takes nothing new before some have left
+log = structlog.stdlib.get_logger(__name__)
 
 
 class DelayQueue:
-    """Asks a clock that only ever goes on, so that nothing comes at once, or never, when the
-    machine's is set anew."""
+    """Holds inputs until they are due, the soonest first.
+
+    `clock` returns seconds and never goes back, so a change of the system time shifts nothing.
+    """
+
+    # Beyond these limits a group takes no new entries.
+    MAX_INPUTS = 10_000
+    MAX_BYTES = 64 << 20
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
         self._clock = clock
-        self._waiting: list[
-            tuple[float, int, int, Input]
-        ] = []  # a heap: when, in order of arrival; bytes
+        # A heap of (due, order of arrival, bytes, input).
+        self._heap: list[tuple[float, int, int, Input]] = []
         self._numbers = count()
         self._bytes = 0
-        self.counts: Counter[str] = Counter()  # how many wait of each pipeline
+        self.counts: Counter[str] = Counter()  # inputs by pipeline
 
     @property
-    def full(self) -> bool:
-        """Whether so much waits that nothing should be added."""
-        return len(self._waiting) >= MOST_WAITING or self._bytes >= MOST_BYTES
+    def is_full(self) -> bool:
+        """Whether a limit is reached."""
+        return len(self._heap) >= self.MAX_INPUTS or self._bytes >= self.MAX_BYTES
 
     @property
     def next_s(self) -> float | None:
-        """In how many seconds the next one is to be taken; None where none waits."""
-        return max(0.0, self._waiting[0][0] - self._clock()) if self._waiting else None
+        """Seconds until the next input is due; None if the queue is empty."""
+        return max(0.0, self._heap[0][0] - self._clock()) if self._heap else None
 
     def add(self, work: Input, size: int, in_s: float) -> None:
-        """To be run in so many seconds; `size` is what it takes in memory, bytes."""
-        heappush(self._waiting, (self._clock() + in_s, next(self._numbers), size, work))
+        """Add an input of `size` bytes that is due in `in_s` seconds."""
+        heappush(self._heap, (self._clock() + in_s, next(self._numbers), size, work))
         self._bytes += size
         self.counts[work.plan.uid] += 1
 
     def drop(self, unwanted: Callable[[Input], bool]) -> list[Input]:
-        """Forgets some of those that wait, and returns them."""
-        dropped = [entry for entry in self._waiting if unwanted(entry[3])]
-        for entry in dropped:
-            self._waiting.remove(entry)
-            self._bytes -= entry[2]
-            self.counts[entry[3].plan.uid] -= 1
-        heapify(self._waiting)
-        return [entry[3] for entry in dropped]
+        """Remove and return the unwanted inputs."""
+        dropped = [item for item in self._heap if unwanted(item[3])]
+        for item in dropped:
+            self._heap.remove(item)
+            self._bytes -= item[2]
+            self.counts[item[3].plan.uid] -= 1
+        heapify(self._heap)
+        return [item[3] for item in dropped]
 
     def take(self) -> list[Input]:
-        """Those whose time has come, in the order in which they were due."""
+        """Remove and return the inputs that are due, in the order of their due times."""
         taken: list[Input] = []
-        while self._waiting and self._waiting[0][0] <= self._clock():
-            _, _, size, work = heappop(self._waiting)
+        while self._heap and self._heap[0][0] <= self._clock():
+            _, _, size, work = heappop(self._heap)
             self._bytes -= size
             self.counts[work.plan.uid] -= 1
             taken.append(work)
         return taken
 
 
-# Cascades that go on in continuations: how far they have spread, who awaits their end, and what it
-# is told.
-
-
 @dataclass(slots=True)
-class _Unfinished:
-    """A cascade with continuations still to run."""
+class _UnfinishedCascade:
+    """A cascade with continuations that have not run.
 
-    open: set[str] = field(default_factory=set)  # keys of the continuations
-    total: int = 0  # how many there ever were
-    told: dict[str, list[Any]] = field(default_factory=dict)
+    `open` has their keys, and `total` counts all that there ever were.
+    """
+
+    open: set[str] = field(default_factory=set)
+    total: int = 0
+    report: dict[str, list[Any]] = field(default_factory=dict)
 
 
 class ReplyTracker:
-    """Gathers the reports of a cascade's parts. Lost with the process: after a crash the rest alone
-    is reported."""
+    """Collects the reports of the parts of a cascade until it ends.
+
+    It lives in memory. After a crash, the report covers only the rest of the cascade.
+    """
 
     def __init__(self) -> None:
-        """Nothing is under way."""
-        self._unfinished: dict[str, _Unfinished] = {}
+        self._unfinished: dict[str, _UnfinishedCascade] = {}
 
     def expect(self, root: str, key: str) -> int:
-        """A continuation of the cascade that began with `root` is still to run; returns how many it
-        has had."""
-        unfinished = self._unfinished.setdefault(root, _Unfinished())
-        unfinished.total += key not in unfinished.open  # one that is tried again is no further one
+        """Note a continuation of the cascade `root`. Return how many it has had."""
+        unfinished = self._unfinished.setdefault(root, _UnfinishedCascade())
+        unfinished.total += key not in unfinished.open  # a retry is not a further one
         unfinished.open.add(key)
         return unfinished.total
 
     def settle(self, outcomes: Sequence[Outcome]) -> list[dict[str, Any] | None]:
-        """Of each outcome the whole report, where the cascade has ended with it and somebody awaits
-        that."""
-        unfinished, settled = self._unfinished, self._settled
+        """Return, for each outcome, the whole report if it ends a cascade that a client awaits."""
+        unfinished, settled = self._unfinished, self._settle_one
         return [settled(outcome) if outcome.reply or unfinished else None for outcome in outcomes]
 
-    def _settled(self, outcome: Outcome) -> dict[str, Any] | None:
-        if outcome.put_off:
+    def _settle_one(self, outcome: Outcome) -> dict[str, Any] | None:
+        if outcome.delayed:
             return None
-        waiting = self._unfinished.get(f"{outcome.uid}/{outcome.root}")
+        root = f"{outcome.uid}/{outcome.root}"
+        waiting = self._unfinished.get(root)
+        if waiting is None and not outcome.reply:
+            return None
         if waiting is None:
-            return (
-                {"id": outcome.root, "settled": True, **outcome.report()} if outcome.reply else None
-            )
+            return {"id": outcome.root, "settled": True, **outcome.build_report()}
         waiting.open.discard(outcome.key)
-        for name, value in (outcome.report() if outcome.reply else {}).items():
-            waiting.told.setdefault(name, []).extend(value)
+        for name, value in (outcome.build_report() if outcome.reply else {}).items():
+            waiting.report.setdefault(name, []).extend(value)
         if waiting.open:
             return None
-        del self._unfinished[f"{outcome.uid}/{outcome.root}"]
-        return {"id": outcome.root, "settled": True, **waiting.told} if outcome.reply else None
-
-
-log = structlog.stdlib.get_logger(__name__)
+        del self._unfinished[root]
+        return {"id": outcome.root, "settled": True, **waiting.report} if outcome.reply else None
 
 
 class Continuations:
-    """Those of one group."""
+    """The continuations of one group."""
 
-    def __init__(self, todo: deque[Work], patience: BusyRetry, shared: WorkerContext) -> None:
-        """What is due is added to `todo`."""
-        self._todo, self._patience, self._shared = todo, patience, shared
-        self.origins: dict[str, str] = {}  # a continuation's key -> the store that keeps it
-        self.agenda, self.settlements = DelayQueue(), ReplyTracker()
-        self.may_say_in_public = False  # some of a version of the bundle with public swarms
+    def __init__(self, retry: BusyRetry, shared: WorkerContext) -> None:
+        self._retry, self._shared = retry, shared
+        # By key of a continuation: the store with its pending row.
+        self.stores: dict[str, str] = {}
+        self.delay_queue, self.replies = DelayQueue(), ReplyTracker()
+        self._due: list[Input] = []
+        # Whether one of them runs under a bundle version with public swarms.
+        self.may_publish_in_public = False
 
     async def load(self, stores: Sequence[str], uids: Collection[str]) -> None:
-        """Everything that these stores still have to run for these pipelines."""
-        for pending, memory_id in await self._patience.in_thread(
-            partial(kept_continuations, names=stores, uids=uids)
+        """Schedule everything that these stores keep for these pipelines."""
+        for pending, memory_id in await self._retry.in_thread(
+            partial(_find_pending, names=stores, uids=uids)
         ):
-            if pending.id not in self.origins:  # else it was put off a moment ago
+            if pending.id not in self.stores:  # it could be in the delay queue
                 await self._schedule(pending, memory_id)
 
+    def take(self) -> list[Input]:
+        """Remove and return the continuations that can run at once."""
+        due, self._due = self._due, []
+        return due
+
     async def follow(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """Schedules what a batch leads to further, and returns the outcomes of what is given up at
-        once."""
-        given_up = []
+        """Schedule the continuations of a batch. Return outcomes of those that fail at once."""
+        failed = []
         for outcome in outcomes:
-            if (
-                self.origins and not outcome.entry
-            ):  # a replay has an entry, though its key may be a continuation's
-                outcome.origin = self.origins.get(outcome.key, "")
+            # A replay comes in an entry, even if its key is that of a continuation.
+            if self.stores and not outcome.replay_entry:
+                outcome.pending_store = self.stores.get(outcome.key, "")
             for pending in outcome.continuations:
                 if (refused := await self._schedule(pending, outcome.store)) is not None:
-                    given_up.append(refused)
-        return given_up
+                    failed.append(refused)
+        return failed
 
-    async def put_off(self, put_off: Sequence[Delayed]) -> None:
-        """What its blocks want to be tried again has its time."""
-        for one in put_off:
+    async def delay(self, delayed: Sequence[Delayed]) -> None:
+        """Schedule the retries of a batch."""
+        for one in delayed:
             await self._schedule(one.pending, one.memory_id)
-        if put_off:
-            self._shared.tally.count_retried(one.pending.pipeline for one in put_off)
-            first = put_off[0]
+        if delayed:
+            self._shared.metrics.count_retried(one.pending.pipeline for one in delayed)
+            first = delayed[0]
             log.warning(
-                "messages_put_off",
-                count=len(put_off),
+                "messages_delayed",
+                count=len(delayed),
                 pipeline=first.pending.pipeline,
                 message_id=first.pending.root,
                 attempts=first.pending.attempts,
@@ -187,57 +186,53 @@ class Continuations:
             )
 
     async def forget(self, outcomes: Iterable[Outcome]) -> None:
-        """What these led to is on the bus: the stores that kept them may forget them, before the
-        stores that ran them do."""
+        """Delete the pending rows of outcomes that are on the bus.
+
+        This happens before the stores that ran them delete the inbox rows.
+        """
         finished: dict[str, list[str]] = {}
-        for outcome in outcomes if self.origins else ():
-            if origin := self.origins.pop(outcome.key, ""):
-                finished.setdefault(origin, []).append(outcome.key)
+        for outcome in outcomes if self.stores else ():
+            if memory_id := self.stores.pop(outcome.key, ""):
+                finished.setdefault(memory_id, []).append(outcome.key)
         for memory_id, keys in finished.items():
-            await self._patience.in_thread(partial(forget_continuations, name=memory_id, keys=keys))
+            await self._retry.in_thread(partial(_delete_pending, name=memory_id, keys=keys))
             self._shared.checkpoint("continuations forgotten")
 
     def drop(self, unwanted: Callable[[Input], bool]) -> None:
-        """Forgets some of what waits to be tried again; their stores forget it too."""
-        for work in self.agenda.drop(unwanted):
-            self.origins.pop(work.key, None)
+        """Forget unwanted retries. The caller deletes their pending rows."""
+        for work in self.delay_queue.drop(unwanted):
+            self.stores.pop(work.key, None)
 
     async def _schedule(self, pending: Pending, memory_id: str) -> Outcome | None:
-        """It runs after what is under way, under the version of the bundle that it began with.
+        """Schedule an input under the bundle version with which it began.
 
-        Returns its outcome where it is given up instead: its cascade has become too large.
+        Return its outcome if its cascade has too many continuations.
         """
         limits = self._shared.limits
-        plan = await self._patience.attempt(
-            partial(self._shared.shelf.version, pending.pipeline, pending.bundle)
+        plan = await self._retry.attempt(
+            partial(self._shared.plans.version, pending.pipeline, pending.bundle)
         )
         if plan is None:
-            log.warning(
-                "continuation_without_bundle",
-                message_id=pending.id,
-                bundle=pending.bundle,
-            )
+            log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
             return None
-        self.may_say_in_public = self.may_say_in_public or bool(plan.public)
-        self.origins[pending.id] = memory_id
-        if (
-            self.settlements.expect(f"{pending.pipeline}/{pending.root}", pending.id)
-            > limits.max_cascade
-        ):
-            return _too_many(pending, memory_id, limits.max_cascade)
+        self.may_publish_in_public = self.may_publish_in_public or bool(plan.public)
+        self.stores[pending.id] = memory_id
+        total = self.replies.expect(f"{pending.pipeline}/{pending.root}", pending.id)
+        if total > limits.max_cascade:
+            return _exceed_limit(pending, memory_id, limits.max_cascade)
         work, in_s = from_pending(pending, plan), pending.due / 1000 - time.time()
-        if (
-            pending.attempts and in_s > 0
-        ):  # never for longer than it was meant to be, whatever was done to the clock
-            self.agenda.add(work, len(pending.data), min(in_s, limits.longest_pause_s))
+        if pending.attempts and in_s > 0:
+            # A changed clock never makes a pause longer than the maximum.
+            in_s = min(in_s, limits.longest_pause_s)
+            self.delay_queue.add(work, len(pending.data), in_s)
         else:
-            self._todo.append(work)
+            self._due.append(work)
         return None
 
 
-def _too_many(pending: Pending, memory_id: str, most: int) -> Outcome:
+def _exceed_limit(pending: Pending, memory_id: str, max_cascade: int) -> Outcome:
     letter = NewDeadLetter(
-        str(TooMany(most)),
+        str(TooManyMessages(max_cascade)),
         pending.swarm,
         pending.data,
         pending.bundle,
@@ -250,6 +245,24 @@ def _too_many(pending: Pending, memory_id: str, most: int) -> Outcome:
         pending.pipeline,
         pending.root,
         pending.reply,
-        origin=memory_id,
-        letter=letter,
+        pending_store=memory_id,
+        dead_letter=letter,
     )
+
+
+def _find_pending(
+    stores: OpenStores, names: Sequence[str], uids: Collection[str]
+) -> list[tuple[Pending, str]]:
+    """Return each pending row of these pipelines with its store."""
+    return [
+        (pending, name)
+        for name in names
+        if stores.exists(name)
+        for pending in stores.get(name).pending.all()
+        if pending.pipeline in uids
+    ]
+
+
+def _delete_pending(stores: OpenStores, name: str, keys: Sequence[str]) -> None:
+    with stores.get(name).transaction() as store:
+        store.pending.remove(keys)

@@ -1,10 +1,8 @@
-"""Dead letters as a group meets them: on disk before anything is acknowledged, and forgotten once a
-replay has gone through.
+"""Dead letters of a group: stored before the acknowledgement, and deleted after a replay.
 
-A letter is what allows its replay. The owner, who alone runs it, takes it away between the commit
-and the acknowledgement: a
-replay that comes back after a crash is known by its inbox row, and one that was asked for twice
-finds no letter any more.
+Only the owner deletes a dead letter, between the commit of its replay and the acknowledgement. A
+replay that comes back after a crash is known by its inbox row. A replay that was requested twice
+finds no dead letter.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,22 +13,22 @@ from memrelay.memory.control.dead_letters import DeadLetter, DeadLetters
 from memrelay.worker.run.inputs import Work
 from memrelay.worker.run.outcome import Outcome
 
-_entry = attrgetter("entry")
+_replay_entry = attrgetter("replay_entry")
 
 
-class Lettered(NamedTuple):
-    """Inputs of a batch, by their keys."""
+class KnownLetters(NamedTuple):
+    """The keys of inputs with a dead letter, and of replays whose dead letter is gone.
 
-    there: frozenset[str] = frozenset()  # those of which there is a letter
-    gone: frozenset[str] = (
-        frozenset()
-    )  # replays whose letter is there no more: they went through already, or it was dropped
+    A dead letter is gone after a replay, or if it was dropped.
+    """
+
+    existing: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
 
 
-def once_each(work: Sequence[Work]) -> tuple[Sequence[Work], list[Work]]:
-    """(what may run together, replays of an input that is among them: they come next, when its
-    outcome is known)."""
-    if not any(map(_entry, work)):
+def split_repeats(work: Sequence[Work]) -> tuple[Sequence[Work], list[Work]]:
+    """Return the inputs that may run together, and replays of inputs among them, to run later."""
+    if not any(map(_replay_entry, work)):
         return work, []
     seen: set[tuple[str, str]] = set()
     together: list[Work] = []
@@ -42,43 +40,45 @@ def once_each(work: Sequence[Work]) -> tuple[Sequence[Work], list[Work]]:
     return together, later
 
 
-async def look_up(letters: DeadLetters, work: Sequence[Work], *, recovering: bool) -> Lettered:
-    """Asks for the replays; while recovering for every input, since the crash may have come between
-    burial and
-    acknowledgement. Raises StoreBusy."""
-    asked = [one for one in work if one.entry or recovering]
-    there: set[str] = set()
-    for uid, idents in _by_pipeline((one.plan.uid, one.id) for one in asked):
-        there |= {f"{uid}/{ident}" for ident in await letters.among(uid, idents)}
-    return Lettered(
-        frozenset(there), frozenset(one.key for one in asked if one.entry and one.key not in there)
-    )
+async def find_letters(
+    letters: DeadLetters, work: Sequence[Work], *, recovering: bool
+) -> KnownLetters:
+    """Return the dead letters of the replays in a batch.
 
-
-async def settle(
-    letters: DeadLetters, outcomes: Sequence[Outcome], lettered: Lettered, now_ms: int
-) -> list[DeadLetter]:
-    """Keeps what was given up and forgets what went through; returns the former. The same again
-    changes nothing.
-
-    Raises StoreBusy.
+    During recovery, look for those of all inputs: a crash may have come between the dead letter and
+    the acknowledgement. Raises StoreBusy.
     """
-    buried = [_letter(outcome, now_ms) for outcome in outcomes if outcome.letter is not None]
-    if buried:
-        await letters.bury(buried)
-    if lettered.there:
-        through = [
-            outcome
+    wanted = [one for one in work if one.replay_entry or recovering]
+    existing: set[str] = set()
+    for uid, idents in _by_pipeline((one.plan.uid, one.id) for one in wanted):
+        existing |= {f"{uid}/{ident}" for ident in await letters.among(uid, idents)}
+    gone = [one.key for one in wanted if one.replay_entry and one.key not in existing]
+    return KnownLetters(frozenset(existing), frozenset(gone))
+
+
+async def store_letters(
+    letters: DeadLetters, outcomes: Sequence[Outcome], known: KnownLetters, now_ms: int
+) -> list[DeadLetter]:
+    """Add the dead letters of a batch, and delete those whose replay succeeded.
+
+    Return the added ones. Repeated calls have the same effect. Raises StoreBusy.
+    """
+    added = [_to_letter(outcome, now_ms) for outcome in outcomes if outcome.dead_letter is not None]
+    if added:
+        await letters.bury(added)
+    if known.existing:
+        succeeded = [
+            (outcome.uid, outcome.id)
             for outcome in outcomes
-            if outcome.letter is None and f"{outcome.uid}/{outcome.id}" in lettered.there
+            if outcome.dead_letter is None and f"{outcome.uid}/{outcome.id}" in known.existing
         ]
-        for uid, idents in _by_pipeline((outcome.uid, outcome.id) for outcome in through):
+        for uid, idents in _by_pipeline(succeeded):
             await letters.remove(uid, idents)
-    return buried
+    return added
 
 
-def _letter(outcome: Outcome, now_ms: int) -> DeadLetter:
-    letter = outcome.letter
+def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
+    letter = outcome.dead_letter
     assert letter is not None
     return DeadLetter(
         outcome.uid,
@@ -91,15 +91,15 @@ def _letter(outcome: Outcome, now_ms: int) -> DeadLetter:
         agent=letter.agent,
         producer_id=letter.producer_id,
         hop=letter.hop,
-        heard=letter.heard,
+        heard=letter.published,
         attempts=letter.attempts,
-        entry=outcome.entry or outcome.id,
+        entry=outcome.replay_entry or outcome.id,
     )
 
 
-def _by_pipeline(places: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
-    """(uid, ids) of each pipeline."""
+def _by_pipeline(names: Iterable[tuple[str, str]]) -> Iterable[tuple[str, list[str]]]:
+    """Group (uid, id) pairs by uid."""
     found: dict[str, list[str]] = {}
-    for uid, ident in places:
+    for uid, ident in names:
         found.setdefault(uid, []).append(ident)
     return found.items()

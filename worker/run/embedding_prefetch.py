@@ -1,8 +1,7 @@
-"""Foresight: the text of a call that wants a vector is embedded before the call runs, outside of
-any transaction.
+"""Embeds the text of a call before the call runs, outside of any transaction.
 
-Such calls wait beside the others and lose their place to them, for a bounded time: without a vector
-they run too.
+Such calls wait beside the other inputs and lose their place to them, for a bounded time. They run
+without a vector if none was made in time.
 """
 
 import asyncio
@@ -20,14 +19,22 @@ from memrelay.memory.records.entry_text import MOST_CHARACTERS
 from memrelay.worker.run.inputs import Entry
 
 log = structlog.stdlib.get_logger(__name__)
-MOST_S = 5.0  # that a call waits for its vector
-PAUSE_S = 10.0  # for which no vector is asked for after one did not come
-TOGETHER = 32  # texts at once, so that the first need not wait for the last
-FEWEST_FIELDS = 6  # of an entry that is a call: names and values
+# How long a call waits for its vector.
+MAX_WAIT_S = 5.0
+# How long no vector is requested after a failure.
+PAUSE_S = 10.0
+# Texts that are embedded together, so that the first need not wait for the last.
+TEXTS_TOGETHER = 32
+# Names and values in the entry of a call, at least.
+CALL_FIELDS = 6
 
 
 class EmbeddingPrefetch:
-    """For one group."""
+    """Prepares the calls of one group.
+
+    `wanted` is set when prepared calls can be taken. `fingerprint_of` returns the fingerprint of a
+    store's vectors, "" for none.
+    """
 
     def __init__(
         self,
@@ -35,75 +42,73 @@ class EmbeddingPrefetch:
         wanted: asyncio.Event,
         fingerprint_of: Callable[[str], str] = lambda store: "",
     ) -> None:
-        """`wanted` tells the group that calls may be taken; `fingerprint_of` the vectors that a
-        store has, "" for none."""
         self._questions, self._wanted, self._fingerprint_of = questions, wanted, fingerprint_of
-        self._aside: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._ready: list[Entry] = []
-        self._again_at = 0.0  # by the clock
+        # When vectors are requested again, by time.monotonic().
+        self._paused_until = 0.0
 
     @property
-    def waits(self) -> bool:
-        """Whether there are calls that were not taken yet."""
-        return bool(self._aside or self._ready)
+    def has_calls(self) -> bool:
+        """Whether some calls were not taken yet."""
+        return bool(self._tasks or self._ready)
 
     def sift(self, entries: list[Entry]) -> list[Entry]:
-        """Those that may run now. The others are given by `take` later."""
+        """Return the entries that can run now. `take` returns the others later."""
         later = [
             (entry, text)
             for entry in entries
-            if len(entry.fields) >= FEWEST_FIELDS and (text := self._unknown(entry))
+            if len(entry.fields) >= CALL_FIELDS and (text := self._missing_text(entry))
         ]
         if not later:
             return entries
-        for at in range(0, len(later), TOGETHER):
-            some = later[at : at + TOGETHER]
-            self._aside.add(task := asyncio.create_task(self._attend(some)))
-            task.add_done_callback(self._aside.discard)
+        for start in range(0, len(later), TEXTS_TOGETHER):
+            task = asyncio.create_task(self._prepare_later(later[start : start + TEXTS_TOGETHER]))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         ids = {entry.id for entry, _ in later}
         return [entry for entry in entries if entry.id not in ids]
 
     def take(self) -> list[Entry]:
-        """Calls that waited, and may run now."""
+        """Remove and return the calls that waited and can run now."""
         ready, self._ready = self._ready, []
         return ready
 
     async def prepare(self, entries: Iterable[Entry]) -> None:
-        """Returns when their vectors are known, or were waited for long enough."""
-        if calls := [(entry, text) for entry in entries if (text := self._unknown(entry))]:
-            await self._make(calls)
+        """Return when the vectors of these entries are known, or the wait is over."""
+        if calls := [(entry, text) for entry in entries if (text := self._missing_text(entry))]:
+            await self._embed(calls)
 
     def close(self) -> None:
-        """Nothing is waited for any more; what was not taken is pending."""
-        for task in self._aside:
+        """Stop waiting. Calls that were not taken stay pending."""
+        for task in self._tasks:
             task.cancel()
 
-    async def _attend(self, calls: Sequence[tuple[Entry, str]]) -> None:
-        await self._make(calls)
+    async def _prepare_later(self, calls: Sequence[tuple[Entry, str]]) -> None:
+        await self._embed(calls)
         self._ready += [entry for entry, _ in calls]
         self._wanted.set()
 
-    async def _make(self, calls: Sequence[tuple[Entry, str]]) -> None:
-        """Raises nothing, whatever an embedder does: the calls would neither run nor be given
-        up."""
-        (fault,) = await asyncio.gather(self._prepared(calls), return_exceptions=True)
+    async def _embed(self, calls: Sequence[tuple[Entry, str]]) -> None:
+        """Request the vectors. Never raises, whatever an embedder does: the calls must run."""
+        (fault,) = await asyncio.gather(self._request(calls), return_exceptions=True)
         if fault is None:
             return
-        self._again_at = time.monotonic() + PAUSE_S
+        self._paused_until = time.monotonic() + PAUSE_S
         known = isinstance(fault, EmbeddingFault | TimeoutError)
         log.warning(
             "calls_without_vectors",
             exc_info=None if known else fault,
             count=len(calls),
-            reason=str(fault) or f"no answer within {MOST_S:g} s",
+            reason=str(fault) or f"no answer within {MAX_WAIT_S:g} s",
         )
 
-    async def _prepared(self, calls: Sequence[tuple[Entry, str]]) -> None:
-        """By the embedder of what they are compared with, which may be a former one."""
+    async def _request(self, calls: Sequence[tuple[Entry, str]]) -> None:
+        """Use the embedder of the vectors in each store, which may be an earlier one."""
         texts = defaultdict[str, list[str]](list)
         for entry, text in calls:
             texts[self._fingerprint_of(entry.plan.home)].append(text)
-        async with asyncio.timeout(MOST_S):
+        async with asyncio.timeout(MAX_WAIT_S):
             await asyncio.gather(
                 *[
                     asyncio.wrap_future(self._questions.prepare(some, fingerprint))
@@ -111,30 +116,25 @@ class EmbeddingPrefetch:
                 ]
             )
 
-    def _unknown(self, entry: Entry) -> str:
-        """The text that a call wants a vector of, and that has none yet; "" where nothing is to be
-        waited for."""
+    def _missing_text(self, entry: Entry) -> str:
+        """Return the text of a call that lacks a vector; "" if there is nothing to wait for."""
         embedder = self._questions.embedder
-        if (
-            b"op" not in entry.fields
-            or not embedder.configured
-            or time.monotonic() < self._again_at
-        ):
+        if b"op" not in entry.fields or not embedder.configured:
+            return ""
+        if time.monotonic() < self._paused_until:
             return ""
         fingerprint = self._fingerprint_of(entry.plan.home)
         maker = embedder.ready(fingerprint) if fingerprint else embedder.loaded
         if maker is None and embedder.fault:
             return ""
-        text = _text_of(entry)
-        return (
-            ""
-            if maker is not None and self._questions.known(text, str(maker.fingerprint)) is not None
-            else text
-        )
+        text = _text_to_embed(entry)
+        if maker is not None and self._questions.known(text, str(maker.fingerprint)) is not None:
+            return ""
+        return text
 
 
-def _text_of(entry: Entry) -> str:
-    """What an operation declares that is to be embedded; "" for what it will refuse."""
+def _text_to_embed(entry: Entry) -> str:
+    """Return the input that the operation embeds; "" if there is none or the call is invalid."""
     operation = find_operation(entry.text(b"op"))
     if operation is None or not operation.embeds:
         return ""

@@ -1,10 +1,10 @@
-"""A group: pipelines that share stores, and the one task that does their work in order, a batch at
-a time."""
+"""A group: pipelines that share stores, and the task that runs their inputs batch by batch."""
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -18,100 +18,85 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.erasure import ErasureTask
 from memrelay.worker.background.expiry import ExpiryTask
 from memrelay.worker.background.index_merge import IndexMergeTask
-from memrelay.worker.background.store_tasks import close_stores
 from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.intake.reader import Slot
-from memrelay.worker.ownership.group_lease import GroupLease, commits_to_tell
+from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
 from memrelay.worker.run.batch import Batch, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
-from memrelay.worker.run.dead_letters import Lettered, look_up, once_each, settle
+from memrelay.worker.run.dead_letters import (
+    KnownLetters,
+    find_letters,
+    split_repeats,
+    store_letters,
+)
 from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
-from memrelay.worker.run.inputs import Entry, Work, place_of
+from memrelay.worker.run.inputs import Work, arrival_of
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
-from memrelay.worker.run.recovery import Recovery
+from memrelay.worker.run.recovery import Recovery, close_stores
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import beside, wait
 
 log = structlog.stdlib.get_logger(__name__)
-_letter = attrgetter("letter")  # of a batch's outcomes: asked in a loop it costs twice as much
+# In a loop over outcomes, a direct attribute access costs twice as much.
+_dead_letter = attrgetter("dead_letter")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupParts:
+    """The parts of a group. `wanted` wakes its task."""
+
+    thread: DatabaseThread
+    outbox: Outbox
+    wanted: asyncio.Event
+    slots: dict[str, Slot]
+    retry: BusyRetry
+    recovery: Recovery
+    continuations: Continuations
+    prefetch: EmbeddingPrefetch
+    queries: Queries
+    vectors: VectorTask
+    expiry: ExpiryTask
+    index_merge: IndexMergeTask
+    erasure: ErasureTask
 
 
 class Group:
-    """Works for pipelines that share stores, in one database thread, so that they never wait for
-    each other's locks."""
+    """Runs the inputs of pipelines that share stores, in one database thread.
+
+    So they never wait for each other's locks. The reader fills `slots`; `run` does the work.
+    """
 
     def __init__(
-        self, plans: Sequence[Plan], thread: DatabaseThread, outbox: Outbox, shared: WorkerContext
+        self, plans: Sequence[Plan], stores: Sequence[str], parts: GroupParts, shared: WorkerContext
     ) -> None:
-        """`run` does the work; the reader fills `slots`."""
-        self.plans, self.key = plans, key_of(plans)
-        self._thread, self._outbox, self._shared = thread, outbox, shared
-        self._wanted = asyncio.Event()
-        self.slots = {plan.uid: Slot(plan, self._wanted) for plan in plans}
-        self.stores = list(dict.fromkeys(name for plan in plans for name in plan.every_store))
-        self._patience = BusyRetry(thread, self.stores, self.slots, shared.tally)
-        self._fan_out, self._says_in_public = outbox.fan_out, any(plan.public for plan in plans)
-        named = {name for plan in plans for name in plan.stores}
-        homes = [name for name in self.stores if name not in named]
-        self._recovery = Recovery(self.stores, homes, self._patience, shared)
-        self._todo: deque[Work] = (
-            deque()
-        )  # continuations and what a full batch left over: before new entries
-        self._continuations = Continuations(self._todo, self._patience, shared)
-        self.vectors = VectorTask(plans, self.stores, thread, shared)
-        self._foresight = EmbeddingPrefetch(
-            shared.questions, self._wanted, self.vectors.fingerprint
-        )
-        self._reaper, self._merger = (
-            ExpiryTask(self.stores, thread, shared.limits.history_days),
-            IndexMergeTask(self.stores, thread),
-        )
-        self._eraser = ErasureTask(plans, self.stores, thread, shared, self._continuations.drop)
-        self._asks = Queries(
-            thread,
-            self.stores,
-            outbox.tell,
-            shared.limits.message_bytes,
-            clock=shared.clock,
-            database=shared.database,
-        )
-        self.asked = {
-            plan.uid: partial(self._asks.hear, plan) for plan in plans
-        }  # by pipeline: takes one question
-        self._settled: dict[str, list[str]] = {}  # store -> inputs that cannot come back
-        self._leaving: deque[_Sent] = deque()  # the oldest first
-        self._rests = False
+        self.plans, self.key, self.stores = plans, key_of(plans), stores
+        self.slots, self.vectors = parts.slots, parts.vectors
+        self._parts, self._shared = parts, shared
+        self._wanted, self._retry, self._recovery = parts.wanted, parts.retry, parts.recovery
+        self._continuations, self._prefetch = parts.continuations, parts.prefetch
+        self._publishes_in_public = any(plan.public for plan in plans)
+        # Continuations, and inputs that a full batch left over: they run before new entries.
+        self._todo: deque[Work] = deque()
+        # By store: inputs that cannot come back.
+        self._settled: dict[str, list[str]] = {}
+        # Batches that the server may not have yet, the oldest first.
+        self._leaving: deque[_SentBatch] = deque()
 
     @property
-    def idle(self) -> bool:
-        """Whether it has nothing to do, and nothing of what it did is on its way."""
-        taken = all(
-            slot.ready for slot in self.slots.values()
-        )  # not where so much waits that nothing is taken
-        return (
-            self._rests
-            and taken
-            and not self._todo
-            and not self._leaving
-            and not self._foresight.waits
-        )
+    def query_handlers(self) -> dict[str, Callable[[bytes], None]]:
+        """By pipeline: the function that takes one read-only call."""
+        return {plan.uid: partial(self._parts.queries.accept, plan) for plan in self.plans}
 
-    def pick_up(self, entries: list[Entry]) -> None:
-        """Entries that came by another way than through the slots; for an idle group."""
-        self._shared.tally.count_in(entries[0].plan.uid, len(entries))
-        self._todo.extend(self._foresight.sift(entries))
-        self._wanted.set()
-
-    def waiting(self, uid: str) -> int:
-        """How many inputs of a pipeline wait to be tried again."""
-        return self._continuations.agenda.counts[uid]
+    def count_delayed(self, uid: str) -> int:
+        """Return how many inputs of a pipeline wait for a retry."""
+        return self._continuations.delay_queue.counts[uid]
 
     def outbox_bytes(self, uid: str) -> int:
-        """What was said for a pipeline and sent, and not confirmed by the server yet."""
+        """Return the bytes of a pipeline's messages that the server has not confirmed."""
         return sum(
             outcome.size
             for sent in self._leaving
@@ -119,175 +104,163 @@ class Group:
             if outcome.uid == uid
         )
 
-    async def run(self, tenure: GroupLease) -> None:
-        """Works until `stop`, and ends when everything that was taken has left for the bus. Raises
-        StoreFenced."""
+    async def run(self, lease: GroupLease) -> None:
+        """Work until `stop`, and return when everything that was taken is on the bus.
+
+        Raises StoreFenced.
+        """
+        parts = self._parts
         try:
-            await self._recovery.take_over(tenure)
-            await self._recover(tenure)
-            self._asks.open()
+            await self._recovery.take_over(lease)
+            await self._recover(lease)
+            parts.queries.open()
             for slot in self.slots.values():
                 slot.open()
             async with (
-                beside(self.vectors.run()),
-                beside(self._reaper.run(tenure.control)),
-                beside(self._merger.run()),
-                beside(self._eraser.run(tenure.control)),
+                beside(parts.vectors.run()),
+                beside(parts.expiry.run(lease.control)),
+                beside(parts.index_merge.run()),
+                beside(parts.erasure.run(lease.control)),
             ):
                 await self._serve()
         except (StoreBusy, StoreBroken) as error:
-            if not self._patience.over:
+            if not self._retry.has_stopped:
                 raise
-            log.warning(
-                "stopped_with_work_pending",
-                pipelines=list(self.slots),
-                reason=str(error),
-            )
+            log.warning("stopped_with_work_pending", pipelines=list(self.slots), reason=str(error))
         finally:
-            self._asks.end()
-            self._foresight.close()
-        await self._thread.run(partial(close_stores, names=self.stores))
+            parts.queries.end()
+            self._prefetch.close()
+        await parts.thread.run(partial(close_stores, names=self.stores))
 
     def stop(self) -> None:
-        """Takes nothing more, finishes what it has; what a locked store keeps from being done is
-        left pending."""
-        self._patience.end()
+        """Take nothing more and finish what was taken. Work on a locked store stays pending."""
+        self._retry.stop()
         self._wanted.set()
 
-    async def _recover(self, tenure: GroupLease) -> None:
-        """First of all: what was in flight, and what the stores still have to run, in the order in
-        which it all began.
-
-        Stores of earlier versions are asked too.
-        """
-        await self._continuations.load(tuple(self.stores), self.slots)
+    async def _recover(self, lease: GroupLease) -> None:
+        """Run what was in flight, and what the stores have pending, in the order of arrival."""
+        await self._continuations.load(self._retry.stores, self.slots)
         while entries := [
-            entry for slot in self.slots.values() for entry in await tenure.undone(slot)
+            entry for slot in self.slots.values() for entry in await lease.read_unfinished(slot)
         ]:
             self._shared.checkpoint("found undone")
-            await self._foresight.prepare(entries)
-            together = sorted(
-                [*entries, *self._todo], key=place_of
-            )  # an entry before what it has led to
-            self._todo.clear()
-            self._todo.extend(together)
-            await self._work_off(tenure.after_crash)
-        await self._work_off(tenure.after_crash)
+            await self._prefetch.prepare(entries)
+            # An entry comes before its continuations.
+            together = [*entries, *self._todo, *self._continuations.take()]
+            self._todo = deque(sorted(together, key=arrival_of))
+            await self._work_off(lease.after_crash)
+        await self._work_off(lease.after_crash)
         self._settled.update(await self._recovery.end())
 
     async def _work_off(self, journal: bool) -> None:
+        self._todo.extend(self._continuations.take())
         while self._todo:
             await self._work(journal)
+            self._todo.extend(self._continuations.take())
         await self._confirm(0)
 
     async def _serve(self) -> None:
-        agenda = self._continuations.agenda
+        delay_queue = self._continuations.delay_queue
         while True:
-            self._todo.extend(agenda.take())
-            self._todo.extend(self._foresight.take())
-            if not agenda.full:
-                self._take()
+            self._todo.extend(self._continuations.take())
+            self._todo.extend(delay_queue.take())
+            self._todo.extend(self._prefetch.take())
+            if not delay_queue.is_full:
+                self._take_entries()
             if self._todo:
                 await self._work(journal=False)
             elif self._leaving and self._leaving[0].has_left:
                 await self._confirm(len(self._leaving) - 1)
-            elif self._patience.over and not self._leaving and not self._foresight.waits:
+            elif self._retry.has_stopped and not self._leaving and not self._prefetch.has_calls:
                 return
             else:
                 self._wanted.clear()
-                self._rests = True
-                await wait(self._wanted, agenda.next_s)
-                self._rests = False
+                await wait(self._wanted, delay_queue.next_s)
 
-    def _take(self) -> None:
-        """What the reader has left."""
+    def _take_entries(self) -> None:
         for uid, slot in self.slots.items():
             if entries := slot.take():
-                self._shared.tally.count_in(uid, len(entries))
-                self._todo.extend(self._foresight.sift(entries))
+                self._shared.metrics.count_in(uid, len(entries))
+                self._todo.extend(self._prefetch.sift(entries))
 
     async def _work(self, journal: bool) -> None:
-        """One batch: run, commit, give up what must be, send. The server may still be at the batch
-        before, but at none before
-        that."""
-        most = self._shared.limits.batch * len(self.slots)
-        work, later = once_each([self._todo.popleft() for _ in range(min(len(self._todo), most))])
-        lettered = await self._patience.attempt(
-            partial(look_up, self._shared.catalog.letters, work, recovering=self._recovery.lasts)
-        )
-        result = await self._run(work, lettered, journal)
-        self._todo.extendleft(reversed([*result.left, *later]))
-        outcomes = result.outcomes + await self._continuations.follow(result.outcomes)
-        await self._bury(outcomes, lettered)
-        self._shared.tally.count(outcomes, result.took_s, result.duplicates)
-        await self._continuations.put_off(result.delayed)
-        await self._confirm(1)
-        public = (
-            self._says_in_public or self._recovery.lasts or self._continuations.may_say_in_public
-        )
-        appends = await self._fan_out.appends(outcomes) if public else []
-        self._send(outcomes, commits_to_tell(self.plans, result.marks), appends, result.erased)
-        self.vectors.wake(result.embedded, result.imported)
-        self._reaper.wake()
-        self._merger.wake(result.marks)
-
-    async def _run(self, work: Sequence[Work], lettered: Lettered, journal: bool) -> BatchResult:
-        """What a batch comes to, committed."""
-        limits, now_ms = self._shared.limits, time.time_ns() // 1_000_000
-        return await self._patience.in_thread(
-            Batch(
-                work,
-                limits,
-                Retries(limits, self._continuations.origins, now_ms),
-                settled=self._settled,
-                gone=lettered.gone,
-                quarantine=self._shared.quarantine,
-                spread=self._shared.spread,
-                journal=journal,
-                former=self._recovery.former,
-                checkpoint=self._shared.checkpoint,
+        """Run, commit and send one batch. At most the batch before is unconfirmed meanwhile."""
+        shared, continuations = self._shared, self._continuations
+        count = min(len(self._todo), shared.limits.batch * len(self.slots))
+        work, later = split_repeats([self._todo.popleft() for _ in range(count)])
+        known = await self._retry.attempt(
+            partial(
+                find_letters, shared.catalog.letters, work, recovering=self._recovery.is_running
             )
         )
+        result = await self._retry.in_thread(self._make_batch(work, known, journal).run)
+        self._todo.extendleft(reversed([*result.left, *later]))
+        outcomes = result.outcomes + await continuations.follow(result.outcomes)
+        await self._store_letters(outcomes, known)
+        shared.metrics.count(outcomes, result.took_s, result.duplicates)
+        await continuations.delay(result.delayed)
+        await self._confirm(1)
+        await self._send(outcomes, result)
+        self._parts.vectors.wake(result.embedded, result.imported)
+        self._parts.expiry.wake()
+        self._parts.index_merge.wake(result.marks)
 
-    async def _bury(self, outcomes: list[Outcome], lettered: Lettered) -> None:
-        """Dead letters are on disk before anything is acknowledged, and those that were replayed
-        are there no more."""
-        if not lettered.there and not any(map(_letter, outcomes)):
+    def _make_batch(self, work: Sequence[Work], known: KnownLetters, journal: bool) -> Batch:
+        shared, now_ms = self._shared, time.time_ns() // 1_000_000
+        return Batch(
+            work,
+            shared.limits,
+            Retries(shared.limits, self._continuations.stores, now_ms),
+            settled=self._settled,
+            gone=known.gone,
+            isolation=shared.isolation,
+            public_limit=shared.public_limit,
+            journal=journal,
+            former=self._recovery.former,
+            checkpoint=shared.checkpoint,
+        )
+
+    async def _store_letters(self, outcomes: list[Outcome], known: KnownLetters) -> None:
+        """Bring dead letters to disk before anything is acknowledged."""
+        if not known.existing and not any(map(_dead_letter, outcomes)):
             return
         self._shared.checkpoint("before burial")
         letters, now_ms = self._shared.catalog.letters, time.time_ns() // 1_000_000
-        buried = await self._patience.attempt(partial(settle, letters, outcomes, lettered, now_ms))
+        added = await self._retry.attempt(partial(store_letters, letters, outcomes, known, now_ms))
         self._shared.checkpoint("buried")
-        if buried:
-            self._shared.tally.count_dead([dead.pipeline for dead in buried])
+        if added:
+            self._shared.metrics.count_dead([letter.pipeline for letter in added])
             log.warning(
                 "messages_dead_lettered",
-                count=len(buried),
-                pipeline=buried[0].pipeline,
-                message_id=buried[0].id,
-                reason=buried[0].error[:200],
+                count=len(added),
+                pipeline=added[0].pipeline,
+                message_id=added[0].id,
+                reason=added[0].error[:200],
             )
 
-    def _send(
-        self, outcomes: list[Outcome], marks: list[bytes], appends: list[bytes], erased: bool
-    ) -> None:
+    async def _send(self, outcomes: list[Outcome], result: BatchResult) -> None:
+        may_be_public = (
+            self._publishes_in_public
+            or self._recovery.is_running
+            or self._continuations.may_publish_in_public
+        )
+        outbox = self._parts.outbox
+        appends = await outbox.public_fanout.pack_appends(outcomes) if may_be_public else []
         self._shared.checkpoint("before sending")
-        reports = self._continuations.settlements.settle(outcomes)
-        futures = self._outbox.send(outcomes, reports, marks, appends)
-        self._leaving.append(_Sent(futures, outcomes, erased))
+        reports = self._continuations.replies.settle(outcomes)
+        futures = outbox.send(outcomes, reports, pack_marks(self.plans, result.marks), appends)
+        self._leaving.append(_SentBatch(futures, outcomes, result.erased))
         for future in futures:
             future.add_done_callback(lambda _: self._wanted.set())
         self._shared.checkpoint("sent")
 
     async def _confirm(self, most: int) -> None:
-        """Waits until the server has all but so many of the last batches.
-
-        What cannot come back leaves the inbox with the next batch.
-        """
+        """Wait until the server has confirmed all but `most` batches."""
         while len(self._leaving) > most:
             await self._confirm_one(self._leaving[0])
 
-    async def _confirm_one(self, sent: "_Sent") -> None:
+    async def _confirm_one(self, sent: "_SentBatch") -> None:
+        """Wait for one batch. The next batch deletes the inbox rows that cannot come back."""
         refused = False
         for future in sent.futures:
             refused |= log_refusals(await future, list(self.slots))
@@ -295,25 +268,62 @@ class Group:
         self._leaving.popleft()
         await self._continuations.forget(sent.outcomes)
         for outcome in sent.outcomes:
-            if outcome.store and not refused:  # else it may be in the input yet, and come back
+            # After a refusal the entry may still be in the input.
+            if outcome.store and not refused:
                 self._settled.setdefault(outcome.store, []).append(outcome.key)
         if sent.erased:
-            self._eraser.wake()
+            self._parts.erasure.wake()
 
 
-class _Sent(NamedTuple):
+class _SentBatch(NamedTuple):
     """A batch that the server may not have yet."""
 
     futures: list[asyncio.Future[Any]]
     outcomes: list[Outcome]
-    erased: bool  # whether something was erased for good
+    erased: bool  # whether an operation erased records
 
     @property
     def has_left(self) -> bool:
-        """Whether it has."""
+        """Whether the server has it."""
         return all(future.done() for future in self.futures)
 
 
+def create_group(
+    plans: Sequence[Plan], thread: DatabaseThread, outbox: Outbox, shared: WorkerContext
+) -> Group:
+    """Return a group with all its parts. Its stores belong to `thread` from `run` on."""
+    stores = tuple(dict.fromkeys(name for plan in plans for name in plan.every_store))
+    named = {name for plan in plans for name in plan.stores}
+    wanted = asyncio.Event()
+    slots = {plan.uid: Slot(plan, wanted) for plan in plans}
+    retry = BusyRetry(thread, stores, slots, shared.metrics)
+    continuations = Continuations(retry, shared)
+    vectors = VectorTask(plans, stores, thread, shared)
+    parts = GroupParts(
+        thread,
+        outbox,
+        wanted,
+        slots,
+        retry,
+        Recovery(stores, [name for name in stores if name not in named], retry, shared),
+        continuations,
+        EmbeddingPrefetch(shared.questions, wanted, vectors.fingerprint),
+        Queries(
+            thread,
+            stores,
+            outbox.publish,
+            shared.limits.message_bytes,
+            clock=shared.clock,
+            database=shared.database,
+        ),
+        vectors,
+        ExpiryTask(stores, thread, shared.limits.history_days),
+        IndexMergeTask(stores, thread),
+        ErasureTask(plans, stores, thread, shared, continuations.drop),
+    )
+    return Group(plans, stores, parts, shared)
+
+
 def key_of(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:
-    """Which pipelines in which versions: while it stays the same, a group may go on."""
+    """Return the pipelines and their versions. A group goes on while they stay the same."""
     return frozenset((plan.uid, plan.hash) for plan in plans)

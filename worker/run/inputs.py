@@ -1,6 +1,7 @@
-"""An input: one message that runs through a plan, and where it came from."""
+"""Inputs: messages and calls on their way through a plan, decoded from entries or pending rows."""
 
 import re
+from enum import IntEnum
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -10,214 +11,253 @@ from memrelay.bus.codec import decode, encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import PLAIN, Message, new_message
-from memrelay.bus.public_swarms import in_public, swarm_and_hop
 from memrelay.memory.operation import Operation, all_operations, find_operation
 from memrelay.memory.records.ids import time_of
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.pipelines.plan import Plan
 
-NOTHING_SAID = Message("", "", "", PLAIN, UNSET, ())  # what a call says
-APART = "\x1f"  # stands before a call's key, and in no id of a message
-AFTER_CALLS = "\x20"  # where ids of messages begin, by which these stand behind the keys of calls
+# The message of a call, which publishes nothing.
+NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
+# Prefix of the idempotency keys of calls. No id of a message contains it.
+CALL_KEY_PREFIX = "\x1f"
+# Ids of messages sort after this character, and keys of calls before it.
+FIRST_MESSAGE_ID = "\x20"
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
-AGAIN = ".again"  # at the end of an input's key: it has left its entry, and waits to be tried again
-LONGEST_NAME = 1024  # bytes of every field but `data`
-KEPT_OF_TOO_LONG = 65_536  # bytes of a field that is too long, which its dead letter keeps
-HEARD, HEARD_IN_PUBLIC = (
-    1,
-    2,
-)  # `heard`: 0 is to be said on its private swarm, and below 0 in public, after -1 - heard hops
+# Suffix of the key of an input that waits for a retry after its entry was acknowledged.
+RETRY_SUFFIX = ".again"
+# Bytes of each field except `data`.
+MAX_FIELD_BYTES = 1024
+# Bytes of a field that the dead letter of an oversized entry keeps.
+KEPT_FIELD_BYTES = 65_536
+
+
+class Published(IntEnum):
+    """Where the message of an input was published before the input ran.
+
+    Stores keep these numbers. Older rows have -1 - hop for PUBLIC_NEXT.
+    """
+
+    # Nowhere, and the worker must publish it on a public swarm.
+    PUBLIC_NEXT = -1
+    # Nowhere: the worker writes the log entry and sends the live copy.
+    NO = 0
+    # On the channel, by its producer. The log entry is missing.
+    CHANNEL = 1
+    # On the channel and in the log of a public swarm.
+    CHANNEL_AND_LOG = 2
 
 
 class Call(Struct, frozen=True):
-    """An operation that is called, in the place of a message."""
+    """A call of an operation. An input has it instead of a message.
+
+    `data` is the unchecked input as JSON. An empty `store` is the pipeline's first one.
+    """
 
     operation: Operation
-    data: bytes  # the input as JSON, which is checked where it is carried out
-    store: str  # the memory_id; "" for the pipeline's first
+    data: bytes
+    store: str
     actor: str
 
 
 class Input(Struct, gc=False):
-    """A message on its way in, or a call. Its `id` is made of the entry's, so everything derived is
-    the same on a replay."""
+    """A message or call that runs through a plan.
 
-    key: str  # its name in stores, which several pipelines may share
-    id: str  # the entry's id, or a continuation's
+    Its `id` derives from the ID of the entry, so a replay derives the same ids.
+    """
+
+    # The name in stores, which several pipelines may share.
+    key: str
+    # The ID of the entry or of the continuation.
+    id: str
     plan: Plan
     swarm: str
     message: Message
     hop: int = 0
-    root: str = ""  # the id of the input that it began with; "" is itself
-    began: str = (
-        ""  # of what was said in public: the input, by its pipeline and id, with which that began
-    )
-    reply: str = ""  # the channel that awaits the end of the cascade
-    producer_id: str = ""  # the id that its producer gave it
-    # HEARD: published on the channel by who said it; HEARD_IN_PUBLIC: said there, log and all
-    heard: int = 0
-    kept: bool = False  # it has an inbox row, also where it touches no store
-    # the alias of the one agent that it is for, said on no swarm: a webhook's, or a continuation
-    only: str = ""
-    # the place of the first message that its inbox row keeps: what it says itself comes back with
-    # it
-    kept_from: int = 1
-    entry: str = ""  # of a dead letter's replay: the entry that brought it, whose id is not its own
+    # The id of the first input of the cascade; "" for this one.
+    root: str = ""
+    # Pipeline and id of the input that started a chain over public swarms.
+    origin: str = ""
+    # The channel that receives the report at the end of the cascade.
+    reply: str = ""
+    producer_id: str = ""
+    published: Published = Published.NO
+    # Whether the input gets an inbox row even if it touches no store.
+    needs_inbox_row: bool = False
+    # The alias of the only agent that receives the message, for webhooks and continuations.
+    only_agent: str = ""
+    # The number of the first message that the inbox row keeps. With 1, the input's own message
+    # is left out, because its entry has it.
+    first_kept: int = 1
+    # The ID of the entry that replays a dead letter; "" for other inputs.
+    replay_entry: str = ""
     call: Call | None = None
 
     @property
-    def own(self) -> list[Said]:
-        """What is said and not kept."""
-        return [(swarm_and_hop(self.swarm)[0], encode(self.message))][: self.kept_from]
+    def unkept(self) -> list[Said]:
+        """The published messages that the inbox row leaves out."""
+        own: list[Said] = [(self.swarm, encode(self.message))]
+        return own[: self.first_kept]
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """An entry of a pipeline's input stream, as it came: `fields` has names and values in turn."""
+    """An entry of an input stream as the server returns it.
+
+    `fields` alternates names and values. For a replay, `id` is that of the input that failed, and
+    `replay_entry` the ID of the entry itself.
+    """
 
     id: str
     plan: Plan
     fields: list[bytes]
-    entry: str = (
-        ""  # of a dead letter's replay: the entry's own id; `id` is that of the input that failed
-    )
+    replay_entry: str = ""
 
     @property
     def key(self) -> str:
-        """Its name in stores."""
+        """The name in stores."""
         return f"{self.plan.uid}/{self.id}"
 
     def field(self, name: bytes) -> bytes:
-        """The value of a field; b"" where it is not there."""
+        """Return the value of a field, or b""."""
         return dict(zip(self.fields[::2], self.fields[1::2], strict=True)).get(name, b"")
 
     @property
     def reply(self) -> str:
-        """The channel that awaits the end; "" for one of another pipeline: who may enter here need
-        not be let speak there."""
+        """The channel for the report; "" if it belongs to another pipeline.
+
+        A client that may write to this input need not be allowed to publish there.
+        """
         channel = self.text(b"reply")
         return channel if channel.startswith(reply_channel(self.plan.uid, "")) else ""
 
     def text(self, name: bytes) -> str:
-        """A field that holds a name or an id."""
+        """Return a field that holds a name or an id."""
         return self.field(name).decode(errors="replace")
 
-    def cut(self) -> "Entry":
-        """The same with the beginnings of its fields, for the dead letters: else one entry could
-        fill the control plane."""
-        return replace(self, fields=[field[:KEPT_OF_TOO_LONG] for field in self.fields])
+    def shorten(self) -> "Entry":
+        """Return a copy with truncated fields, so that one dead letter cannot fill system.db."""
+        return replace(self, fields=[field[:KEPT_FIELD_BYTES] for field in self.fields])
 
 
 Work = Entry | Input
 
 
-def place_of(work: Work) -> tuple[int, int]:
-    """Where it began in the order of its pipeline's input: (Unix ms, number) of the first entry's
-    id."""
-    return place_of_id(work.id if isinstance(work, Entry) else work.root or work.id)
+def arrival_of(work: Work) -> tuple[int, int]:
+    """Return the order of arrival: Unix ms and number from the ID of the cascade's first entry."""
+    return arrival_of_id(work.id if isinstance(work, Entry) else work.root or work.id)
 
 
-def place_of_id(ident: str) -> tuple[int, int]:
-    """(Unix ms, number) of the entry with which an input began, by the id of either."""
+def arrival_of_id(ident: str) -> tuple[int, int]:
+    """Return Unix ms and number from the id of an input."""
     ms, _, rest = ident.partition("-")
     return int(ms), int(rest.partition(".")[0])
 
 
-def as_entry(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
-    """An entry that may be a replay: then it goes by the id of the input that failed."""
+def make_replay(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
+    """Return an entry with the field `replay_of`, under the id of the input that failed.
+
+    If that id is malformed, the entry keeps its own ID and becomes a dead letter later.
+    """
     entry = Entry(ident, plan, fields)
-    again = entry.text(b"again")
-    return Entry(again, plan, fields, ident) if INPUT_ID.fullmatch(again) else entry
+    failed = entry.text(b"replay_of")
+    return Entry(failed, plan, fields, ident) if INPUT_ID.fullmatch(failed) else entry
 
 
-def from_entry(entry: Entry, max_bytes: int) -> Input:
-    """The input in an entry; raises MalformedMessage."""
+def decode_entry(entry: Entry, max_bytes: int) -> Input:
+    """Return the input in an entry. Raises MalformedMessage."""
     fields, plan = entry.fields, entry.plan
-    if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":  # as most come
+    # Fast path for most entries.
+    if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":
         swarm = plan.private_names.get(fields[1])
         if swarm is not None:
             ident = entry.id
             return Input(f"{plan.uid}/{ident}", ident, plan, swarm, decode(fields[3], max_bytes))
-    _check_names(entry)
+    _check_fields(entry)
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
         raise MalformedMessage(f"the field `hop` must be a number, not {hop[:20]!r}")
-    if entry.field(b"again") and not entry.entry:
-        raise MalformedMessage(
-            f"the field `again` must be the id of a dead letter, not {entry.text(b'again')[:20]!r}"
-        )
     if entry.field(b"op"):
-        return _to_call(entry, data, max_bytes)
-    work = (
-        _to_agent(entry, data, max_bytes)
-        if entry.field(b"agent")
-        else _to_swarm(entry, data, max_bytes)
-    )
+        return _decode_call(entry, data, max_bytes)
+    if entry.field(b"agent"):
+        work = _decode_for_agent(entry, data, max_bytes)
+    else:
+        work = _decode_for_swarm(entry, data, max_bytes)
     work.hop, work.reply, work.producer_id = int(hop[:9]), entry.reply, entry.text(b"id")
-    work.heard, work.entry = HEARD if entry.field(b"heard") else 0, entry.entry
-    work.kept = bool(work.producer_id or work.entry)
-    if work.swarm in plan.public and not work.only:
-        _to_everyone(work, entry)
+    work.published = Published.CHANNEL if entry.field(b"published") else Published.NO
+    work.replay_entry = entry.replay_entry
+    work.needs_inbox_row = bool(work.producer_id or work.replay_entry)
+    if work.swarm in plan.public and not work.only_agent:
+        _mark_public(work, entry)
     return work
 
 
-def _to_everyone(work: Input, entry: Entry) -> None:
-    """On a public swarm: what has come from there is heard here; anything else is said there, and
-    comes from there then.
+def _mark_public(work: Input, entry: Entry) -> None:
+    """Decide whether a message on a public swarm is to be published there or came from there.
 
-    It is kept, so that it has been said in public, or not, under one version of the bundle.
+    Its inbox row makes it run under one version of the bundle.
     """
-    work.kept = True
-    if work.heard:
-        work.heard, work.began = HEARD_IN_PUBLIC, entry.text(b"began")
+    work.needs_inbox_row = True
+    if work.published:
+        work.published, work.origin = Published.CHANNEL_AND_LOG, entry.text(b"origin")
     else:
-        work.heard, work.swarm = -1 - work.hop, in_public(work.swarm, work.hop)
+        work.published = Published.PUBLIC_NEXT
 
 
-def as_it_was(entry: Entry, max_bytes: int) -> Input:
-    """The input as another version may have run it, whose swarm or agent this plan lacks: for
-    asking inboxes, not for running.
+def decode_unrouted(entry: Entry, max_bytes: int) -> Input:
+    """Return the input for a look into inboxes when this plan lacks its swarm or agent.
 
     Raises MalformedMessage.
     """
-    only, message = entry.text(b"agent"), decode(entry.field(b"data"), max_bytes)
+    only_agent, message = entry.text(b"agent"), decode(entry.field(b"data"), max_bytes)
+    hop = entry.text(b"hop")
     return Input(
         entry.key,
         entry.id,
         entry.plan,
         entry.text(b"swarm"),
         message,
+        int(hop[:9]) if hop.isdecimal() else 0,
         reply=entry.reply,
         producer_id=entry.text(b"id"),
-        only=only,
-        kept_from=0 if only else 1,
-        entry=entry.entry,
+        only_agent=only_agent,
+        first_kept=0 if only_agent else 1,
+        replay_entry=entry.replay_entry,
     )
 
 
-def _check_names(entry: Entry) -> None:
-    """What names something is kept, logged and compared, and so has to be short. Raises
-    MessageTooLong."""
+def _check_fields(entry: Entry) -> None:
+    """Raises MessageTooLong for a long field other than `data`, and MalformedMessage."""
     for name, value in zip(entry.fields[::2], entry.fields[1::2], strict=True):
-        if name != b"data" and len(value) > LONGEST_NAME:
+        if name != b"data" and len(value) > MAX_FIELD_BYTES:
             raise MessageTooLong(
-                f"the field {name[:20]!r} of the entry has {len(value)} bytes; at most {LONGEST_NAME} may be"
+                f"the field {name[:20]!r} has {len(value)} bytes; at most {MAX_FIELD_BYTES} are "
+                "allowed"
             )
+    if entry.field(b"replay_of") and not entry.replay_entry:
+        raise MalformedMessage(
+            "the field `replay_of` must be the id of a dead letter, not "
+            f"{entry.text(b'replay_of')[:20]!r}"
+        )
 
 
-def _to_swarm(entry: Entry, data: bytes, max_bytes: int) -> Input:
-    """What is said on a swarm."""
+def _decode_for_swarm(entry: Entry, data: bytes, max_bytes: int) -> Input:
     plan, swarm = entry.plan, entry.text(b"swarm")
     if not data or not swarm:
         raise MalformedMessage(
-            "an entry of the input needs the fields `data`, and `swarm`, `agent` or `op`"
+            "an input entry needs the fields `data`, and `swarm`, `agent` or `op`"
         )
     if swarm not in plan.swarms:
-        raise MalformedMessage(_unknown(swarm, plan))
+        raise MalformedMessage(
+            f"pipeline {plan.name} has no swarm {swarm[:100]!r}; it has "
+            f"{', '.join(plan.swarms) or 'none'}"
+        )
     return Input(entry.key, entry.id, plan, swarm, decode(data, max_bytes))
 
 
-def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
-    """What is handed to one agent, whatever its `agent_from`; a chat says it as its user would."""
+def _decode_for_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
+    """Return the input for one agent, which receives it whatever its `agent_from` accepts.
+
+    A chat agent publishes the message in the name of its user.
+    """
     plan, alias, message = entry.plan, entry.text(b"agent"), decode(data, max_bytes)
     voice = plan.voice(alias)
     if voice is not None:
@@ -230,22 +270,24 @@ def _to_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
             now_ms=time_of(entry.id),
             kind=message.type,
         )
-        return Input(entry.key, entry.id, plan, voice.send_swarm, message, kept_from=0)
+        return Input(entry.key, entry.id, plan, voice.send_swarm, message, first_kept=0)
     if plan.station(alias) is None:
         raise MalformedMessage(
             f"pipeline {plan.name} has no agent {alias[:100]!r} that takes messages"
         )
-    return Input(entry.key, entry.id, plan, plan.hears(alias), message, only=alias, kept_from=0)
+    return Input(
+        entry.key, entry.id, plan, plan.hears(alias), message, only_agent=alias, first_kept=0
+    )
 
 
-def _to_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
-    """An operation. The keys that callers give are kept apart from the ids of messages."""
+def _decode_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
+    """Return the call of an operation. A prefix separates its idempotency key from message ids."""
     name, ident = entry.text(b"op"), entry.text(b"id")
     operation = find_operation(name)
     if operation is None or not operation.mutates:
         known = ", ".join(name for name, one in all_operations().items() if one.mutates)
         raise MalformedMessage(
-            f"no operation {name[:100]!r} can be an entry of the input; those that can are {known}"
+            f"no operation {name[:100]!r} can be called by an input entry; these can: {known}"
         )
     if len(data) > max_bytes:
         raise MessageTooLong(
@@ -257,49 +299,52 @@ def _to_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
         entry.id,
         entry.plan,
         "",
-        NOTHING_SAID,
+        NO_MESSAGE,
         reply=entry.reply,
-        producer_id=f"{APART}{ident}" if ident else "",
-        kept_from=0,
-        entry=entry.entry,
+        producer_id=f"{CALL_KEY_PREFIX}{ident}" if ident else "",
+        first_kept=0,
+        replay_entry=entry.replay_entry,
         call=call,
     )
 
 
-def _unknown(swarm: str, plan: Plan) -> str:
-    return f"pipeline {plan.name} has no swarm {swarm[:100]!r}; it has {', '.join(plan.swarms) or 'none'}"
-
-
 def from_pending(pending: Pending, plan: Plan) -> Input:
-    """The input that is kept: a continuation, or one that was put off, which keeps the id of its
-    entry."""
-    ident = pending.id.partition("/")[2].removesuffix(AGAIN)
-    message = decode(pending.data, len(pending.data))  # its length was looked at when it came
+    """Return the input in a pending row: a continuation, or an entry that waits for a retry."""
+    ident = pending.id.partition("/")[2].removesuffix(RETRY_SUFFIX)
+    # The length was checked when the entry arrived.
+    message = decode(pending.data, len(pending.data))
+    published, swarm = Published.PUBLIC_NEXT, pending.swarm
+    if pending.heard >= 0:
+        published = Published(pending.heard)
+    elif swarm.startswith("{"):  # rows of earlier versions have the hop count in front: {3}news
+        swarm = swarm.partition("}")[2]
     return Input(
         pending.id,
         ident,
         plan,
-        pending.swarm,
+        swarm,
         message,
         pending.hop,
         pending.root,
         reply=pending.reply,
         producer_id=pending.producer,
-        heard=pending.heard,
-        kept=bool(pending.producer),
-        only=pending.agent,
-        kept_from=0 if pending.agent else 1,
+        published=published,
+        needs_inbox_row=bool(pending.producer),
+        only_agent=pending.agent,
+        first_kept=0 if pending.agent else 1,
     )
 
 
-def as_pending(work: Input, due: int) -> Pending:
-    """An input, to be kept until `due` (Unix ms). It gets a name of its own in stores, since its
-    entry has come to its end."""
+def to_pending(work: Input, due: int) -> Pending:
+    """Return the row that keeps an input until `due` (Unix ms).
+
+    The row has its own key, because the entry of the input is acknowledged.
+    """
     return Pending(
-        work.key + AGAIN,
+        work.key + RETRY_SUFFIX,
         work.plan.uid,
         work.plan.hash,
-        work.only,
+        work.only_agent,
         work.swarm,
         work.hop,
         encode(work.message),
@@ -308,5 +353,5 @@ def as_pending(work: Input, due: int) -> Pending:
         due,
         1,
         work.producer_id,
-        work.heard,
+        int(work.published),
     )

@@ -1,4 +1,4 @@
-"""What became of an input: what is said, kept for a replay, to be run further, or given up."""
+"""The outcome of an input: published messages, continuations, an answer or a dead letter."""
 
 from typing import Any
 
@@ -6,15 +6,15 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from memrelay.bus.client.resp import Said, pack
-from memrelay.bus.public_swarms import in_public, is_public, swarm_and_hop
+from memrelay.bus.client.resp import Said
+from memrelay.bus.public_swarms import PublicSwarm, SwarmName
 from memrelay.bus.request import REFUSED, error_answer
 from memrelay.memory.sqlite.inbox import Pending
-from memrelay.worker.run.inputs import Input
+from memrelay.worker.run.inputs import Input, Published
 
 
 class NewDeadLetter(Struct, frozen=True):
-    """An input that was given up, as it came, and why."""
+    """A failed input as it arrived, and the reason."""
 
     error: str
     swarm: str
@@ -23,167 +23,172 @@ class NewDeadLetter(Struct, frozen=True):
     agent: str = ""
     producer_id: str = ""
     hop: str = ""
-    heard: bool = False
-    attempts: int = 1  # how often it was tried
+    published: bool = False
+    attempts: int = 1
 
 
 class Outcome(Struct, gc=False):
-    """What an input led to."""
+    """The result of one input. The first of its `messages` is the input's own message."""
 
-    key: str  # the input's name in stores
+    # The name of the input in stores.
+    key: str
     id: str
     uid: str
-    root: str  # the id of the input that it began with
-    reply: str  # the channel that awaits the end of the cascade
-    said: list[Said] = []  # its own message, and every answer
-    said_by: str = ""  # the id of the input that said it first, where that was another
-    began: str = ""  # as its input has it
-    heard: int = (
-        0  # what is done already for the first of `said`, the input itself (worker/run/inputs.py)
-    )
-    results: list[int] = []  # the places of what nobody in the pipeline took further
-    size: int = 0  # bytes of `said`
-    store: str = ""  # where its inbox row is, "" where nothing was kept
-    origin: str = ""  # of a continuation: the store that keeps it
-    entry: str = ""  # of a replay: the entry that brought it
+    # The id of the first input of the cascade.
+    root: str
+    # The channel that receives the report at the end of the cascade.
+    reply: str
+    messages: list[Said] = []
+    # The id under which the messages are published, if it is not `id`.
+    publish_id: str = ""
+    # Pipeline and id of the input that started a chain over public swarms.
+    origin: str = ""
+    # Where the first message was published already.
+    published: Published = Published.NO
+    # The numbers of the messages that no agent of the pipeline took.
+    results: list[int] = []
+    # Bytes of the messages.
+    size: int = 0
+    # The store with the inbox row; "" if there is none.
+    store: str = ""
+    # The store with the pending row of a continuation; "" for an entry.
+    pending_store: str = ""
+    # The ID of the entry that brought a replay.
+    replay_entry: str = ""
     continuations: tuple[Pending, ...] = ()
-    silent: tuple[str, ...] = ()  # agents that answered, but do not publish
-    put_off: bool = False  # its store keeps it, to be run later: this is the end of its entry alone
-    answer: bytes = b""  # of a call: what its caller is told, as JSON
-    letter: NewDeadLetter | None = (
-        None  # what goes to the dead letters, where the input was given up
-    )
+    # The aliases of agents that answered and do not publish.
+    silent: tuple[str, ...] = ()
+    # Whether a store keeps the input for later, so that only its entry is finished.
+    delayed: bool = False
+    # The answer to a call as JSON.
+    answer: bytes = b""
+    dead_letter: NewDeadLetter | None = None
 
-    def report(self) -> dict[str, Any]:
-        """What a caller who awaits the end of the cascade is told of this part of it."""
+    def build_report(self) -> dict[str, Any]:
+        """Return this input's part of the report to the client that waits for the cascade."""
         if self.answer:
             return {"answer": orjson.Fragment(self.answer)}
-        told: dict[str, Any] = {
-            "results": [orjson.Fragment(self.said[at][1]) for at in self.results]
+        report: dict[str, Any] = {
+            "results": [orjson.Fragment(self.messages[number][1]) for number in self.results]
         }
         if self.silent:
-            told["silent"] = list(self.silent)
-        if public := [swarm_and_hop(name)[0] for name, _ in self.said if is_public(name)]:
-            told["public"] = public
-        if self.letter:
-            told["errors"] = [self.letter.error]
-        return told
+            report["silent"] = list(self.silent)
+        if public := [swarm.name for swarm, _ in self.messages if isinstance(swarm, PublicSwarm)]:
+            report["public"] = public
+        if self.dead_letter:
+            report["errors"] = [self.dead_letter.error]
+        return report
 
-    def to_outputs(self, first: int, asked: int = 0) -> bytes:
-        """What the inbox keeps of it, of what was said from place `first` on; `asked` is the digest
-        of a call with a key."""
-        kept = (self.id, self.heard, self.results, self.said[first:])
-        return _to_msgpack(
-            (*kept, self.answer, asked) if asked else (*kept, self.answer) if self.answer else kept
-        )
+    def to_outputs(self, first: int, call_digest: int = 0) -> bytes:
+        """Return the inbox row's outputs, with the messages from number `first` on."""
+        kept = (self.id, self.published, self.results, self.messages[first:])
+        if call_digest:
+            return _to_msgpack((*kept, self.answer, call_digest))
+        return _to_msgpack((*kept, self.answer) if self.answer else kept)
 
-    def take_outputs(self, outputs: bytes, before: list[Said]) -> None:
-        """Gives it what the inbox kept, to be sent again; `before` is what was said and not
-        kept."""
+    def take_outputs(self, outputs: bytes, unkept: list[Said], hop: int) -> None:
+        """Restore the messages to publish them again.
+
+        `unkept` are the first messages, which the row does not have. Whether they go to a public
+        swarm depends on the row, not on today's bundle; then they have `hop` hops.
+        """
         kept = _from_msgpack(outputs)
-        if kept.heard < 0:  # whatever this version of the bundle makes of that swarm
-            before = [(in_public(swarm, -1 - kept.heard), data) for swarm, data in before]
-        self.said_by, self.heard, self.results, self.answer = (
-            kept.id,
-            max(kept.heard, 0),
-            kept.results,
-            kept.answer,
-        )
-        self.said = [*before, *kept.said]
-        self.size = sum(len(data) for _, data in self.said) + len(self.answer)
+        first: list[Said] = unkept
+        if kept.published < 0:
+            first = [(PublicSwarm(str(swarm), hop), data) for swarm, data in unkept]
+        self.publish_id, self.results, self.answer = kept.id, kept.results, kept.answer
+        self.published = Published(max(kept.published, 0))
+        self.messages = [*first, *[(_swarm_of(name), data) for name, data in kept.messages]]
+        self.size = sum(len(data) for _, data in self.messages) + len(self.answer)
 
 
-def silenced(outputs: bytes) -> bytes:
-    """What the inbox keeps of an input that is done and whose answers were erased."""
+def redact_outputs(outputs: bytes) -> bytes:
+    """Return an inbox row's outputs without messages, for an input whose answers were erased."""
     kept = _from_msgpack(outputs)
-    answer = (
-        error_answer(REFUSED, "what was answered to this call has been erased")
-        if kept.answer
-        else b""
-    )
-    return _to_msgpack(
-        (kept.id, kept.heard, [], [], answer) if answer else (kept.id, kept.heard, [], [])
-    )
+    redacted: tuple[Any, ...] = (kept.id, kept.published, [], [])
+    if not kept.answer:
+        return _to_msgpack(redacted)
+    answer = error_answer(REFUSED, "the answer to this call was erased; call again with a new key")
+    return _to_msgpack((*redacted, answer))
 
 
-def asked_of(outputs: bytes) -> int:
-    """The digest of the call that led to this; 0 where none is kept."""
-    return _from_msgpack(outputs).asked
+def call_digest_of(outputs: bytes) -> int:
+    """Return the digest of the call that led to these outputs; 0 if the row has none."""
+    return _from_msgpack(outputs).call_digest
 
 
-def outcome_of(work: Input, store: str = "") -> Outcome:
-    """The outcome of an input, with nothing in it yet; `store` has or gets its inbox row."""
+def new_outcome(work: Input, store: str = "") -> Outcome:
+    """Return an empty outcome. `store` has the inbox row, or gets it."""
     return Outcome(
         work.key,
         work.id,
         work.plan.uid,
         work.root or work.id,
         work.reply,
-        began=work.began,
+        origin=work.origin,
         store=store,
-        entry=work.entry,
+        replay_entry=work.replay_entry,
     )
 
 
-class _Kept(Struct, frozen=True, array_like=True):
-    """What the inbox keeps; only a call has an answer, and a digest where it has a key."""
+class _Outputs(Struct, frozen=True, array_like=True):
+    """The contents of an inbox row. Only calls have an answer, and a digest if they have a key."""
 
     id: str
-    heard: int
+    published: int
     results: list[int]
-    said: list[Said]
+    messages: list[Said]
     answer: bytes = b""
-    asked: int = 0
+    call_digest: int = 0
 
 
 _to_msgpack = msgspec.msgpack.Encoder().encode
-_from_msgpack = msgspec.msgpack.Decoder(_Kept).decode
+_from_msgpack = msgspec.msgpack.Decoder(_Outputs).decode
 
 
-def publish(channel: str, value: dict[str, Any]) -> bytes:
-    """The command that publishes JSON on a channel."""
-    return pack("PUBLISH", channel, orjson.dumps(value))
-
-
-# How far inputs have spread over public swarms: what is said there ends its cascade, and begins
-# one in each that listens.
-#
-# Two that hear each other and themselves say twice as much with each hop, so hops alone do not bound
-# it. Each worker counts what
-# its own pipelines say, and begins anew with its process.
-
-MOST = 10_000  # inputs that are known, the latest
+def _swarm_of(name: SwarmName) -> SwarmName:
+    """Read the names of public swarms in rows of earlier versions, such as `{3}news`."""
+    if not isinstance(name, str) or not name.startswith("{"):
+        return name
+    hop, _, swarm = name[1:].partition("}")
+    return PublicSwarm(swarm, int(hop))
 
 
 class PublicMessageLimit:
-    """By what the input that began it is called: pipeline and id. Changed by the loop alone, and
-    read by database threads."""
+    """Counts the messages on public swarms by the input that started each chain.
+
+    Two pipelines that answer each other and themselves double the messages with each hop, so the
+    hop limit alone does not bound them. Each worker counts only its own pipelines, from the start
+    of its process. The event loop changes the counts; database threads read them.
+    """
+
+    # Inputs that are remembered, the latest.
+    KNOWN = 10_000
 
     def __init__(self) -> None:
-        """Nothing was said."""
-        self._said: dict[str, int] = {}
-        self._began: dict[str, str] = {}  # an input that goes on later -> what it began with
+        self._counts: dict[str, int] = {}
+        # By pipeline and id of an input that continues later: the origin of its chain.
+        self._origins: dict[str, str] = {}
 
-    def of(self, work: Input) -> int:
-        """How many messages were said in public on account of what this input began with."""
-        return self._said.get(self._name(work.began, work.plan.uid, work.root or work.id), 0)
+    def count_for(self, work: Input) -> int:
+        """Return how many public messages the origin of this input has led to."""
+        return self._counts.get(self._origin(work.origin, work.plan.uid, work.root or work.id), 0)
 
-    def add(self, outcome: Outcome, said: int) -> str:
-        """It has said so much in public. What it began with."""
-        name = self._name(outcome.began, outcome.uid, outcome.root)
-        if said:
-            self._said[name] = self._said.pop(name, 0) + said
-            _forget_oldest(self._said)
-        if outcome.began and (outcome.continuations or outcome.put_off):
-            self._began[f"{outcome.uid}/{outcome.root}"] = name
-            _forget_oldest(self._began)
-        return name
+    def add(self, outcome: Outcome, count: int) -> str:
+        """Count public messages of an outcome. Return the origin of its chain."""
+        origin = self._origin(outcome.origin, outcome.uid, outcome.root)
+        if count:
+            self._counts[origin] = self._counts.pop(origin, 0) + count
+            self._forget_oldest(self._counts)
+        if outcome.origin and (outcome.continuations or outcome.delayed):
+            self._origins[f"{outcome.uid}/{outcome.root}"] = origin
+            self._forget_oldest(self._origins)
+        return origin
 
-    def _name(self, began: str, uid: str, root: str) -> str:
+    def _origin(self, origin: str, uid: str, root: str) -> str:
         own = f"{uid}/{root}"
-        return began or self._began.get(own, own)
+        return origin or self._origins.get(own, own)
 
-
-def _forget_oldest(known: dict[str, int] | dict[str, str]) -> None:
-    if len(known) > MOST:
-        del known[next(iter(known))]
+    def _forget_oldest(self, known: dict[str, int] | dict[str, str]) -> None:
+        if len(known) > self.KNOWN:
+            del known[next(iter(known))]

@@ -1,117 +1,186 @@
-"""Recovery: what a group does before it takes anything new. Its stores are its own from then on,
-and attempts are over."""
+"""Recovery: the steps of a group before it takes new entries.
 
-from collections.abc import Collection, Sequence
+The group takes over its stores, runs what was in flight, and clears the journal of attempts.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 import structlog
 
-from memrelay.bus.streams.stream_ids import FAR_MS, surpass
-from memrelay.memory.errors import StoreFenced
+from memrelay.bus.streams.stream_ids import surpass
+from memrelay.memory.errors import StoreBroken, StoreFenced
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.background.store_tasks import (
-    close_stores,
-    end_recovery,
-    last_entries,
-    move_ids,
-    stores_below,
-    take_over,
-    take_over_former,
-)
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
-from memrelay.worker.run.inputs import AFTER_CALLS
+from memrelay.worker.run.inputs import FIRST_MESSAGE_ID, arrival_of_id
 from memrelay.worker.shared import WorkerContext
 
 log = structlog.stdlib.get_logger(__name__)
 
 
 class Recovery:
-    """In this order: `take_over`, then the group works off what it finds, then `end`."""
+    """Call `take_over`, then run what was in flight, then call `end`.
+
+    `stores` are those of the bundle versions in service. `homes` are the stores of named memories
+    that no bundle names, although an earlier version may have used them.
+    """
 
     def __init__(
-        self, stores: list[str], homes: Collection[str], patience: BusyRetry, shared: WorkerContext
+        self, stores: Sequence[str], homes: Collection[str], retry: BusyRetry, shared: WorkerContext
     ) -> None:
-        """`stores` are those of the versions in service. While it lasts, those of earlier versions
-        stand at its end.
-
-        `homes` are those of them that no bundle names, where an earlier version may have worked all
-        the same.
-        """
-        self._stores, self._patience, self._shared = stores, patience, shared
-        self._own, self._homes = len(stores), homes
-        self._firsts: dict[str, str] = {}  # by pipeline: the first store that its bundle names
-        self.lasts = True
+        self._stores, self._homes = tuple(stores), homes
+        self._retry, self._shared = retry, shared
+        self._former: tuple[str, ...] = ()
+        # By pipeline: the first store that its bundle names.
+        self._first_stores: dict[str, str] = {}
+        self.is_running = True
 
     @property
     def former(self) -> tuple[str, ...]:
-        """Stores of earlier versions, while it lasts: their inboxes may know what comes back."""
-        return (*self._stores[self._own :], *self._homes) if self.lasts else ()
+        """Stores of earlier bundle versions during recovery: their inboxes may know an input."""
+        return (*self._former, *self._homes) if self.is_running else ()
 
-    async def take_over(self, tenure: GroupLease) -> None:
-        """No earlier owner may write from now on. The bus may have lost its epochs; those in the
-        stores are surpassed too."""
-        await self._patience.in_thread(partial(OpenStores.check_commits, told=tenure.told))
-        self._firsts = {plan.uid: plan.stores[0] for plan in tenure.plans}
-        own, former = tuple(self._stores), await self._former_stores(tenure.uids)
+    async def take_over(self, lease: GroupLease) -> None:
+        """Fence earlier owners out of the stores.
+
+        If a store has a higher epoch, because the bus lost its own, the lease surpasses it.
+        """
+        await self._retry.in_thread(partial(OpenStores.check_commits, told=lease.commits))
+        self._first_stores = {plan.uid: plan.stores[0] for plan in lease.plans}
+        former = await self._find_former_stores(lease.uids)
         while True:
             try:
-                await self._patience.in_thread(partial(take_over, names=own, epoch=tenure.epoch))
-                usable = await self._patience.in_thread(
-                    partial(take_over_former, names=former, epoch=tenure.epoch)
+                epoch = lease.epoch
+                await self._retry.in_thread(partial(_take_over, names=self._stores, epoch=epoch))
+                self._former = await self._retry.in_thread(
+                    partial(_take_over_former, names=former, epoch=epoch)
                 )
             except StoreFenced as fenced:
-                await tenure.surpass(fenced.epoch)
+                await lease.surpass(fenced.epoch)
                 continue
-            self._stores += usable
+            self._retry.stores = (*self._stores, *self._former)
             self._shared.checkpoint("taken over")
-            return await self._surpass(tenure)
+            return await self._surpass_ids(lease)
 
-    async def _surpass(self, tenure: GroupLease) -> None:
-        """What an input brings from now on has other ids than what the stores know, though the
-        server may not know that."""
-        before_ms = (
-            self._shared.clock.now_ms + FAR_MS
-        )  # an entry from later than that is nobody's measure
-        known = await self._patience.in_thread(
-            partial(last_entries, names=tuple(self._stores), before_ms=before_ms)
-        )
-        for uid in tenure.uids:
-            if uid in known and await surpass(tenure.control, uid, known[uid]):
+    async def _surpass_ids(self, lease: GroupLease) -> None:
+        """Keep the server from assigning IDs again that the stores know."""
+        known = await self._retry.in_thread(partial(_last_entries, names=self._retry.stores))
+        for uid in lease.uids:
+            if uid in known and await surpass(lease.control, uid, known[uid]):
                 log.warning(
                     "input_had_lost_entries",
                     pipeline=uid,
-                    reason=f"the server no longer knows of {known[uid]}, which is done",
+                    reason=f"the server no longer knows {known[uid]}, which was processed",
                 )
 
     async def end(self) -> dict[str, list[str]]:
-        """What was in flight has an outcome now. Returns, per store, the inputs that cannot come
-        back."""
-        former = tuple(self._stores[self._own :])
-        del self._stores[self._own :]
-        settled = await self._patience.in_thread(partial(end_recovery, names=tuple(self._stores)))
-        await self._move_ids(former)
-        await self._patience.in_thread(partial(close_stores, names=former))
-        self.lasts = False
+        """Clear the journal of attempts. Return, per store, the inputs that cannot come back."""
+        self._retry.stores = self._stores
+        settled = await self._retry.in_thread(partial(_clear_attempts, names=self._stores))
+        await self._move_keys(self._former)
+        await self._retry.in_thread(partial(close_stores, names=self._former))
+        self.is_running = False
         self._shared.checkpoint("recovered")
         return settled
 
-    async def _move_ids(self, former: Sequence[str]) -> None:
-        """What a producer sends again is looked for in the stores of its pipeline's bundle, and
-        calls in its home too."""
-        for before in (*former, *self._homes):
-            uid, first = before.split("/")[1], AFTER_CALLS if before in self._homes else ""
-            if uid in self._firsts:
-                move = partial(move_ids, uid=uid, before=before, now=self._firsts[uid], first=first)
-                while await self._patience.in_thread(move):
+    async def _move_keys(self, former: Sequence[str]) -> None:
+        """Move the producers' idempotency keys to the stores in which they are looked up now.
+
+        The keys of calls stay in the pipeline's home, where they are looked up too.
+        """
+        for old in (*former, *self._homes):
+            uid, first = old.split("/")[1], FIRST_MESSAGE_ID if old in self._homes else ""
+            if uid in self._first_stores:
+                new = self._first_stores[uid]
+                move = partial(_move_some_keys, uid=uid, old=old, new=new, first=first)
+                while await self._retry.in_thread(move):
                     self._shared.checkpoint("ids moved")
 
-    async def _former_stores(self, uids: Sequence[str]) -> list[str]:
-        """The pipelines' own stores that no version in service works on: what an earlier one has
-        left is known there alone."""
-        below = await self._patience.in_thread(partial(stores_below, uids=uids))
-        self._homes = [name for name in self._homes if name in below]
-        if below := [name for name in below if name not in self._stores]:
-            others = await self._patience.attempt(self._shared.shelf.active)
-            below = [name for name in below if all(name not in plan.stores for plan in others)]
-        return below
+    async def _find_former_stores(self, uids: Sequence[str]) -> list[str]:
+        """Return the pipelines' stores that no version in service uses.
+
+        Only they know what an earlier version has left. Also narrow `homes` to existing stores.
+        """
+        found = await self._retry.in_thread(partial(_find_stores, uids=uids))
+        self._homes = [name for name in self._homes if name in found]
+        if found := [name for name in found if name not in self._stores]:
+            active = await self._retry.attempt(self._shared.plans.active)
+            found = [name for name in found if all(name not in plan.stores for plan in active)]
+        return found
+
+
+def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
+    """Checkpoint and close stores, so that another thread can open them."""
+    for name in names:
+        stores.close(name)
+
+
+def _take_over(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
+    """Raises StoreFenced if a store has a higher epoch."""
+    for name in names:
+        stores.take_over(name, epoch)
+
+
+def _take_over_former(stores: OpenStores, names: Sequence[str], epoch: int) -> tuple[str, ...]:
+    """Return the former stores that can be used. No pipeline needs the others.
+
+    Raises StoreFenced.
+    """
+    found = []
+    for name in names:
+        try:
+            stores.take_over(name, epoch)
+        except StoreBroken as error:
+            log.warning("former_store_left_out", memory_id=name, reason=str(error))
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def _find_stores(stores: OpenStores, uids: Iterable[str]) -> list[str]:
+    """Return all stores that these pipelines ever had."""
+    return [name for uid in uids for name in stores.below(f"instances/{uid}")]
+
+
+def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return, per store, the inputs in its inbox that cannot come back.
+
+    A continuation that a store still keeps can.
+    """
+    existing = [name for name in names if stores.exists(name)]
+    kept = {pending.id for name in existing for pending in stores.get(name).pending.all()}
+    for name in existing:
+        with stores.get(name).transaction() as store:
+            store.inbox.clear_attempts()
+    return {
+        name: [key for key in stores.get(name).inbox.numbers if key not in kept]
+        for name in existing
+    }
+
+
+def _last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, str]:
+    """Return, by pipeline, the highest entry ID in the inboxes of these stores."""
+    last: dict[str, tuple[int, int]] = {}
+    for name in names:
+        for key in stores.get(name).inbox.numbers if stores.exists(name) else ():
+            uid, _, ident = key.partition("/")
+            arrival = arrival_of_id(ident)
+            last[uid] = max(arrival, last.get(uid, arrival))
+    return {uid: f"{ms}-{number}" for uid, (ms, number) in last.items()}
+
+
+def _move_some_keys(stores: OpenStores, uid: str, old: str, new: str, first: str) -> bool:
+    """Move some of a pipeline's idempotency keys, from `first` on. Return whether there were any.
+
+    After a crash between the two commits, the keys are in both stores and move again.
+    """
+    kept = stores.get(old).inbox.produced_in(uid, first) if stores.exists(old) else []
+    if not kept:
+        return False
+    with stores.get(new).transaction() as store:
+        for key in kept:
+            store.inbox.add_produced(*key)
+    with stores.get(old).transaction() as store:
+        store.inbox.forget_produced([ident for ident, _, _ in kept])
+    return True

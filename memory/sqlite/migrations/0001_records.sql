@@ -1,4 +1,4 @@
--- What is remembered. `row` is the order of arrival; times are Unix ms; tags and data are JSON.
+-- Records. `row` is the order of arrival. Times are Unix ms. `tags` and `data` are JSON.
 CREATE TABLE records(
   row INTEGER PRIMARY KEY,
   guid TEXT NOT NULL UNIQUE,
@@ -21,12 +21,12 @@ CREATE TABLE records(
 CREATE INDEX records_kind ON records(kind);
 CREATE INDEX records_scope_kind ON records(scope, kind);
 
--- The full-text index. It is written in bulk by the program, not by triggers, which flush it row by row.
+-- The full-text index. The program writes it in bulk: triggers would flush it row by row.
 CREATE VIRTUAL TABLE records_fts USING fts5(
   content, content = 'records', content_rowid = 'row', tokenize = "unicode61 remove_diacritics 2"
 );
 
--- Inputs that are done but may come back: a replay sends `outputs` again and changes nothing.
+-- Completed inputs that may be redelivered. A replay sends `outputs` again and changes nothing.
 CREATE TABLE inbox(
   n INTEGER PRIMARY KEY,
   id TEXT NOT NULL,
@@ -34,7 +34,7 @@ CREATE TABLE inbox(
   outputs BLOB NOT NULL
 ) STRICT;
 
--- Message ids that producers chose, with what was answered, for as long as they are deduplicated.
+-- Idempotency keys of producers, with the outcome of their messages, while they are deduplicated.
 CREATE TABLE producer_ids(
   id TEXT PRIMARY KEY,
   bundle TEXT NOT NULL,
@@ -43,7 +43,7 @@ CREATE TABLE producer_ids(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX producer_ids_done_at ON producer_ids(done_at);
 
--- Continuations: messages derived here that run later, or in another store.
+-- Continuations: derived messages that run later or in another store.
 CREATE TABLE pending(
   id TEXT PRIMARY KEY,
   pipeline TEXT NOT NULL,
@@ -58,5 +58,5 @@ CREATE TABLE pending(
   attempts INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Inputs that were in flight when the program ended, counted one by one before each further attempt.
+-- Inputs that were in flight when the program ended, counted before each further attempt.
 CREATE TABLE attempts(id TEXT PRIMARY KEY, started INTEGER NOT NULL) STRICT, WITHOUT ROWID;

@@ -1,6 +1,6 @@
--- Vectors of records: half-precision numbers, little-endian, of unit length; '' for a text that the embedder does not take.
--- There are two places for them, so that those of another embedder can be made while the first are searched. `looked_at` is
--- the row up to which every record has a vector, but for those that stand in `vectors_todo`.
+-- Vectors of records: little-endian float16 of unit length, '' for a text that the embedder
+-- rejects. There are two places, so that those of another embedder can be built while the first are
+-- searched. Every record up to the row `looked_at` has a vector, except those in `vectors_todo`.
 CREATE TABLE vector_sets(
   place INTEGER PRIMARY KEY CHECK (place IN (0, 1)),
   fingerprint TEXT NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE vectors_0(row INTEGER PRIMARY KEY, made_of INTEGER NOT NULL, vector
 CREATE TABLE vectors_1(row INTEGER PRIMARY KEY, made_of INTEGER NOT NULL, vector BLOB NOT NULL) STRICT;
 CREATE TABLE vectors_todo(place INTEGER NOT NULL, row INTEGER NOT NULL, PRIMARY KEY (place, row)) STRICT, WITHOUT ROWID;
 
--- Whatever changes a record, its vectors go with the text that they were made of. Stores without vectors pay one look.
+-- A change of a record deletes the vectors of its old text. Stores without vectors pay one lookup.
 CREATE TRIGGER records_revised AFTER UPDATE OF content, source, thread ON records
 WHEN EXISTS (SELECT 1 FROM vector_sets) BEGIN
   DELETE FROM vectors_0 WHERE row = old.row;

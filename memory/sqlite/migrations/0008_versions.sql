@@ -1,10 +1,11 @@
--- Which of its states a record is in: 1 as it was made, one more with each change, its deletion included.
+-- The version number of a record: 1 when created, plus one for each change, including its deletion.
 ALTER TABLE records ADD COLUMN number INTEGER NOT NULL DEFAULT 1;
 CREATE INDEX records_expires_at ON records(expires_at) WHERE expires_at IS NOT NULL;
 
--- Earlier states of records, the last one of those that were deleted too, each with what ended it: by whom, when (Unix ms) and
--- why. `content` is NULL where the state after it begins with it, in so many characters as `length` says; where that is NULL
--- as well, the record was not there: it had been deleted, and was brought back.
+-- Earlier versions of records, including the last one of deleted records, each with the actor, time
+-- (Unix ms) and reason of the change that ended it. `content` is NULL if the next version begins
+-- with it, and then has `length` characters. If `length` is NULL too, the record was deleted at
+-- that time and restored later.
 CREATE TABLE versions(
   n INTEGER PRIMARY KEY,
   guid TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Named memories: what they are called. `row` is the order in which they were made; tags are JSON; times are Unix ms.
+-- Named memories. `row` is the order of creation. Tags are JSON. Times are Unix ms.
 CREATE TABLE memories(
   row INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -10,8 +10,8 @@ CREATE TABLE memories(
 ) STRICT;
 CREATE INDEX memories_name ON memories(name);
 
--- Their entries are records of the kind `entry`, whose scope is the memory's id. What such a record has beside itself:
--- `digested` is whether its lines are in `entry_lines` as they are now.
+-- Their entries are records of the kind `entry`, with the memory's id as scope. This table has the
+-- additional data of such a record. `digested` is whether its current lines are in `entry_lines`.
 CREATE TABLE entries(
   guid TEXT PRIMARY KEY,
   memory TEXT NOT NULL,
@@ -21,7 +21,8 @@ CREATE TABLE entries(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entries_undigested ON entries(memory) WHERE digested = 0;
 
--- By which the same text is found again: a digest of an entry as a whole, and of each of its lines (memory/entry_text.py).
+-- Digests of each entry and of each of its lines, to find the same text again
+-- (memory/records/entry_text.py).
 CREATE TABLE entry_lines(
   memory TEXT NOT NULL,
   digest BLOB NOT NULL,
@@ -30,12 +31,14 @@ CREATE TABLE entry_lines(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX entry_lines_guid ON entry_lines(guid);
 
--- New ones are looked for when an entry is written: none up to this row lacks its row in `entries`. A trigger on inserts would
--- cost every record, since SQLite then puts the rows of a statement aside first.
+-- New entries are looked up when an entry is written: none up to this row lacks its row in
+-- `entries`. A trigger on inserts would slow down every record, because SQLite then buffers the
+-- rows of a statement first.
 CREATE TABLE entries_seen(row INTEGER NOT NULL) STRICT;
 INSERT INTO entries_seen VALUES (0);
 
--- Whatever changes or deletes such a record, the rows beside it follow. Records of other kinds pay for a comparison.
+-- A change or deletion of an entry updates its rows here. Records of other kinds pay for a
+-- comparison.
 CREATE TRIGGER entry_revised AFTER UPDATE OF content, scope, kind ON records WHEN new.kind = 'entry' BEGIN
   DELETE FROM entry_lines WHERE guid = new.guid;
   INSERT INTO entries(guid, memory) VALUES (new.guid, new.scope)

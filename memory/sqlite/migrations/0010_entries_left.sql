@@ -1,5 +1,5 @@
--- A record that was an entry and is none any more may be the one up to which all were looked at; its row may be given to
--- another entry once it is gone. All are looked at once more, for those that were missed so.
+-- The record up to which all were looked up may no longer be an entry. After its deletion, another
+-- entry may get its row. So all are looked up once more, to find those that were missed.
 DROP TRIGGER entry_left;
 CREATE TRIGGER entry_left AFTER UPDATE OF kind ON records WHEN old.kind = 'entry' AND new.kind <> 'entry' BEGIN
   DELETE FROM entries WHERE guid = old.guid;

@@ -1,5 +1,5 @@
--- What was erased for good: how much, when, by whom and why, and nothing of what it was. `ended_at` is NULL while it is still
--- to be taken out of other places than this store's tables; times are Unix ms.
+-- Erasures: how much, when, by whom and why, without the erased data. `ended_at` is NULL until the
+-- data is erased outside of this store's tables too. Times are Unix ms.
 CREATE TABLE erasures(
   n INTEGER PRIMARY KEY,
   asked_at INTEGER NOT NULL,
@@ -14,5 +14,6 @@ CREATE TABLE erasures(
   ended_at INTEGER
 ) STRICT;
 
--- What it was, until it is gone everywhere: guids, and texts, by which messages that hold them are found.
+-- The erased guids and texts, until they are erased everywhere. Messages that contain them are
+-- found by these.
 CREATE TABLE erasing(n INTEGER PRIMARY KEY, sort TEXT NOT NULL, text TEXT NOT NULL) STRICT;

@@ -1,2 +1,3 @@
--- A scope's records in order of arrival: by (scope, kind) alone, the few that are asked for are sorted out of all that it has.
+-- The records of a scope in order of arrival. With only (scope, kind), a page would require sorting
+-- the whole scope.
 CREATE INDEX records_scope ON records(scope);

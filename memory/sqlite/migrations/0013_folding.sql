@@ -1,5 +1,6 @@
--- Parts as memory/words.py has them now: letters that unicode61 takes for others are plain ones there, and words in scripts
--- with marks are whole. Plain ASCII has the parts that it had, but for numbers in groups (1,000).
+-- Parts as memory/text/words.py defines them now: letters that unicode61 does not fold are folded,
+-- and words in scripts with marks are whole. Plain ASCII keeps its parts, except grouped numbers
+-- (1,000).
 CREATE TABLE changing AS
   SELECT row, content, parts, parts_of(content) AS wanted FROM records
   WHERE (octet_length(content) <> length(content) OR content GLOB '*[0-9][,'']*[0-9]*') AND parts IS NOT parts_of(content);

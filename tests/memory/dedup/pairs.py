@@ -1,5 +1,5 @@
-"""The labelled pairs, each with its cosine, in two halves that a hash makes: one was tuned on, the
-other only measured."""
+"""Labeled pairs of facts and their cosines. A hash splits them into a development half and a half
+that was only measured."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -10,11 +10,11 @@ from memrelay.memory.dedup.similarity import Similarity
 from memrelay.memory.embedding.embedder import Embedder
 
 FOLDER = Path(__file__).parent
-SAME = ("paraphrase", "repeat")  # kinds that are the same fact; of all others none is
+SAME = ("paraphrase", "repeat")  # the kinds whose pairs are the same fact
 
 
 class Pair(NamedTuple):
-    """Two facts, and what they are to each other."""
+    """Two facts and the label of their relation."""
 
     kind: str
     new: str
@@ -22,16 +22,16 @@ class Pair(NamedTuple):
 
     @property
     def tuned(self) -> bool:
-        """Whether it is of the half that was looked at."""
+        """Whether the pair belongs to the development half."""
         return hashlib.sha256(f"{self.new}\t{self.old}".encode()).digest()[0] % 2 == 0
 
 
 class Figures(NamedTuple):
-    """How well duplicates are told."""
+    """Counts of correct and wrong decisions."""
 
-    right: int  # skipped, and the same
-    wrong: int  # skipped, and not the same
-    missed: int  # the same, and not skipped
+    right: int  # skipped, and the same fact
+    wrong: int  # skipped, but not the same fact
+    missed: int  # the same fact, but not skipped
 
     @property
     def precision(self) -> float:
@@ -43,13 +43,13 @@ class Figures(NamedTuple):
 
 
 def read_pairs(name: str) -> list[Pair]:
-    """Those of a file beside this one."""
+    """Read the pairs of NAME.tsv in this folder."""
     lines = FOLDER.joinpath(f"{name}.tsv").read_text("utf-8").splitlines()[1:]
     return [Pair(*line.split("\t")) for line in lines]
 
 
 def cosines(pairs: Iterable[Pair], embedder: Embedder) -> dict[Pair, float]:
-    """Of each pair."""
+    """Return the cosine of each pair."""
     pairs = list(pairs)
     texts = sorted({text for pair in pairs for text in (pair.new, pair.old)})
     rows = dict(zip(texts, embedder.embed(texts), strict=True))
@@ -57,7 +57,7 @@ def cosines(pairs: Iterable[Pair], embedder: Embedder) -> dict[Pair, float]:
 
 
 def measure(pairs: Iterable[Pair], judge: Callable[[Pair], Similarity]) -> Figures:
-    """What is skipped of them, at the document's threshold."""
+    """Count the pairs that `judge` scores at least 0.95, the documented threshold for a skip."""
     skipped = [(judge(pair).score >= 0.95, pair.kind in SAME) for pair in pairs]
     return Figures(
         skipped.count((True, True)), skipped.count((True, False)), skipped.count((False, True))

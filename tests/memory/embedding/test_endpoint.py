@@ -1,4 +1,5 @@
-"""An OpenAI-compatible endpoint: what may pass by itself, what may not, and what never leaves."""
+"""The embedder for an OpenAI-compatible endpoint: batches, temporary and permanent errors, secrets
+and addresses."""
 
 import socket
 import threading
@@ -32,7 +33,7 @@ def endpoint(
     return Endpoint(options)
 
 
-def test_texts_leave_in_batches_with_the_key(server: EmbeddingServer) -> None:
+def test_texts_are_sent_in_batches_with_the_key(server: EmbeddingServer) -> None:
     embedder = endpoint(server.url)
 
     matrix = embedder.embed(["abc"] * (2 * TOGETHER + 1))
@@ -41,7 +42,7 @@ def test_texts_leave_in_batches_with_the_key(server: EmbeddingServer) -> None:
     assert matrix.shape == (2 * TOGETHER + 1, 26)
 
 
-def test_rows_are_in_the_order_of_the_texts_whatever_the_answers_order(
+def test_rows_follow_the_order_of_the_texts_not_of_the_answer(
     server: EmbeddingServer,
 ) -> None:
     rows = endpoint(server.url).embed(["aaa", "bbb", "ccc"])
@@ -49,14 +50,16 @@ def test_rows_are_in_the_order_of_the_texts_whatever_the_answers_order(
     assert rows[:, :3].round().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
 
 
-def test_a_long_text_is_cut_and_an_empty_one_filled(server: EmbeddingServer) -> None:
+def test_a_long_text_is_truncated_and_an_empty_text_becomes_a_space(
+    server: EmbeddingServer,
+) -> None:
     endpoint(server.url).embed(["a" * 100_000, ""])
 
     assert server.asked[-1] == ["a" * MOST_CHARACTERS, " "]
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_a_server_that_cannot_now_may_be_asked_again(server: EmbeddingServer, status: int) -> None:
+def test_a_temporary_server_error_can_be_retried(server: EmbeddingServer, status: int) -> None:
     embedder = endpoint(server.url)
     server.instead = [(status, b"")]
 
@@ -67,7 +70,7 @@ def test_a_server_that_cannot_now_may_be_asked_again(server: EmbeddingServer, st
 
 
 @pytest.mark.parametrize(
-    ("told", "least_s", "most_s"),
+    ("retry_after", "least_s", "most_s"),
     [
         ("", 0, 0),
         ("7", 7, 7),
@@ -80,11 +83,11 @@ def test_a_server_that_cannot_now_may_be_asked_again(server: EmbeddingServer, st
         ("Fri, 31 Dec 99999 23:59:59 GMT", 0, 0),
     ],
 )
-def test_when_a_server_wants_to_be_asked_again_is_known(
-    server: EmbeddingServer, told: str, least_s: float, most_s: float
+def test_the_retry_after_header_sets_the_delay(
+    server: EmbeddingServer, retry_after: str, least_s: float, most_s: float
 ) -> None:
     embedder = endpoint(server.url)
-    server.instead, server.retry_after = [(429, b"")], told
+    server.instead, server.retry_after = [(429, b"")], retry_after
 
     with pytest.raises(EmbeddingLater) as caught:
         embedder.embed(["tea"])
@@ -107,30 +110,22 @@ def test_when_a_server_wants_to_be_asked_again_is_known(
         (200, b'{"data": [{"index": 0, "embedding": ["x"]}]}', EmbeddingFault),
         (200, b'{"data": [{"index": 0, "embedding": [1e300]}]}', EmbeddingFault),
         (200, b'{"data": [{"index": 1, "embedding": [1.0]}]}', EmbeddingFault),
+        # Looks like base64.
         (
             200,
             b'{"data": [{"index": 0, "embedding": "11111111111111111111111111"}]}',
             EmbeddingFault,
-        ),  # as base64 may be
-        (
-            200,
-            b'{"data": [{"index": 0, "embedding": [null]}]}',
-            TextRefused,
-        ),  # and of any other text it gives one
-        (
-            200,
-            b'{"data": [{"index": 0, "embedding": [NaN]}]}',
-            TextRefused,
-        ),  # as Python's json writes it
+        ),
+        # The server embeds every other text.
+        (200, b'{"data": [{"index": 0, "embedding": [null]}]}', TextRefused),
+        # Python's json writes NaN like this.
+        (200, b'{"data": [{"index": 0, "embedding": [NaN]}]}', TextRefused),
         (200, b'{"data": [{"index": 0, "embedding": [-Infinity]}]}', TextRefused),
-        (
-            200,
-            b'{"data": [{"index": 0, "embedding": [1.0]}]}',
-            EmbeddingFault,
-        ),  # another dimension than before
+        # The dimension has changed.
+        (200, b'{"data": [{"index": 0, "embedding": [1.0]}]}', EmbeddingFault),
     ],
 )
-def test_what_does_not_pass_by_itself_is_no_reason_to_wait(
+def test_a_permanent_error_is_not_reported_as_temporary(
     server: EmbeddingServer, status: int, body: bytes, kind: type[EmbeddingFault]
 ) -> None:
     embedder = endpoint(server.url)
@@ -143,26 +138,27 @@ def test_what_does_not_pass_by_itself_is_no_reason_to_wait(
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "told"),
+    ("status", "body", "message"),
     [
         (200, b'{"data": [{"index": 0, "embedding": [null]}]}', "gives no numbers to any text"),
-        (400, b"", "answers 400 Bad Request to any text"),  # as where no model is loaded
+        # for example, if the server has loaded no model
+        (400, b"", "answers 400 Bad Request to any text"),
         (422, b"", "answers 422 .* to any text"),
     ],
 )
-def test_a_server_that_takes_no_text_at_all_is_at_fault(
-    server: EmbeddingServer, status: int, body: bytes, told: str
+def test_a_server_that_rejects_every_text_is_faulty(
+    server: EmbeddingServer, status: int, body: bytes, message: str
 ) -> None:
     embedder = endpoint(server.url)
     server.instead = [(status, body)] * 2
 
-    with pytest.raises(EmbeddingFault, match=told) as raised:
+    with pytest.raises(EmbeddingFault, match=message) as raised:
         embedder.embed(["tea"])
 
     assert type(raised.value) is EmbeddingFault
 
 
-def test_a_server_that_answers_by_another_model_than_before_is_believed_no_vector(
+def test_vectors_are_rejected_after_the_model_changes_on_the_server(
     server: EmbeddingServer,
 ) -> None:
     embedder = endpoint(server.url)
@@ -170,7 +166,7 @@ def test_a_server_that_answers_by_another_model_than_before_is_believed_no_vecto
 
     with pytest.raises(
         EmbeddingFault,
-        match=r"by the model 'others', and did by 'letters' before.*memrelay reindex",
+        match=r"with the model 'others', not 'letters'.*memrelay reindex",
     ):
         embedder.embed(["tea"])
     server.model = "letters"
@@ -181,22 +177,20 @@ def test_a_server_that_answers_by_another_model_than_before_is_believed_no_vecto
 @pytest.mark.parametrize(
     ("before", "now"), [("letters-v1", "letters-v2"), ("letters", "letters-v2"), ("", "letters-v2")]
 )
-def test_vectors_of_what_the_server_calls_another_model_have_another_fingerprint(
+def test_another_model_name_from_the_server_changes_the_fingerprint(
     server: EmbeddingServer, before: str, now: str
 ) -> None:
     server.model = before
-    was = endpoint(server.url).fingerprint
+    old = endpoint(server.url).fingerprint
     server.model = now
     fingerprint = endpoint(server.url).fingerprint
 
-    assert (fingerprint.name, fingerprint.dimension) == (was.name, was.dimension)
-    assert fingerprint != was
+    assert (fingerprint.name, fingerprint.dimension) == (old.name, old.dimension)
+    assert fingerprint != old
 
 
 @pytest.mark.parametrize("model", [None, "", 7, ["letters"]])
-def test_a_server_that_does_not_say_by_which_model_it_answers_is_believed(
-    server: EmbeddingServer, model: Any
-) -> None:
+def test_an_answer_without_a_model_name_is_accepted(server: EmbeddingServer, model: Any) -> None:
     by_name = endpoint(server.url).fingerprint
     server.model = model
     embedder = endpoint(server.url)
@@ -206,7 +200,7 @@ def test_a_server_that_does_not_say_by_which_model_it_answers_is_believed(
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-42, 1e38, 1e300])
-def test_vectors_of_any_length_come_to_unit_length(server: EmbeddingServer, size: float) -> None:
+def test_vectors_of_any_length_are_normalized(server: EmbeddingServer, size: float) -> None:
     embedder = endpoint(server.url)
     server.instead = [
         (200, orjson.dumps({"data": [{"index": 0, "embedding": [3 * size, 4 * size] + [0] * 24}]}))
@@ -215,7 +209,7 @@ def test_vectors_of_any_length_come_to_unit_length(server: EmbeddingServer, size
     assert embedder.embed(["tea"])[0, :3] == pytest.approx([0.6, 0.8, 0])
 
 
-def test_of_a_servers_reason_a_line_is_told(server: EmbeddingServer) -> None:
+def test_one_sanitized_line_of_the_server_error_is_reported(server: EmbeddingServer) -> None:
     embedder = endpoint(server.url)
     server.reason = "\x1b[31mno " + "o" * 10_000
 
@@ -226,7 +220,7 @@ def test_of_a_servers_reason_a_line_is_told(server: EmbeddingServer) -> None:
     assert len(str(raised.value)) < 200
 
 
-def test_a_wrong_key_is_told_without_the_key(server: EmbeddingServer) -> None:
+def test_a_wrong_key_is_reported_without_the_key(server: EmbeddingServer) -> None:
     with pytest.raises(EmbeddingFault) as raised:
         endpoint(server.url, key="sk-wrong-secret")
 
@@ -235,7 +229,7 @@ def test_a_wrong_key_is_told_without_the_key(server: EmbeddingServer) -> None:
 
 
 @pytest.mark.parametrize("key", ["a\r\nX-Evil: 1", "schlüssel"])
-def test_a_key_that_no_header_takes_is_refused_without_repeating_it(
+def test_a_key_that_is_invalid_in_a_header_is_rejected_without_showing_it(
     server: EmbeddingServer, key: str
 ) -> None:
     with pytest.raises(EmbeddingFault, match="is no key") as raised:
@@ -244,7 +238,7 @@ def test_a_key_that_no_header_takes_is_refused_without_repeating_it(
     assert key not in str(raised.value)
 
 
-def test_a_key_that_is_not_there_is_named_by_its_reference() -> None:
+def test_a_missing_key_is_reported_by_its_reference() -> None:
     def missing() -> str:
         raise LookupError("env:THE_KEY is not set")
 
@@ -263,7 +257,7 @@ def test_the_options_do_not_show_the_key() -> None:
     assert "read_key" not in repr(EmbeddingOptions("endpoint", read_key=lambda: KEY))
 
 
-def test_an_address_that_is_not_public_is_refused_before_anything_is_sent(
+def test_a_private_address_is_rejected_before_any_request(
     server: EmbeddingServer,
 ) -> None:
     with pytest.raises(
@@ -294,48 +288,48 @@ def test_an_address_that_is_not_public_is_refused_before_anything_is_sent(
         ("64:ff9b::808:808", True),
     ],
 )
-def test_public_addresses_are_told_from_others(address: str, public: bool) -> None:
+def test_public_addresses_are_distinguished_from_private_ones(address: str, public: bool) -> None:
     assert is_public(address) is public
 
 
-def test_a_server_that_is_not_there_may_come(server: EmbeddingServer) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
+def test_an_unreachable_server_is_a_temporary_error(server: EmbeddingServer) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
         with pytest.raises(EmbeddingLater, match="cannot be reached"):
-            endpoint(f"http://127.0.0.1:{nobody.getsockname()[1]}/v1")
+            endpoint(f"http://127.0.0.1:{closed.getsockname()[1]}/v1")
 
 
-def test_a_server_that_hangs_is_given_up(server: EmbeddingServer) -> None:
+def test_a_request_to_a_hanging_server_times_out(server: EmbeddingServer) -> None:
     server.delay_s = 1.0
 
     with pytest.raises(EmbeddingLater, match="does not answer"):
         endpoint(server.url, timeout_s=0.2)
 
 
-def test_an_answer_that_comes_byte_by_byte_is_given_up(server: EmbeddingServer) -> None:
+def test_an_answer_sent_byte_by_byte_times_out(server: EmbeddingServer) -> None:
     embedder = endpoint(server.url, timeout_s=0.5)
-    server.pause_s = 0.1  # for each byte, of some thousand
-    began = time.monotonic()
+    server.pause_s = 0.1  # per byte of an answer of thousands of bytes
+    started_s = time.monotonic()
 
     with pytest.raises(EmbeddingLater, match="does not answer: TimeoutError"):
         embedder.embed(["tea"] * 10)
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_s < 5
 
 
-def test_a_server_that_never_shakes_hands_is_given_up() -> None:
+def test_a_tls_handshake_without_an_answer_times_out() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        began = time.monotonic()
+        started_s = time.monotonic()
 
         with pytest.raises(EmbeddingLater, match="no secure connection"):
             endpoint(f"https://127.0.0.1:{silent.getsockname()[1]}/v1", timeout_s=0.5)
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_s < 5
 
 
-def test_a_name_that_nobody_resolves_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_name_resolution_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
 
     def resolve(*_: object, **__: object) -> None:
@@ -343,25 +337,25 @@ def test_a_name_that_nobody_resolves_is_given_up_in_time(monkeypatch: pytest.Mon
         raise OSError("no answer")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    began = time.monotonic()
+    started_s = time.monotonic()
 
     with pytest.raises(
         EmbeddingLater,
-        match=r"slow\.example cannot be resolved: its server of names does not answer",
+        match=r"slow\.example cannot be resolved: its name server does not answer",
     ):
         endpoint("https://slow.example/v1", timeout_s=0.3)
 
     never.set()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - started_s < 5
 
 
-def test_a_server_without_tls_is_no_https(server: EmbeddingServer) -> None:
+def test_https_to_a_server_without_tls_fails(server: EmbeddingServer) -> None:
     with pytest.raises(EmbeddingLater, match="no secure connection"):
         endpoint(urlsplit(server.url)._replace(scheme="https").geturl(), timeout_s=5)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:99999/v1", "http://127.0.0.1:x/v1"])
-def test_an_address_that_is_none_is_a_fault(url: str) -> None:
+def test_an_invalid_url_is_a_permanent_error(url: str) -> None:
     with pytest.raises(EmbeddingFault, match=r"`embedding\.url` is no address"):
         endpoint(url)
 
@@ -369,6 +363,6 @@ def test_an_address_that_is_none_is_a_fault(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "name"), [("", "letters"), ("ftp://x/v1", "letters"), ("http://x/v1", "")]
 )
-def test_an_endpoint_without_url_or_name_says_which_settings(url: str, name: str) -> None:
+def test_a_missing_url_or_name_is_reported_with_its_setting(url: str, name: str) -> None:
     with pytest.raises(EmbeddingFault, match=r"needs `embedding\.url`"):
         endpoint(url, name=name)

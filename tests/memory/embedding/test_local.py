@@ -1,4 +1,4 @@
-"""The built-in model: that it is the one that was meant, and finds what is meant."""
+"""The built-in model: its vectors, its lazy loading and its missing package."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ HEAVY = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
 
 def test_a_question_is_nearest_to_its_answer() -> None:
     embedder = load(EmbeddingOptions("local"))
-    said = embedder.embed(
+    turns = embedder.embed(
         [
             "Ada said: we meet at three in the afternoon",
             "Bob said: my cat sleeps all day",
@@ -26,12 +26,12 @@ def test_a_question_is_nearest_to_its_answer() -> None:
 
     (question,) = embedder.embed(["what time is the appointment?"])
 
-    assert (said @ question).argmax() == 0
+    assert (turns @ question).argmax() == 0
 
 
-def test_the_vectors_are_those_of_the_model() -> None:
-    """Against what Sentence Transformers publishes for its first example, within the error of int8
-    weights."""
+def test_the_vectors_match_the_published_cosines() -> None:
+    """Compare with the cosines that Sentence Transformers publishes for its first example. The int8
+    weights allow an error of 0.02."""
     first, second, third = load(EmbeddingOptions("local")).embed(
         ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
     )
@@ -41,9 +41,8 @@ def test_the_vectors_are_those_of_the_model() -> None:
     assert second @ third == pytest.approx(0.1411, abs=0.02)
 
 
-def test_what_is_in_a_script_that_the_model_does_not_know_is_near_to_nothing() -> None:
-    """Its words would all have the vector of the unknown one, so that any two such texts were the
-    same."""
+def test_a_text_in_an_unknown_script_gets_a_zero_vector() -> None:
+    """All its words would get the vector of the unknown word, so two such texts would be equal."""
     rows = load(EmbeddingOptions("local")).embed(
         ["ฉันชอบชา", "ประชุมวันจันทร์ เวลา 15:00 ห้อง 3", "a" * 300, "Done \u2705", "a ชา, please"]
     )
@@ -51,10 +50,12 @@ def test_what_is_in_a_script_that_the_model_does_not_know_is_near_to_nothing() -
     assert rows.any(axis=1).tolist() == [False, False, False, True, True]
 
 
-def test_nothing_heavy_is_loaded_before_it_is_wanted() -> None:
+def test_importing_the_package_loads_no_heavy_library() -> None:
     program = (
-        "import sys, memory.embedding.loading, cli.workers, cli.web_servers, memory.operation as found\n"
-        f"found.all_operations(); print(sorted({HEAVY!r} & set(sys.modules)))"
+        "import sys, memrelay.memory.embedding.loading\n"
+        "import memrelay.cli.services, memrelay.cli.web_server\n"
+        "import memrelay.memory.operation as operation\n"
+        f"operation.all_operations(); print(sorted({HEAVY!r} & set(sys.modules)))"
     )
 
     done = subprocess.run(
@@ -73,7 +74,7 @@ def test_an_embedder_is_loaded_once() -> None:
     assert first is second is lazy.loaded
 
 
-def test_where_none_is_configured_the_setting_is_named() -> None:
+def test_a_missing_embedder_is_reported_with_its_setting() -> None:
     lazy = LazyEmbedder(EmbeddingOptions("none"))
 
     with pytest.raises(EmbeddingFault, match=r"set `embedding\.model`"):
@@ -82,7 +83,7 @@ def test_where_none_is_configured_the_setting_is_named() -> None:
     assert not lazy.configured
 
 
-def test_a_package_that_is_not_installed_is_named_with_the_remedy() -> None:
+def test_a_missing_package_is_reported_with_the_extra_to_install() -> None:
     program = (
         "import sys; sys.modules['onnxruntime'] = None\n"
         "from memrelay.memory.embedding.loading import *\n"

@@ -1,4 +1,4 @@
-"""How near words are, by their table."""
+"""The nearness of words from the table in the package."""
 
 from importlib.resources import files
 
@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.recall.word_signs import signs
+from benchmarks.recall.word_signs import make_signs
 from memrelay.memory.embedding.near_words import Floats, near_words, words_of
 
 
-def nearness(ones: list[str], others: list[str]) -> Floats:
-    return near_words().nearness(near_words().numbers(ones), near_words().numbers(others))
+def nearness(words: list[str], other_words: list[str]) -> Floats:
+    return near_words().nearness(near_words().numbers(words), near_words().numbers(other_words))
 
 
 @pytest.mark.parametrize(
@@ -24,20 +24,20 @@ def nearness(ones: list[str], others: list[str]) -> Floats:
         ("beach", "coast", "pie"),
     ],
 )
-def test_what_means_much_the_same_is_near(word: str, nearer: str, farther: str) -> None:
+def test_words_of_similar_meaning_are_near(word: str, nearer: str, farther: str) -> None:
     same, first, second = nearness([word], [word, nearer, farther])[0]
 
     assert same == 1 and 0.35 < first < 1 and second < 0.3
 
 
 @pytest.mark.parametrize("word", ["", "ငါ", "snowmobiling", "x" * 101])
-def test_what_is_no_word_of_the_table_is_near_to_itself_alone(word: str) -> None:
+def test_a_word_outside_the_table_is_near_only_to_itself(word: str) -> None:
     found = nearness(["tea", word, "mobile"], [word, "tea", "snow"])
 
     assert found[0].tolist()[:2] == [0, 1] and found[1].tolist() == [1, 0, 0] and found[2, 0] == 0
 
 
-def test_no_words_are_near_to_none() -> None:
+def test_empty_word_lists_give_empty_matrices() -> None:
     assert nearness([], ["tea"]).shape == (0, 1) and nearness(["tea", "qqq"], []).shape == (2, 0)
 
 
@@ -51,7 +51,7 @@ def test_no_words_are_near_to_none() -> None:
         ("", []),
     ],
 )
-def test_the_words_of_a_text(text: str, words: list[str]) -> None:
+def test_a_text_is_split_into_lowercase_words(text: str, words: list[str]) -> None:
     assert words_of(text) == words
     assert near_words().read(text).tolist() == near_words().numbers(words).tolist()
 
@@ -59,20 +59,25 @@ def test_the_words_of_a_text(text: str, words: list[str]) -> None:
 @given(
     st.lists(st.text()), st.lists(st.text() | st.sampled_from(("tea", "cup", "tee")), unique=True)
 )
-def test_any_words_are_from_no_to_full_nearness(ones: list[str], others: list[str]) -> None:
-    found = nearness(ones, others)
+def test_nearness_is_between_0_and_1(words: list[str], other_words: list[str]) -> None:
+    found = nearness(words, other_words)
 
-    assert found.shape == (len(ones), len(others)) and ((found >= 0) & (found <= 1)).all()
-    assert all(found[row, others.index(one)] == 1 for row, one in enumerate(ones) if one in others)
+    assert found.shape == (len(words), len(other_words)) and ((found >= 0) & (found <= 1)).all()
+    assert all(
+        found[row, other_words.index(one)] == 1
+        for row, one in enumerate(words)
+        if one in other_words
+    )
 
 
 @pytest.mark.slow
-def test_the_table_is_what_the_model_says() -> None:
+def test_the_table_matches_the_model() -> None:
     table = np.frombuffer(
         files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes(), np.uint8
     ).reshape(-1, 48)
 
-    made = signs()  # by another processor, what is nearly zero may have another sign
+    # on another processor, values near zero may have another sign
+    made = make_signs()
 
     assert (
         made.shape == table.shape and np.bitwise_count(made ^ table).sum() < 0.02 * table.size * 8

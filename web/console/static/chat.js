@@ -1,38 +1,39 @@
-// The chat: says what is written as JSON, by the same POST that everybody uses, and shows what comes of it.
+// The chat: sends each message as JSON to the public API and shows the results.
 "use strict";
 
 (() => {
-  const MOST_EXCHANGES = 20, MOST_RESULTS = 20, PATIENCE_MS = 10000;   // beyond the time that the server waits
-  const LOGGED_OUT = "You are logged out, and nothing was said. Reload this page to log in.";
-  const form = document.getElementById("say"), exchanges = document.getElementById("exchanges");
+  const MAX_EXCHANGES = 20, MAX_RESULTS = 20, EXTRA_WAIT_MS = 10000;   // beyond the server's wait
+  const LOGGED_OUT = "You are logged out, and the message was not sent. Reload this page to log in.";
+  const form = document.getElementById("send"), exchanges = document.getElementById("exchanges");
   if (!form) return;
   const box = exchanges.parentElement;
   const text = form.elements.text, from = form.elements.from;
   form.hidden = false;
   for (const node of document.querySelectorAll(".needs-js")) node.remove();
 
-  async function ask(said, speaker) {
+  async function send(message, sender) {
     const wait_s = Number(new URL(form.action).searchParams.get("wait"));
     const response = await fetch(form.action, {
       method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text: said, from: speaker }), signal: AbortSignal.timeout(1000 * wait_s + PATIENCE_MS),
+      body: JSON.stringify({ text: message, from: sender }), signal: AbortSignal.timeout(1000 * wait_s + EXTRA_WAIT_MS),
     });
-    if (response.status === 401) return [answers.make("p", LOGGED_OUT, "bad")];
-    const told = await response.json();
-    if (!response.ok) return [answers.make("p", told.detail ?? told.title ?? `Error ${response.status}`, "bad")];
-    if (!told.results.length) return [answers.make("p", `No answer: ${told.reason}.`, "aside")];
-    const shown = told.results.slice(0, MOST_RESULTS).map(answers.show);
-    const more = told.results.length - shown.length;
-    return more ? [...shown, answers.make("p", `… and ${more} more results; the log has them.`, "aside")] : shown;
+    if (response.status === 401) return [results.make("p", LOGGED_OUT, "bad")];
+    const answer = await response.json();
+    if (!response.ok) return [results.make("p", answer.detail ?? answer.title ?? `Error ${response.status}`, "bad")];
+    if (!answer.results.length) return [results.make("p", `No results: ${answer.reason}.`, "note")];
+    const shown = answer.results.slice(0, MAX_RESULTS).map(results.show);
+    const more = answer.results.length - shown.length;
+    return more ? [...shown, results.make("p", `… and ${more} more results; see the log.`, "note")] : shown;
   }
 
-  function begin(said, speaker) {
-    const exchange = answers.make("li"), waiting = answers.make("p", "…", "aside");
-    exchange.append(answers.make("p", speaker, "who"), answers.make("p", answers.clipped(said), "what"), waiting);
+  // Adds an exchange and returns the function that shows its results.
+  function addExchange(message, sender) {
+    const exchange = results.make("li"), waiting = results.make("p", "…", "note");
+    exchange.append(results.make("p", sender, "sender"), results.make("p", results.clip(message), "text"), waiting);
     exchange.ariaBusy = "true";
     exchanges.append(exchange);
-    box.tabIndex = 0;   // it can be scrolled by keys, once there is something
-    while (exchanges.childElementCount > MOST_EXCHANGES) exchanges.firstElementChild.remove();
+    box.tabIndex = 0;   // makes the box scrollable by keyboard
+    while (exchanges.childElementCount > MAX_EXCHANGES) exchanges.firstElementChild.remove();
     box.scrollTop = box.scrollHeight;
     return (...nodes) => {
       waiting.replaceWith(...nodes);
@@ -43,16 +44,16 @@
 
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const said = text.value.trim(), speaker = from.value.trim() || from.defaultValue;
-    if (!said) return;
+    const message = text.value.trim(), sender = from.value.trim() || from.defaultValue;
+    if (!message) return;
     text.value = "";
-    const conclude = begin(said, speaker);
+    const finish = addExchange(message, sender);
     try {
-      conclude(...await ask(said, speaker));
+      finish(...await send(message, sender));
     } catch {
-      conclude(answers.make("p", "No answer from the server. What was said may have arrived: the log tells.", "bad"));
+      finish(results.make("p", "No answer from the server. Check the log: the message may have arrived.", "bad"));
     }
-    document.dispatchEvent(new Event("look"));
+    document.dispatchEvent(new Event("refresh"));
   });
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -60,9 +61,9 @@
     form.requestSubmit();
   });
   form.addEventListener("click", (event) => {
-    const put = event.target.closest("[data-put]")?.dataset.put;
-    if (put === undefined) return;
-    text.value = put;
+    const word = event.target.closest("[data-insert]")?.dataset.insert;
+    if (word === undefined) return;
+    text.value = word;
     text.focus();
   });
 })();

@@ -1,0 +1,24 @@
+"""A blocking connection to the bus, without an event loop that would disturb a measurement."""
+
+import socket
+from typing import Any
+
+import hiredis
+
+
+class BlockingConnection:
+    """Send packed commands to a Unix socket and read the replies."""
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(path)
+        self._reader = hiredis.Reader()
+
+    def send(self, payload: bytes, replies: int) -> Any:
+        """Send packed commands. Wait for `replies` replies and return the last one."""
+        self._socket.sendall(payload)
+        reply: Any = None
+        for _ in range(replies):
+            while (reply := self._reader.gets()) is False:
+                self._reader.feed(self._socket.recv(1 << 18))
+        return reply

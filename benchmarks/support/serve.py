@@ -1,0 +1,62 @@
+"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N]. Start Memrelay's worker for the
+yardstick.
+
+Deploys the yardstick's bundle for each UID below ROOT, and serves the pipelines on the bus at
+SOCKET.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from pathlib import Path
+
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks.support.bundle import make_bundle
+from memrelay.bus.client.url import Address
+from memrelay.cli.logs import configure_logging
+from memrelay.cli.process import settle_down
+from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.check import check
+from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.service import Worker, WorkerOptions
+
+# The yardstick's programs do not limit answers. A search for two common words finds more than
+# the default limit of 1 MiB.
+LIMITS = WorkerLimits(message_bytes=8 << 20)
+
+
+async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
+    """Deploy the bundles and serve until SIGTERM."""
+    async with Catalog(root) as catalog:
+        for uid in uids:
+            bundle = check(make_bundle(uid, relays)).bundle
+            assert bundle is not None
+            await catalog.deploy(
+                uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000
+            )
+    worker = Worker(WorkerOptions(Address(path=socket), root, limits=LIMITS))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+    settle_down()
+    await worker.run()
+
+
+def main() -> None:
+    """Parse the arguments and serve."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("socket")
+    parser.add_argument("root", type=Path)
+    parser.add_argument("uids", nargs="+")
+    parser.add_argument("--relays", type=int, default=0)
+    given = parser.parse_args()
+    configure_logging("warning", "console")
+    uvloop.run(serve(given.socket, given.root, given.uids, given.relays))
+
+
+if __name__ == "__main__":
+    main()

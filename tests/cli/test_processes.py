@@ -1,0 +1,86 @@
+"""Each command once as a real process. All other tests run commands in the test process.
+
+`up`, `worker`, `web` and `bus` are processes in all tests.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memrelay.cli.main import COMMANDS
+from tests.cli.serving import serving
+from tests.support.program import SERVING, Program
+
+SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+CALLS = {
+    "deploy": f"deploy {SAMPLE} --uid third",
+    "check": f"check {SAMPLE}",
+    "export": "export first --records -o records.jsonl",
+    "import": "import first records.jsonl",
+    "rollback": "rollback first --to 1",
+    "versions": "versions first",
+    "ls": "ls",
+    "chat": "chat first",
+    "say": "say first hello",
+    "send": "send first hello",
+    "records": "records list first",
+    "memories": "memories list first",
+    "entries": "entries list first MEMORY",
+    "knowledge": "knowledge search first tea",
+    "erase": "erase first --text hello",
+    "search": "search first tea",
+    "tail": "tail first --no-follow",
+    "backup": "backup --to copied",
+    "scrub": "scrub",
+    "reindex": "reindex first",
+    "status": "status",
+    "dlq": "dlq ls",
+    "doctor": "doctor",
+    "keys": "keys ls",
+    "acl": "acl first",
+    "completion": "completion bash",
+    "restore": "restore saved --force",
+    "salvage": "salvage first --force",
+    "rm": "rm second",
+}
+# These need a memory root without a worker.
+OFFLINE = ("restore", "salvage")
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Program]:
+    """Yield a running program with two pipelines and a restored backup in another memory root."""
+    with serving() as program:
+        for uid in ("first", "second"):
+            program.run("deploy", SAMPLE, "--uid", uid)
+        program.run("say", "first", "/write tea")
+        program.run("export", "first", "--records", "-o", "records.jsonl")
+        program.run("backup", "--to", "saved")
+        assert program.run("restore", "saved", **offline_root(program)).code == 0
+        yield program
+
+
+@pytest.fixture(scope="module")
+def memory_id(program: Program) -> str:
+    """Return the id of a named memory."""
+    (memory,) = program.run("memories", "create", "first", "facts").lines
+    return str(memory["id"])
+
+
+def offline_root(program: Program) -> dict[str, str]:
+    return {"MEMRELAY_MEMORY__ROOT": str(program.folder / "offline")}
+
+
+def test_every_command_has_a_call() -> None:
+    assert CALLS.keys() | set(SERVING) == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_command_runs_as_a_process(program: Program, memory_id: str, name: str) -> None:
+    words = CALLS[name].replace("MEMORY", memory_id).split()
+    environment = offline_root(program) if name in OFFLINE else {}
+
+    ended = program.run_process(*words, **environment)
+
+    assert (ended.code, "Traceback" in ended.err) == (0, False), ended

@@ -1,0 +1,132 @@
+"""Dead letters in the control plane."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.memory.control.system_file import MIGRATIONS
+from tests.memory.builders import NOW
+from tests.memory.control.catalogs import list_dead_letters, make_dead_letter, with_catalog
+
+
+def test_a_dead_letter_is_stored_byte_for_byte(tmp_path: Path) -> None:
+    everything = make_dead_letter("2-0", data=bytes(range(256)))._replace(
+        agent="x\n", producer_id="\x00", hop="many", heard=True
+    )
+
+    with_catalog(
+        tmp_path, lambda catalog: catalog.letters.bury([everything, make_dead_letter(data=b"")])
+    )
+
+    assert list_dead_letters(tmp_path) == [everything, make_dead_letter(data=b"")]
+
+
+def test_dead_letters_are_listed_in_the_order_of_arrival(tmp_path: Path) -> None:
+    buried = [make_dead_letter(f"{12 - number}-0") for number in range(12)]
+
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury(buried))
+
+    assert list_dead_letters(tmp_path) == buried
+
+
+def test_a_duplicate_dead_letter_keeps_the_first(tmp_path: Path) -> None:
+    first = make_dead_letter()
+    with_catalog(
+        tmp_path, lambda catalog: catalog.letters.bury([first, make_dead_letter(error="again")])
+    )
+
+    with_catalog(
+        tmp_path,
+        lambda catalog: catalog.letters.bury(
+            [make_dead_letter(error="and again", buried_at=NOW + 1)]
+        ),
+    )
+
+    assert list_dead_letters(tmp_path) == [first]
+
+
+def test_a_dead_letter_from_another_entry_counts_as_another_attempt(tmp_path: Path) -> None:
+    first, other = make_dead_letter(error="first")._replace(entry="1-0"), make_dead_letter("2-0")
+    again = first._replace(error="again", bundle="newer", buried_at=NOW + 1, entry="9-0")
+    with_catalog(tmp_path, lambda catalog: catalog.letters.bury([first, other]))
+
+    for _ in range(2):  # the second time as after a crash
+        with_catalog(tmp_path, lambda catalog: catalog.letters.bury([again]))
+
+    assert list_dead_letters(tmp_path) == [again._replace(attempts=2), other]
+
+
+def test_pages_skip_no_dead_letter_during_additions_and_removals(tmp_path: Path) -> None:
+    async def work(catalog: Catalog) -> list[str]:
+        await catalog.letters.bury([make_dead_letter(f"{number}-0") for number in range(6)])
+        first = await catalog.letters.page(limit=3)
+        await catalog.letters.remove("a3d8f1b2", ["0-0", "2-0", "4-0", "5-0"])
+        await catalog.letters.bury(
+            [make_dead_letter("7-0"), make_dead_letter("3-0")._replace(entry="8-0")]
+        )
+        return [
+            one.id for one in first + await catalog.letters.page(after=first[-1].place, limit=3)
+        ]
+
+    assert with_catalog(tmp_path, work) == ["0-0", "1-0", "2-0", "3-0", "7-0"]
+
+
+def test_dead_letters_are_removed_by_pipeline_and_id(tmp_path: Path) -> None:
+    mine = [make_dead_letter(), make_dead_letter("2-0")]
+    with_catalog(
+        tmp_path, lambda catalog: catalog.letters.bury([*mine, mine[0]._replace(pipeline="other")])
+    )
+
+    removed = with_catalog(
+        tmp_path, lambda catalog: catalog.letters.remove("a3d8f1b2", ["1-0", "x", "' OR 1=1 --"])
+    )
+
+    assert removed == {"1-0"}
+    assert list_dead_letters(tmp_path) == mine[1:]
+    assert with_catalog(tmp_path, lambda catalog: catalog.letters.count()) == {
+        "a3d8f1b2": 1,
+        "other": 1,
+    }
+    assert with_catalog(
+        tmp_path, lambda catalog: catalog.letters.among("other", ["1-0", "2-0"])
+    ) == {"1-0"}
+
+
+def test_dead_letters_of_an_older_file_keep_their_order(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "system.db")) as older, older:
+        for statement in MIGRATIONS[0]:
+            older.execute(statement)
+        rows = [
+            ("a3d8f1b2", ident, "chat", b"\xff", "no JSON", "hash", NOW + at)
+            for ident, at in (("2-0", 1), ("1-0", 0))
+        ]
+        older.executemany("INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        older.execute("PRAGMA user_version = 1")
+
+    assert list_dead_letters(tmp_path) == [DeadLetter(*row, entry=row[1]) for row in reversed(rows)]
+
+
+def test_a_dead_letter_belongs_to_its_pipeline(tmp_path: Path) -> None:
+    with_catalog(
+        tmp_path,
+        lambda catalog: catalog.letters.bury(
+            [make_dead_letter(), make_dead_letter()._replace(pipeline="other")]
+        ),
+    )
+
+    assert list_dead_letters(tmp_path) == [make_dead_letter()]
+
+
+@pytest.mark.parametrize("data", [None, object()])
+def test_dead_letters_are_added_all_or_none(tmp_path: Path, data: Any) -> None:
+    bad = make_dead_letter("2-0")._replace(data=data)
+
+    with pytest.raises(sqlite3.Error):
+        with_catalog(tmp_path, lambda catalog: catalog.letters.bury([make_dead_letter(), bad]))
+
+    assert list_dead_letters(tmp_path) == []

@@ -1,0 +1,24 @@
+"""Helpers for tests of named memories."""
+
+from typing import Any
+
+from memrelay.memory.sqlite.store import Store
+from tests.memory.builders import perform
+
+A, B, C = (
+    "Customer prefers email over phone calls",
+    "The invoice is due in May",
+    "Customer fiscal year ends in March",
+)
+
+
+def make_memory(tx: Store, name: str = "Customer", **keys: Any) -> str:
+    return str(perform(tx, "memories.create", name=name, **keys).id)
+
+
+def write(tx: Store, memory: str, content: str, **keys: Any) -> Any:
+    return perform(tx, "entries.create", memory_id=memory, content=content, **keys)
+
+
+def contents(tx: Store, memory: str, **keys: Any) -> list[str]:
+    return [entry.content for entry in perform(tx, "entries.list", memory_id=memory, **keys).items]

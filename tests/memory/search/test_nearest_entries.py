@@ -1,0 +1,160 @@
+"""The entries nearest to a new text: exact, and in step with writes, edits, deletions and
+rollbacks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from memrelay.memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import Question, Questions
+from memrelay.memory.memory_id import path_of
+from memrelay.memory.operations.entries_write import CANDIDATES, NewEntry, Written, write_entry
+from memrelay.memory.search import vector_arm
+from memrelay.memory.search.pool import Meaning, Pool
+from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.sqlite.vectors import Made
+from memrelay.memory.timestamps import as_time
+from tests.memory.builders import MEMORY_ID, NOW, make_guid, perform
+
+WITHIN = Conditions({"scope": "m", "kind": "entry"})
+
+
+class Compass:
+    """An embedder in a plane. A text names a direction in degrees."""
+
+    fingerprint, calibration, waits = Fingerprint("compass", 2, "0" * 16), Calibration(), False
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        angles = np.radians([float(text.split()[0]) for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool())
+    return Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning)
+
+
+def write(tx: Store, degrees: int, *, memory: str = "m", **keys: object) -> Written:
+    text, compass = f"{degrees} degrees", Compass()
+    new = NewEntry(make_guid(), memory, text, NOW, **keys)  # type: ignore[arg-type]
+    return write_entry(tx, new, Question(compass.embed([text])[0], compass))
+
+
+def nearest(tx: Store, degrees: int, most: int = 1) -> list[int]:
+    """Return the rows, nearest first."""
+    found = tx.ranker.nearest(WITHIN, Compass().embed([str(degrees)])[0], most)
+    return sorted(found, key=lambda row: -found[row])
+
+
+def test_only_entries_of_the_memory_are_compared(store: Store) -> None:
+    with store.transaction() as tx:
+        for degrees, memory in ((0, "m"), (90, "m"), (180, "m"), (88, "other"), (10, "other")):
+            write(tx, degrees, memory=memory, mode="create")
+
+        assert (
+            nearest(tx, 85) == [2]
+            and nearest(tx, 10, 2) == [1, 2]
+            and set(nearest(tx, 0, 9)) == {1, 2, 3}
+        )
+
+
+def test_expired_entries_do_not_crowd_out_others(store: Store) -> None:
+    with store.transaction() as tx:
+        write(tx, 80, mode="create")
+        fleeting = [write(tx, 90 + number, mode="create").guid for number in range(CANDIDATES)]
+    for guid in fleeting:
+        perform(store, "records.update", guid=guid, expires_at=as_time(NOW + 1))
+    with store.transaction() as tx:
+        tx.records.acts(NOW + 2, "tester")
+
+        assert nearest(tx, 91) == [1]
+        assert write(tx, 91, mode="merge", update_threshold=0.5).action == "updated"
+
+
+def test_a_rolled_back_deletion_is_seen_only_inside_its_transaction(store: Store) -> None:
+    with store.transaction() as tx:
+        for degrees in (0, 90):
+            write(tx, degrees, mode="create")
+        assert nearest(tx, 90) == [2]
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        place = tx.records.oldest({"scope": "m"})
+        assert place is not None
+        tx.records.delete(place)
+        assert nearest(tx, 0, 9) == [2]
+        raise ZeroDivisionError
+    with store.transaction() as tx:
+        assert nearest(tx, 0, 9) == [1, 2]
+    store.close()
+
+
+def test_beyond_the_memory_budget_only_the_newest_entries_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_arm, "MAX_READ", 2)
+    meaning = Meaning(Questions(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
+    store = Store(MEMORY_ID, path_of(tmp_path, MEMORY_ID), meaning)
+    with store.transaction() as tx:
+        for degrees in (0, 90, 180):
+            write(tx, degrees, mode="create")
+        assert nearest(tx, 0, 9) == [2, 3]
+    store.close()
+
+
+def test_rolled_back_edited_and_deleted_entries_are_not_compared(store: Store) -> None:
+    with store.transaction() as tx:
+        write(tx, 0)
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        write(tx, 90)
+        assert nearest(tx, 90) == [2]
+        raise ZeroDivisionError
+    with store.transaction() as tx:
+        assert nearest(tx, 90) == [1]
+        write(tx, 180)  # reuses the row of the rolled back entry
+        assert set(nearest(tx, 90, 9)) == {1, 2}
+        assert nearest(tx, 170) == [2]
+        place = tx.records.oldest({"scope": "m"})
+        assert place is not None
+        tx.records.replace_content(place, "another text", NOW)
+        assert nearest(tx, 0, 9) == [2]
+        tx.records.delete(place)
+        assert nearest(tx, 0, 9) == [2]
+    store.close()
+
+
+def test_an_entry_moved_between_memories_is_compared_in_its_new_memory(store: Store) -> None:
+    with store.transaction() as tx:
+        for degrees, memory in ((0, "m"), (90, "other"), (180, "m")):
+            write(tx, degrees, memory=memory, mode="create")
+        assert set(nearest(tx, 90, 9)) == {1, 3}
+
+        move(tx, 2, "m")
+        move(tx, 3, "other")
+
+        assert (
+            set(nearest(tx, 90, 9)) == {1, 2} and nearest(tx, 91) == [2] and nearest(tx, 170) == [2]
+        )
+    with pytest.raises(ZeroDivisionError), store.transaction() as tx:
+        move(tx, 1, "other")
+        assert nearest(tx, 90, 9) == [2]
+        raise ZeroDivisionError
+    with store.transaction() as tx:
+        assert set(nearest(tx, 90, 9)) == {1, 2}
+    store.close()
+
+
+def move(tx: Store, row: int, memory: str) -> None:
+    """Move an entry to another memory and embed it again, as the worker does in the background."""
+    (before,) = tx.records.at_rows({row: 0.0})
+    tx.records.replace(before, before._replace(scope=memory), tx.records.further(before.guid))
+    one = tx.vectors.serving()
+    assert one is not None
+    tx.vectors.put(
+        one,
+        [Made(row, before.content, Compass().embed([before.content])[0].astype("<f2").tobytes())],
+    )

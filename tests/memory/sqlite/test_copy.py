@@ -1,0 +1,66 @@
+"""A copy of a store is a consistent snapshot, or it is not made."""
+
+import resource
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memrelay.memory.errors import StoreBusy
+from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
+from memrelay.memory.sqlite.copy import copied, copy_database, inspect
+from tests.memory.builders import make_store, write_all
+
+
+def test_a_copy_without_disk_space_reports_the_folder_and_the_fix(
+    tmp_path: Path,
+) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "x" * 300_000)
+    (folder := tmp_path / "copies").mkdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(
+            StoreBusy,
+            match=f"copied to {folder}: make room there or look at its disk, and try again$",
+        ):
+            copy_database(Path(store.path), folder / "copy")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    copy_database(Path(store.path), folder / "whole")
+
+
+def test_the_next_copy_deletes_only_leftovers_of_killed_programs(
+    tmp_path: Path,
+) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "secret")
+    (leftover := tmp_path / ".scrub-left").mkdir()
+    copy_database(Path(store.path), leftover / "copy")
+
+    with (
+        copied(Path(store.path), tmp_path, ".export-") as copy_in_use,
+        copied(Path(store.path), tmp_path, ".scrub-") as copy,
+    ):
+        assert inspect(copy).records == inspect(copy_in_use).records == 1
+        assert not leftover.exists()
+
+    assert not [*tmp_path.glob(".scrub-*"), *tmp_path.glob(".export-*")]
+
+
+def test_records_without_a_checksum_are_counted_as_unknown(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "old.db"))
+    connection.execute(migrations()[0])
+    connection.pragma("user_version", 1)
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.execute(
+        "INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
+        "VALUES ('g', 's', 'k', 'tea', 'x', 1, 1)"
+    )
+    connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
+    connection.close()
+
+    assert inspect(tmp_path / "old.db")[:4] == (1, 1, "", [])

@@ -1,0 +1,190 @@
+"""Authentication with keys over HTTP, and its start with the first key."""
+
+import os
+import time
+
+from tests.support.bundles import make_bundle, make_commands, make_uid
+from tests.support.child import ChildProcess, start_program
+from tests.support.house import House
+from tests.support.http import Answer, ask
+from tests.support.keys import Held, await_closed, make_key, revoke
+from tests.support.listener import Listener
+from tests.support.served import Served
+from tests.support.waiting import LATE_S, wait_for
+
+
+def get(served: Served, path: str, key: Held) -> Answer:
+    return ask(served.url, "GET", path, b"", key.headers)
+
+
+def test_the_first_key_makes_authentication_mandatory_until_the_end() -> None:
+    with Served(worker=False) as served:
+        assert served.get("/status").status == 200
+        assert "no key was ever made" in served.web.await_event("web_ready")["access"]
+
+        key = make_key(served.house.root)
+        await_closed(served)
+        assert get(served, "/status", key).status == 200
+
+        revoke(served.house.root, key)
+        wait_for(lambda: get(served, "/status", key).status == 401, "the key is rejected")
+        assert (served.get("/status").status, served.get("/v1/pipelines").status) == (401, 401)
+
+        served.web.stop()
+        served.start_web()
+        assert served.get("/status").status == 401
+
+
+def test_losing_all_keys_disables_no_authentication() -> None:
+    with Served(worker=False) as served:
+        make_key(served.house.root)
+        await_closed(served)
+
+        os.truncate(served.house.root / "system.db", 0)
+
+        wait_for(lambda: served.get("/v1/pipelines").status == 503, "the keys cannot be read")
+        assert "it is empty" in served.get("/v1/pipelines").problem[1]
+
+
+def test_a_revoked_key_stops_working_within_a_second(keyed: Served) -> None:
+    key = make_key(keyed.house.root, "read")
+    wait_for(lambda: get(keyed, "/status", key).status == 200, "the key is known")
+
+    revoke(keyed.house.root, key)
+    time.sleep(1.1)
+
+    status, detail = get(keyed, "/status", key).problem
+    assert (status, detail) == (
+        401,
+        "the key 'test' was revoked; create another with `memrelay keys create`",
+    )
+
+
+def test_only_the_right_secret_reveals_that_a_key_was_revoked(keyed: Served) -> None:
+    key = make_key(keyed.house.root, lasts_ms=-1)
+    forged = Held(key.id, f"mr_{key.id}_{'0' * 64}")
+
+    wait_for(lambda: "has expired" in get(keyed, "/status", key).problem[1], "the key is known")
+
+    assert "has expired" not in get(keyed, "/status", forged).problem[1]
+    assert get(keyed, "/status", forged).headers["www-authenticate"] == "Bearer"
+
+
+def test_lists_and_counts_cover_the_pipelines_of_the_key(keyed: Served) -> None:
+    mine, other = keyed.deploy(), keyed.deploy()
+    key = make_key(keyed.house.root, "read", pipelines=(mine,))
+    wait_for(lambda: get(keyed, "/v1/pipelines", key).status == 200, "the key is known")
+
+    listed, status = get(keyed, "/v1/pipelines?limit=1", key).json, get(keyed, "/status", key).json
+
+    assert (
+        [one["pipeline_uid"] for one in listed["items"]],
+        listed["total"],
+        listed["next_cursor"],
+    ) == ([mine], 1, None)
+    assert [one["pipeline_uid"] for one in status["pipelines"]] == [mine]
+    assert [worker["pipelines"] for worker in status["workers"]] in ([], [[mine]])
+    assert other.encode() not in get(keyed, "/metrics", key).body
+    assert b"memrelay_http_answers" not in get(keyed, "/metrics", key).body
+
+
+def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: Served) -> None:
+    mine, other = keyed.deploy(), keyed.deploy()
+    key = make_key(keyed.house.root, "deploy", pipelines=(mine,))
+    wait_for(lambda: get(keyed, "/status", key).status == 403, "the key is known")
+
+    def put(uid: str, memory_id: str) -> Answer:
+        return ask(
+            keyed.url,
+            "PUT",
+            f"/v1/pipelines/{uid}",
+            make_bundle(uid, *make_commands(memory_id)),
+            key.headers,
+        )
+
+    assert put(mine, "instances/${pipeline_uid}/notes").status == 200
+    assert put(other, "instances/${pipeline_uid}/notes").status == 404
+    for memory_id in (f"instances/{other}/memories", "shared/notes", f"instances/{mine}x/memories"):
+        status, detail = put(mine, memory_id).problem
+        assert (status, "this memory_id is in none of them" in detail) == (403, True)
+    created = [
+        ask(keyed.url, "POST", "/v1/pipelines", make_bundle(uid), key.headers).status
+        for uid in (other, make_uid(), "")
+    ]
+    assert created == [403, 403, 403]
+    assert ask(keyed.url, "DELETE", f"/v1/pipelines/{other}", b"", key.headers).status == 404
+
+
+def test_revoking_a_key_disconnects_its_listeners(keyed: Served) -> None:
+    uid, key = keyed.deploy(), make_key(keyed.house.root, "read")
+    wait_for(lambda: get(keyed, "/status", key).status == 200, "the key is known")
+
+    with Listener(keyed.url, uid, **key.headers) as listener:
+        assert listener.answer.status == 101
+        keyed.house.client.ask(uid, "/write tea")
+        assert listener.texts(1) == ["/write tea"]
+
+        revoke(keyed.house.root, key)
+        began = time.monotonic()
+        assert listener.close_frame() == (1008, "the key was revoked")
+        assert time.monotonic() - began < 5 + LATE_S
+
+
+def test_a_listener_needs_a_key(keyed: Served) -> None:
+    with Listener(keyed.url, keyed.deploy()) as listener:
+        assert listener.refusal.status == 401
+
+
+def test_ready_shows_reasons_only_to_keys_for_all_pipelines(keyed: Served) -> None:
+    confined, whole = make_key(keyed.house.root, pipelines=("a",)), make_key(keyed.house.root)
+    wait_for(lambda: get(keyed, "/status", whole).status == 200, "the key is known")
+
+    with Served(worker=False) as served:
+        keys = make_key(served.house.root, pipelines=("a",)), make_key(served.house.root)
+        await_closed(served)
+        served.house.server.stop()
+        answers = [
+            ask(served.url, "GET", "/ready", b"", headers)
+            for headers in ({}, *(key.headers for key in keys))
+        ]
+
+    assert [answer.status for answer in answers] == [503] * 3
+    assert [answer.json["checks"]["bus"] == "not ok" for answer in answers] == [True, True, False]
+    assert (
+        get(keyed, "/ready", confined).json
+        == get(keyed, "/ready", whole).json
+        == keyed.get("/ready").json
+    )
+
+
+def listening_on_all(house: House) -> ChildProcess:
+    return start_program(
+        "web",
+        house.folder / "web.log",
+        {
+            "BUS__URL": f"unix://{house.client.socket}",
+            "MEMORY__ROOT": str(house.root),
+            "WEB__HOST": "0.0.0.0",
+            "WEB__PORT": "0",
+        },
+    )
+
+
+def test_without_a_key_only_loopback_is_served() -> None:
+    with House() as house:
+        refused = listening_on_all(house)
+        assert refused.await_end() == 1
+        assert "web.host is 0.0.0.0, but no key was made yet" in refused.said
+
+        key = make_key(house.root)
+        revoke(house.root, key)
+        web = listening_on_all(house)
+        url = web.await_event("web_ready")["url"].replace("0.0.0.0", "127.0.0.1")
+        try:
+            answers = [
+                ask(url, "GET", "/status", b"", headers).status for headers in ({}, key.headers)
+            ]
+        finally:
+            assert web.stop() == 0
+
+    assert answers == [401, 401]

@@ -1,0 +1,145 @@
+"""/openapi.json and /docs: complete and consistent with the declarations."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from memrelay.memory.operation import all_operations
+from memrelay.web.api.operation_routes import route_of
+from tests.support.served import Served
+from tests.web.test_access import routes_of
+
+
+@pytest.fixture(scope="module")
+def document(served: Served) -> dict[str, Any]:
+    return served.get("/openapi.json").json
+
+
+def test_the_document_is_valid(document: dict[str, Any]) -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_every_route_is_in_the_document(document: dict[str, Any], tmp_path: Path) -> None:
+    served = {(route.method, route.path) for route in routes_of(tmp_path) if route.method != "HEAD"}
+
+    item = {
+        (method.upper(), path) for path, methods in document["paths"].items() for method in methods
+    }
+
+    assert item == served and len(item) > 30
+
+
+def test_every_route_documents_its_summary_responses_and_access(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    scopes = {(route.method, route.path): route.access for route in routes_of(tmp_path)}
+    items = [
+        (method.upper(), path, item)
+        for path, methods in document["paths"].items()
+        for method, item in methods.items()
+    ]
+
+    for method, path, item in items:
+        assert item["summary"].endswith((".", "}", ";")) or ":" in item["summary"], (
+            path,
+            item["summary"],
+        )
+        assert (
+            any(status < "400" for status in item["responses"])
+            and "default" not in item["responses"]
+        )
+        assert item["x-scope"] == scopes[method, path]
+        assert (item["security"] == [{"key": []}]) is (item["x-scope"] not in ("open", "own"))
+    assert len({item["operationId"] for _, _, item in items}) == len(items)
+
+
+@pytest.mark.parametrize("name", all_operations())
+def test_an_operation_is_documented_as_declared(document: dict[str, Any], name: str) -> None:
+    operation = all_operations()[name]
+    place = route_of(operation)
+    item = document["paths"][place.path][place.method.lower()]
+    given = {one["name"] for one in item["parameters"] if one["in"] != "header"} - {"uid", "store"}
+    body = (
+        item.get("requestBody", {})
+        .get("content", {})
+        .get("application/json", {})
+        .get("schema", {})
+        .get("properties", {})
+    )
+
+    assert item["operationId"] == name
+    in_header = {"if_version"} if place.has_if_match else set()
+    assert given | body.keys() | in_header == operation.adapter.json_schema()["properties"].keys()
+    assert ("Idempotency-Key" in {one["name"] for one in item["parameters"]}) is operation.mutates
+
+
+def test_the_document_suits_client_generators(document: dict[str, Any]) -> None:
+    items = [item for methods in document["paths"].values() for item in methods.values()]
+    bodies = [
+        content
+        for item in items
+        if "requestBody" in item
+        for content in item["requestBody"]["content"].values()
+    ]
+    kinds = {
+        (one["in"], one["name"]): one["schema"]["type"]
+        for item in items
+        if "." in item["operationId"]
+        for one in item["parameters"]
+        if one["name"] in ("wait", "limit", "tags", "offset")
+    }
+
+    assert len(bodies) > 20 and all("schema" in body for body in bodies)
+    assert not [
+        name
+        for name, schema in document["components"]["schemas"].items()
+        if schema.get("title", name) != name
+    ]
+    assert kinds == {
+        ("query", "wait"): "number",
+        ("query", "limit"): "integer",
+        ("query", "tags"): "array",
+        ("query", "offset"): "integer",
+    }
+
+
+def test_filters_are_documented_with_fields_and_operators(document: dict[str, Any]) -> None:
+    at = document["paths"]["/v1/pipelines/{uid}/records"]["get"]["parameters"]
+    (parameter,) = [one for one in at if one["name"] == "filter"]
+    body = document["paths"]["/v1/pipelines/{uid}/records/search"]["post"]["requestBody"][
+        "content"
+    ]["application/json"]
+
+    for item in (
+        parameter["content"]["application/json"]["schema"],
+        body["schema"]["properties"]["filter"],
+    ):
+        schema = item["anyOf"][0]
+        assert schema["properties"].keys() == {"and", "or", "not"} and schema["examples"]
+        sorts = {
+            pattern: set(held["properties"])
+            for pattern, held in schema["patternProperties"].items()
+        }
+        assert sorts["^(tags)$"] == {"contains", "exists"} and any(
+            "created_at" in pattern for pattern in sorts
+        )
+
+
+def test_the_docs_page_is_complete_and_loads_nothing_external(
+    served: Served, document: dict[str, Any]
+) -> None:
+    answer = served.get("/docs")
+    page = answer.body.decode()
+
+    assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
+    assert all(path.replace("{", "{") in page for path in document["paths"])
+    assert "records.create" in page and "The text." in page
+    assert "The <code>next_cursor</code> of" in page and "`" not in page
+    assert [
+        link
+        for link in re.findall(r'(?:src|href)="([^"]+)"', page)
+        if not link.startswith(("/", "#"))
+    ] == []

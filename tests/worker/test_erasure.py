@@ -1,0 +1,240 @@
+"""records.erase leaves erased content in no file, even after a crash or under load."""
+
+import asyncio
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.dead_letters import DeadLetter
+from tests.support.blocks import make_waiting
+from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
+from tests.support.calls import call, refused
+from tests.support.client import input_of, make_envelope
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+CANARIES = ("zwitscherling-one", "zwitscherling-two", "zwitscherling-three")
+WORD = b"zwitscherling"
+
+
+@pytest.fixture
+def empty() -> Iterator[House]:
+    with House() as house:
+        yield house
+
+
+def holding(house: House, word: bytes = WORD) -> list[str]:
+    """Return the files of the memory root and the bus that contain a word, ignoring case."""
+    found = []
+    for folder in (house.root, house.folder / "bus"):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and word in read(path).lower():
+                found.append(str(path.relative_to(house.folder)))
+    return found
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:  # the server renames its files
+        return b""
+
+
+def fill(house: House, uid: str) -> str:
+    """Create a record that versions, messages, a retry and a dead letter quote; return its guid."""
+    made = call(
+        house, uid, "records.create", {"content": f"the first is {CANARIES[0]}", "kind": "secret"}
+    )
+    call(
+        house,
+        uid,
+        "records.update",
+        {"guid": made["guid"], "content": f"the second is {CANARIES[1]}"},
+    )
+    house.client.answer(uid, f"/append and then {CANARIES[2]}")
+    house.client.ask(uid, f"/write the first is {CANARIES[0]} again", id="producers-own")
+    house.client.answer(uid, "/search second")
+    call(house, uid, "records.create", {"content": "the kept rows"}, producer_id="kept")
+    asyncio.run(bury(house, uid))
+    return made["guid"]
+
+
+async def bury(house: House, uid: str) -> None:
+    async with Catalog(house.root) as catalog:
+        for ident, text in (("1-0", f"/write {CANARIES[0]}"), ("2-0", "/write what is kept")):
+            await catalog.letters.bury(
+                [DeadLetter(uid, ident, "chat", make_envelope(text), "broken", "hash", 0)]
+            )
+
+
+def await_end(house: House, uid: str) -> dict[str, object]:
+    """Wait until the last erasure is complete, and return it."""
+
+    def ended() -> bool:
+        items = call(house, uid, "records.erasures")["items"]
+        return bool(items) and all(one["ended_at"] for one in items)
+
+    wait_for(ended, "it is gone everywhere")
+    return call(house, uid, "records.erasures")["items"][0]
+
+
+def test_erased_content_is_in_no_file(empty: House) -> None:
+    uid = make_uid()
+    empty.start_worker(bundles=[make_bundle(uid)])
+    fill(empty, uid)
+    (left := empty.root / ".scrub-left").mkdir()  # left by a killed scrub
+    for copy in (
+        left / "copy",
+        empty.store_file(uid).with_name(".memories.db.restored"),
+        empty.root / ".system.db.restored",
+    ):
+        shutil.copyfile(empty.store_file(uid), copy)  # the others were left by a killed restore
+    before = holding(empty)
+
+    erased = call(empty, uid, "records.erase", {"text": "zwitscherling", "reason": "asked for"})
+
+    told = await_end(empty, uid)
+    assert any("memories.db" in name for name in before) and any(
+        "system.db" in name for name in before
+    )
+    assert any("appendonly" in name for name in before)
+    assert (erased["records"], erased["versions"]) == (3, 1)
+    assert (told["letters"], told["left_over"], told["reason"], told["actor"]) == (
+        1,
+        "",
+        "asked for",
+        "tester",
+    )
+    assert told["messages"] >= 5 and told["replies"] >= 1
+    assert holding(empty) == []
+    assert empty.contents(uid) == ["the kept rows"] and [
+        one.id for one in empty.dead_letters(uid)
+    ] == ["2-0"]
+    assert [found["content"] for found in empty.client.answer(uid, "/search kept")] == [
+        "the kept rows"
+    ]
+    assert any("the kept rows" in said.text for said in empty.client.log(uid))
+
+
+def test_erasure_by_guid_and_filter_removes_all_quotes(empty: House) -> None:
+    uid = make_uid()
+    empty.start_worker(bundles=[make_bundle(uid)])
+    first = empty.client.answer(uid, f"/write the first is {CANARIES[0]}")["guid"]
+    empty.client.answer(uid, "/search first")
+    call(empty, uid, "records.append", {"guid": first, "content": f"more of {CANARIES[1]}"})
+    second = call(
+        empty,
+        uid,
+        "records.create",
+        {"content": f"deleted {CANARIES[2]}", "kind": "secret", "owner": "ada"},
+    )["guid"]
+    call(empty, uid, "records.delete", {"guid": second})
+
+    call(
+        empty,
+        uid,
+        "records.erase",
+        {"guids": [first, "nobody"], "filter": {"owner": {"eq": "ada"}}},
+    )
+
+    await_end(empty, uid)
+    assert holding(empty) == [] and empty.contents(uid) == []
+    assert (
+        holding(empty, first.encode()) == []
+        and refused(empty, uid, "records.restore", {"guid": second})[0] == "not_found"
+    )
+
+
+@pytest.mark.parametrize("step", ["committed", "quotes erased", "store rewritten", "erased"])
+def test_an_interrupted_erasure_continues(empty: House, step: str) -> None:
+    uid = make_uid()
+    empty.start_worker(bundles=[make_bundle(uid)])
+    fill(empty, uid)
+    empty.workers[-1].stop()
+    dying = empty.start_stepping_worker(die_on=step)
+    empty.client.redis.xadd(
+        input_of(uid), {"op": "records.erase", "data": b'{"text": "zwitscherling"}'}
+    )
+    wait_for(lambda: not dying.lives, "it is dead")
+
+    empty.start_worker()
+
+    await_end(empty, uid)
+    assert holding(empty) == [] and empty.contents(uid) == ["the kept rows"]
+
+
+def test_an_erasure_under_load_loses_no_other_message(empty: House) -> None:
+    uid, over, written = make_uid(), threading.Event(), list[str]()
+    empty.start_worker(bundles=[make_bundle(uid)])
+    fill(empty, uid)
+
+    def load() -> None:
+        while not over.is_set():
+            written.append(f"load {len(written)}")
+            empty.client.redis.xadd(
+                input_of(uid), {"swarm": "chat", "data": make_envelope(f"/write {written[-1]}")}
+            )
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    call(empty, uid, "records.erase", {"text": "zwitscherling"})
+    await_end(empty, uid)
+    over.set()
+    thread.join()
+
+    empty.client.await_quiet(uid)
+    assert holding(empty) == []
+    assert empty.contents(uid) == ["the kept rows", *written]
+
+
+def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
+    uid, gate = make_uid(), tmp_path / "gate"
+    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    empty.start_worker(
+        limits={"first_pause_s": 0.5, "longest_pause_s": 1.0, "retries": 100},
+        bundles=[make_bundle(uid, agent)],
+    )
+    empty.client.enter(uid, make_waiting("zwitscherling waits", gate))
+    empty.client.enter(uid, "another")
+    wait_for(
+        lambda: empty.contents(uid) == ["another"] and empty.rows(uid, "SELECT id FROM pending"),
+        "it waits",
+    )
+
+    call(empty, uid, "records.erase", {"text": "zwitscherling"})
+
+    await_end(empty, uid)
+    os.truncate(f"{gate}keeper_", 2_000_000)
+    time.sleep(1.5)
+    assert empty.contents(uid) == ["another"] and not empty.rows(uid, "SELECT id FROM pending")
+    assert holding(empty) == []
+
+
+def test_a_short_content_does_not_match_longer_messages(empty: House) -> None:
+    uid = make_uid()
+    empty.start_worker(bundles=[make_bundle(uid)])
+    empty.client.answer(uid, "/write tea")
+    empty.client.answer(uid, "/write tea and cake")
+
+    call(empty, uid, "records.erase", {"filter": {"content": {"eq": "tea"}}})
+
+    await_end(empty, uid)
+    said = [one.text for one in empty.client.log(uid)]
+    assert "/write tea and cake" in said and "/write tea" not in said
+    assert empty.contents(uid) == ["tea and cake"]
+
+
+def test_an_erasure_without_criteria_is_refused(empty: House) -> None:
+    uid = make_uid()
+    empty.start_worker(bundles=[make_bundle(uid)])
+
+    code, detail = refused(empty, uid, "records.erase", {"reason": "x"})
+
+    assert code == "refused" and "no condition selects records" in detail

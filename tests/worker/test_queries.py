@@ -1,0 +1,261 @@
+"""Queries: read-only calls on a channel, answered between batches within limits."""
+
+import asyncio
+import json
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusBusy, NoAnswer, NoOwner
+from memrelay.bus.request import NewCall, Requester
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.calls import call, call_all, make_call, refused
+from tests.support.client import input_of
+from tests.support.house import House
+from tests.support.waiting import LATE_S, wait_for
+
+
+def deploy(house: House) -> str:
+    uid = make_uid()
+    house.deploy(make_bundle(uid))
+    return uid
+
+
+def test_many_concurrent_callers_get_their_own_answers(house: House) -> None:
+    uid = deploy(house)
+    made = [
+        answer["output"]
+        for answer in call_all(
+            house,
+            *[make_call(uid, "records.create", {"content": str(number)}) for number in range(200)],
+        )
+    ]
+
+    answers = call_all(
+        house, *[make_call(uid, "records.get", {"guid": one["guid"]}) for one in made]
+    )
+
+    assert [answer["output"] for answer in answers] == made
+
+
+def test_a_query_leaves_nothing_in_the_input(house: House) -> None:
+    uid = deploy(house)
+
+    assert call(house, uid, "records.list") == {"items": [], "next_cursor": None, "total": 0}
+    assert not house.client.redis.xinfo_stream(input_of(uid))["entries-added"]
+
+
+def test_an_invalid_query_is_refused_and_others_are_answered(house: House) -> None:
+    uid = deploy(house)
+
+    asked = [
+        make_call(uid, "records.get", {"guid": "x"}),
+        make_call(uid, "records.list", {"limit": 0}),
+        make_call(uid, "records.list"),
+    ]
+
+    assert [list(answer) for answer in call_all(house, *asked * 20)] == [
+        ["error"],
+        ["error"],
+        ["output"],
+    ] * 20
+    assert refused(house, uid, "records.get", {})[1] == "records.get: guid: is missing"
+
+
+def test_a_query_for_another_database_is_ignored(
+    house: House,
+) -> None:
+    uid, socket = deploy(house), str(house.client.socket)
+
+    async def ask(database: int) -> Any:
+        async with Requester(Address(path=socket, database=database)) as requester:
+            return await requester.call(make_call(uid, "records.list"), 1.0)
+
+    assert asyncio.run(ask(0))["output"]["items"] == []
+    with pytest.raises(NoAnswer):
+        asyncio.run(ask(1))
+
+
+def test_a_query_without_a_database_is_answered(house: House) -> None:
+    uid = deploy(house)
+    reply = f"reply:{{{uid}}}:somebody"
+    with house.client.redis.pubsub() as hearing:
+        hearing.subscribe(reply)
+        hearing.get_message(timeout=5)
+
+        house.client.redis.publish(
+            f"pipeline:{{{uid}}}:ask",
+            json.dumps({"op": "records.list", "reply": reply, "input": {}}),
+        )
+
+        assert json.loads(hearing.get_message(timeout=5)["data"])["answer"]["output"]["total"] == 0
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"x",
+        b"[]",
+        b'{"op": "records.list"}',
+        b'{"op": 1, "reply": "reply:{x", "input": {}}',
+        b'{"op": "records.list", "reply": "swarm:{x}:chat", "input": {}}',
+        b"[" * 100_000,
+        b'{"mid":"1-0.0~00000000","op":"records.list"}',
+        b"\xff" * 40,
+    ],
+)
+def test_a_malformed_query_is_harmless(house: House, payload: bytes) -> None:
+    uid = deploy(house)
+
+    house.client.redis.publish(f"pipeline:{{{uid}}}:ask", payload)
+
+    assert call(house, uid, "records.list")["total"] == 0
+
+
+def test_a_broken_operation_fails_alone(house: House) -> None:
+    uid = deploy(house)
+    broken, whole = NewCall(uid, "trials.stumble", b"{}", False), make_call(uid, "records.list")
+
+    answers = call_all(house, *[broken, whole] * 10)
+
+    assert [answer.get("error", {}).get("code") for answer in answers] == ["broken", None] * 10
+    assert "stumbled" in answers[0]["error"]["detail"]
+
+
+def test_a_query_for_a_changing_operation_is_refused(house: House) -> None:
+    uid = deploy(house)
+    with ExitStack() as stack:
+        listening = house.client.redis.pubsub()
+        stack.callback(listening.close)
+        listening.subscribe(f"reply:{{{uid}}}:me")
+        assert listening.get_message(timeout=5)["type"] == "subscribe"
+        question = {
+            "op": "records.create",
+            "input": {"content": "tea"},
+            "reply": f"reply:{{{uid}}}:me",
+        }
+
+        house.client.redis.publish(f"pipeline:{{{uid}}}:ask", json.dumps(question))
+
+        answer = json.loads(
+            wait_for(lambda: listening.get_message(timeout=1), "an answer")["data"]
+        )["answer"]
+    assert (
+        answer["error"]["code"] == "refused"
+        and "can be called on this channel" in answer["error"]["detail"]
+    )
+    assert not house.contents(uid)
+
+
+def test_answers_go_only_to_channels_of_the_pipeline(house: House) -> None:
+    uid, other, own = deploy(house), make_uid(), make_uid()
+    question, entry = (
+        {"op": "records.list", "input": {}},
+        {"op": "records.create", "data": b'{"content":"tea"}'},
+    )
+    channels = [
+        f"reply:{{{other}}}:me",
+        f"swarm:{{{other}}}:chat",
+        "reply:{",
+        f"reply:{{{uid}}}:{own}",
+    ]
+    with ExitStack() as stack:
+        listening = house.client.redis.pubsub()
+        stack.callback(listening.close)
+        listening.subscribe(*channels)
+        for channel in channels:
+            house.client.redis.publish(
+                f"pipeline:{{{uid}}}:ask", json.dumps(question | {"reply": channel})
+            )
+            house.client.redis.xadd(input_of(uid), entry | {"reply": channel})
+            house.client.redis.xadd(
+                input_of(uid), {"swarm": "chat", "data": b"{", "reply": channel}
+            )
+
+        wait_for(lambda: len(house.contents(uid)) == len(channels), "all of them are done")
+        heard = [
+            wait_for(
+                lambda: listening.get_message(ignore_subscribe_messages=True, timeout=1),
+                "the worker logs it",
+            )
+            for _ in range(3)
+        ]
+
+        assert {one["channel"].decode() for one in heard} == {channels[-1]}
+        assert listening.get_message(ignore_subscribe_messages=True, timeout=0.3) is None
+
+
+def test_queries_beyond_the_limit_are_refused_at_once() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        house.client.await_served(uid)
+        calls = [make_call(uid, "records.list")] * 1500
+
+        answers = asyncio.run(ask_a_lot(house, calls))
+
+        assert {BusBusy, dict} == set(map(type, answers)) or {dict} == set(map(type, answers))
+        assert sum(isinstance(answer, dict) for answer in answers) >= 1000
+        assert worker.stop() == 0
+
+
+async def ask_a_lot(house: House, calls: list[object]) -> list[object]:
+    async with Requester(Address(path=str(house.client.socket))) as requester:
+        return await asyncio.gather(
+            *[requester.call(call, 20) for call in calls], return_exceptions=True
+        )
+
+
+def test_an_ended_owner_is_absent_at_once() -> None:
+    uid = make_uid()
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        house.client.await_served(uid)
+        assert call(house, uid, "records.list")["total"] == 0
+
+        worker.kill()
+        began = time.monotonic()
+        wait_for(lambda: is_absent(house, uid), "the server knows that the worker is gone")
+        assert time.monotonic() - began < 5 + LATE_S
+
+        house.start_worker()
+        assert call(house, uid, "records.list")["total"] == 0
+
+
+def is_absent(house: House, uid: str) -> bool:
+    try:
+        call(house, uid, "records.list")
+    except NoOwner:
+        return True
+    return False
+
+
+def test_queries_are_answered_under_a_stream_of_messages(house: House) -> None:
+    uid = deploy(house)
+    house.client.enter_together(uid, [f"/write {number}" for number in range(3000)])
+
+    totals = [call(house, uid, "records.list", {"limit": 1})["total"] for _ in range(5)]
+    house.client.await_quiet(uid, 30)
+
+    assert totals == sorted(totals)
+    assert call(house, uid, "records.list", {"limit": 1})["total"] == 3000
+
+
+def test_a_search_uses_the_language_of_the_store(house: House) -> None:
+    uid, plain = make_uid(), deploy(house)
+    store = f"instances/{uid}/memories"
+    house.deploy(make_bundle(uid, stores=[{"memory_id": store, "language": "german"}]))
+    for one in (uid, plain):
+        call(house, one, "records.create", {"content": "Die Häuser sind schön"})
+    asked = {"query": "Haus", "mode": "hybrid", "explain": True}
+
+    told = [call(house, one, "records.search", asked) for one in (uid, plain)]
+
+    assert [
+        (answer["explanation"]["query"]["language"], len(answer["items"])) for answer in told
+    ] == [("german", 1), ("english", 0)]
+    assert call(house, uid, "records.search", asked | {"language": "english"})["items"] == []

@@ -1,0 +1,73 @@
+"""The agents of a pipeline as the console shows them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import orjson
+
+from memrelay.pipelines.check import CheckedAgent, CheckedBundle
+
+
+class AgentView(NamedTuple):
+    """One agent.
+
+    `name` is the name under which it publishes. `listens_on` is "" if it listens to no swarm, and
+    `publishes_on` is "" if it publishes nothing. `accepts` holds sender names, or `!name` for
+    excluded senders. It is empty if the agent accepts all senders. An agent `is_idle` if its block
+    is not called for the messages that it hears.
+    """
+
+    name: str
+    alias: str
+    block: str
+    description: str
+    listens_on: str
+    accepts: tuple[str, ...]
+    publishes_on: str
+    is_idle: bool
+
+    @property
+    def senders(self) -> str:
+        """Describe the accepted senders."""
+        if not self.listens_on:
+            return ""
+        if not self.accepts:
+            return "anyone"
+        if all(name.startswith("!") for name in self.accepts):
+            return "anyone except " + ", ".join(name.removeprefix("!") for name in self.accepts)
+        return ", ".join(self.accepts)
+
+    @property
+    def named_senders(self) -> tuple[str, ...]:
+        """Return the sender names if the agent accepts only these."""
+        return () if any(name.startswith("!") for name in self.accepts) else self.accepts
+
+
+def list_agents(bundle: CheckedBundle) -> list[AgentView]:
+    """Return the agents in the order of the bundle."""
+    descriptions = [agent.get("agent_desc") for agent in orjson.loads(bundle.source)["agents"]]
+    return [
+        _view_agent(agent, text if isinstance(text, str) else "")
+        for agent, text in zip(bundle.agents, descriptions, strict=True)
+    ]
+
+
+def list_input_swarms(agents: Sequence[AgentView]) -> list[str]:
+    """Return the swarms that agents listen to. The swarm of a chat agent comes first."""
+    chats = [agent.publishes_on for agent in agents if agent.block == "chat_agent"]
+    heard = [agent.listens_on for agent in agents]
+    return list(dict.fromkeys(name for name in (*chats, *heard) if name))
+
+
+def _view_agent(checked: CheckedAgent, description: str) -> AgentView:
+    agent, is_callable = checked.agent, checked.block.handle is not None
+    return AgentView(
+        agent.name,
+        agent.alias,
+        checked.block.name,
+        description,
+        checked.rec_swarm,
+        checked.accepts,
+        checked.send_swarm if agent.publishes else "",
+        is_callable and not checked.calls,
+    )

@@ -1,0 +1,90 @@
+"""Formatting of numbers, times, texts, and log messages for pages."""
+
+import re
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+from unicodedata import combining, east_asian_width
+
+from markupsafe import Markup, escape
+
+from memrelay.bus.codec import decode
+from memrelay.bus.errors import MalformedMessage
+from memrelay.bus.streams.log import LogEntry
+
+CODE = re.compile(r"`([^`]+)`")
+# Characters per cell: a letter and its combining accents.
+MAX_CHARACTERS_PER_CELL = 4
+# Characters shown of one message. The log as JSON has the whole message.
+MAX_MESSAGE_CHARACTERS = 400
+
+
+def format_count(value: int) -> str:
+    """Return for example 12,345."""
+    return f"{value:,}"
+
+
+def format_rate(per_s: float) -> str:
+    """Return messages per second, with one decimal below 10."""
+    return f"{per_s:.1f}/s" if 0 < per_s < 10 else f"{per_s:,.0f}/s"
+
+
+def format_age(seconds: float) -> str:
+    """Return a duration in the largest unit of which there are at least two."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.1f} s" if seconds else "0 s"
+
+
+def format_time(unix_ms: int) -> str:
+    """Return the local time of day, with the date unless it is today."""
+    then, now = time.localtime(unix_ms / 1000), time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", then)
+
+
+def clip(text: str, cells: int) -> str:
+    """Return a text on one line, shortened to a width in Latin letters with an ellipsis."""
+    line = " ".join(text.split())
+    end = _count_fitting(line, cells)
+    return line if end == len(line) else line[: _count_fitting(line, cells - 1)] + "…"
+
+
+def format_code(text: str) -> Markup:
+    """Return a trusted text with the parts between backticks as code elements."""
+    return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def _count_fitting(line: str, cells: int) -> int:
+    """Return how many characters fit. Wide letters take two cells, combining accents none."""
+    width, max_characters = 0, MAX_CHARACTERS_PER_CELL * cells
+    for index, letter in enumerate(line[:max_characters]):
+        if not combining(letter):
+            width += 2 if east_asian_width(letter) in "WF" else 1
+        if width > cells:
+            return index
+    return min(len(line), max_characters)
+
+
+class LogRow(NamedTuple):
+    """A message of a log. `hidden` is the number of characters that are not shown."""
+
+    published_at_ms: int
+    sender: str
+    text: str
+    hidden: int
+
+
+def to_log_rows(entries: Iterable[LogEntry]) -> list[LogRow]:
+    """Return the messages in their order. Malformed messages are shown as they are."""
+    return [_to_log_row(entry) for entry in entries]
+
+
+def _to_log_row(entry: LogEntry) -> LogRow:
+    try:
+        message = decode(entry.data, len(entry.data))
+        sender, text = message.sender, message.text
+    except MalformedMessage:
+        sender, text = "", entry.data.decode(errors="replace")
+    hidden = max(0, len(text) - MAX_MESSAGE_CHARACTERS)
+    return LogRow(entry.place[0], sender, text[:MAX_MESSAGE_CHARACTERS], hidden)
