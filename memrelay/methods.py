@@ -30,35 +30,33 @@ class RemoteEntries(RemoteNoun):
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
             mode: Literal["skip", "merge", "create", "supersede"] | None = None, store: str = "",
             idempotency_key: str | None = None) -> WrittenEntry:
-        """Writes an entry: it is created, added to one that overlaps, or skipped where one says
-        the"""
+        """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
         return await self._call("entries.create", locals())
 
     write = create
 
     async def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
             store: str = "", idempotency_key: str | None = None) -> None:
-        """Deletes one entry."""
+        """Delete one entry."""
         await self._call("entries.delete", locals())
 
     async def get(self, pipeline: str, id: str, *, memory_id: str = "",
             store: str = "") -> EntryView:
-        """Tells one entry."""
+        """Return one entry."""
         return await self._call("entries.get", locals())
 
     async def list(self, pipeline: str, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
             limit: int = 50, cursor: str = "", offset: int = 0, store: str = "") -> EntryPage:
-        """Lists the entries of a named memory, all or by tags, source and filter, a page at a
-        time."""
+        """List the entries of a named memory, optionally by tags, source and filter, in pages."""
         return await self._call("entries.list", locals())
 
     async def update(self, pipeline: str, id: str, *, memory_id: str = "",
             content: str | None = None, tags: Strings | None = None,
             metadata: JsonObject | None = None, if_version: Strings = (), store: str = "",
             idempotency_key: str | None = None) -> EntryView:
-        """Changes what is named of an entry; it is compared with no other."""
+        """Change the given fields of an entry, without deduplication."""
         return await self._call("entries.update", locals())
 
 
@@ -70,15 +68,14 @@ class RemoteKnowledge(RemoteNoun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, write_memory_id: str | None = None,
             store: str = "") -> KnowledgeContext:
-        """Tells what named memories know about a question, as text to put before a conversation."""
+        """Return what named memories contain about a question, as text for a prompt."""
         return await self._call("knowledge.context", locals())
 
     async def search(self, pipeline: str, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
             filter: JsonObject | None = None, store: str = "") -> Knowledge:
-        """Finds entries of named memories by meaning and words, best first; by words alone where
-        there"""
+        """Find entries of named memories by meaning and words, best first."""
         return await self._call("knowledge.search", locals())
 
 
@@ -88,29 +85,29 @@ class RemoteMemories(RemoteNoun):
     async def create(self, pipeline: str, name: str, *, description: str | None = None,
             tags: Strings | None = None, store: str = "",
             idempotency_key: str | None = None) -> MemoryView:
-        """Makes a named memory: a place for entries that are deduplicated."""
+        """Create a named memory, which stores deduplicated entries."""
         return await self._call("memories.create", locals())
 
     async def delete(self, pipeline: str, id: str, *, if_version: Strings = (), store: str = "",
             idempotency_key: str | None = None) -> None:
-        """Deletes a named memory with all of its entries."""
+        """Delete a named memory with all its entries."""
         await self._call("memories.delete", locals())
 
     async def get(self, pipeline: str, id: str, *, store: str = "") -> MemoryView:
-        """Tells one named memory."""
+        """Return one named memory."""
         return await self._call("memories.get", locals())
 
     async def list(self, pipeline: str, *, tags: Strings = (),
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             store: str = "") -> MemoryPage:
-        """Lists named memories, all or by tags, a page at a time."""
+        """List named memories, optionally by tags, in pages."""
         return await self._call("memories.list", locals())
 
     async def update(self, pipeline: str, id: str, *, name: str | None = None,
             description: str | None = None, tags: Strings | None = None, clear: Strings = (),
             if_version: Strings = (), store: str = "",
             idempotency_key: str | None = None) -> MemoryView:
-        """Changes what is named of a memory."""
+        """Change the given fields of a memory."""
         return await self._call("memories.update", locals())
 
 
@@ -121,7 +118,7 @@ class RemoteRecords(RemoteNoun):
             kind: str = "", source: str = "", tags: Strings = (), separator: str = "\n",
             reason: str | None = "", store: str = "",
             idempotency_key: str | None = None) -> Appended:
-        """Adds text to a record, or makes one where neither guid, scope nor kind finds any."""
+        """Append text to a record. A new record is created if guid, scope and kind select none."""
         return await self._call("records.append", locals())
 
     async def create(self, pipeline: str, content: str, *, kind: str = "observation",
@@ -129,56 +126,53 @@ class RemoteRecords(RemoteNoun):
             owner: str | None = "", data: JsonObject | None = None, in_context: bool = False,
             thread: str | None = "", seq: int | None = None, expires_at: str | None = "",
             store: str = "", idempotency_key: str | None = None) -> RecordView:
-        """Stores a text as a new record. The same text again is another record."""
+        """Create a record. Writing the same text again creates another record."""
         return await self._call("records.create", locals())
 
     write = create
 
     async def delete(self, pipeline: str, guid: str, *, reason: str | None = "",
             if_version: Strings = (), store: str = "", idempotency_key: str | None = None) -> None:
-        """Deletes one record; records.restore undoes it."""
+        """Delete one record. records.restore can undo it."""
         await self._call("records.delete", locals())
 
     async def erase(self, pipeline: str, *, guids: Strings = (), filter: JsonObject | None = None,
             text: str = "", reason: str | None = "", store: str = "",
             idempotency_key: str | None = None) -> Erased:
-        """Erases records for good, deleted and expired ones too: nothing brings them back."""
+        """Erase records permanently, including deleted and expired ones."""
         return await self._call("records.erase", locals())
 
     async def erasures(self, pipeline: str, *, limit: int = 50, store: str = "") -> ErasureList:
-        """Tells what was erased, the newest first: how much, by whom and why, and nothing of what
-        it"""
+        """List erasures, newest first: how much, by whom and why, without the erased data."""
         return await self._call("records.erasures", locals())
 
     async def get(self, pipeline: str, guid: str, *, store: str = "") -> RecordView:
-        """Tells one record."""
+        """Return one record."""
         return await self._call("records.get", locals())
 
     async def history(self, pipeline: str, guid: str, *, limit: int = 50, cursor: str = "",
             store: str = "") -> History:
-        """Tells what a record was before each of its changes, and what became of it."""
+        """Return the states of a record, latest first, with the change that ended each state."""
         return await self._call("records.history", locals())
 
     async def import_(self, pipeline: str, *, lines: Strings = (), replace: bool = False,
             piece: str = "", at: int = 0, of: str = "", store: str = "",
             idempotency_key: str | None = None) -> Imported:
-        """Takes lines of an export in: guids, times, histories and all. The same again changes
-        nothing."""
+        """Import lines of an export with their guids, times and history. A repeat has no effect."""
         return await self._call("records.import", locals())
 
     async def list(self, pipeline: str, *, kind: str = "", scope: str = "", source: str = "",
             tags: Strings = (), filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
             store: str = "") -> RecordPage:
-        """Lists records by exact kind, scope and source, and by tags, a page at a time. What is
-        written"""
+        """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
         return await self._call("records.list", locals())
 
     async def restore(self, pipeline: str, guid: str, *, number: int | None = None,
             reason: str | None = "", if_version: Strings = (), store: str = "",
             idempotency_key: str | None = None) -> RecordView:
-        """Undoes a deletion, or gives a record an earlier state again; what it is before that is
-        kept,"""
+        """Restore a deleted record, or an earlier state. The present state is kept in the
+        history."""
         return await self._call("records.restore", locals())
 
     async def search(self, pipeline: str, query: str, *, kind: str = "", scope: str = "",
@@ -186,7 +180,7 @@ class RemoteRecords(RemoteNoun):
             mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
             recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
             explain: bool = False, store: str = "") -> Hits:
-        """Finds records by their words or their meaning, best first."""
+        """Find records by their words or their meaning, best first."""
         return await self._call("records.search", locals())
 
     async def update(self, pipeline: str, guid: str, *, content: str | None = None,
@@ -195,7 +189,7 @@ class RemoteRecords(RemoteNoun):
             data: JsonObject | None = None, in_context: bool | None = None,
             expires_at: str | None = None, reason: str | None = "", if_version: Strings = (),
             store: str = "", idempotency_key: str | None = None) -> RecordView:
-        """Changes what is named of a record."""
+        """Change the given fields of a record."""
         return await self._call("records.update", locals())
 
 
@@ -253,32 +247,30 @@ class EmbeddedEntries(EmbeddedNoun):
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
             mode: Literal["skip", "merge", "create", "supersede"] | None = None) -> WrittenEntry:
-        """Writes an entry: it is created, added to one that overlaps, or skipped where one says
-        the"""
+        """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
         return self._call("entries.create", locals())
 
     write = create
 
     def delete(self, id: str, *, memory_id: str = "", if_version: Strings = ()) -> None:
-        """Deletes one entry."""
+        """Delete one entry."""
         self._call("entries.delete", locals())
 
     def get(self, id: str, *, memory_id: str = "") -> EntryView:
-        """Tells one entry."""
+        """Return one entry."""
         return self._call("entries.get", locals())
 
     def list(self, memory_id: str, *, tags: Strings = (),
             source: Literal["manual", "agent", "extraction", "orchestration"] | None = None,
             filter: JsonObject | None = None, order: Literal["asc", "desc"] = "asc",
             limit: int = 50, cursor: str = "", offset: int = 0) -> EntryPage:
-        """Lists the entries of a named memory, all or by tags, source and filter, a page at a
-        time."""
+        """List the entries of a named memory, optionally by tags, source and filter, in pages."""
         return self._call("entries.list", locals())
 
     def update(self, id: str, *, memory_id: str = "", content: str | None = None,
             tags: Strings | None = None, metadata: JsonObject | None = None,
             if_version: Strings = ()) -> EntryView:
-        """Changes what is named of an entry; it is compared with no other."""
+        """Change the given fields of an entry, without deduplication."""
         return self._call("entries.update", locals())
 
 
@@ -289,15 +281,14 @@ class EmbeddedKnowledge(EmbeddedNoun):
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, write_memory_id: str | None = None) -> KnowledgeContext:
-        """Tells what named memories know about a question, as text to put before a conversation."""
+        """Return what named memories contain about a question, as text for a prompt."""
         return self._call("knowledge.context", locals())
 
     def search(self, query: str = "", *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             min_score: float | None = None, limit: int = 10, language: str | None = None,
             filter: JsonObject | None = None) -> Knowledge:
-        """Finds entries of named memories by meaning and words, best first; by words alone where
-        there"""
+        """Find entries of named memories by meaning and words, best first."""
         return self._call("knowledge.search", locals())
 
 
@@ -306,26 +297,26 @@ class EmbeddedMemories(EmbeddedNoun):
 
     def create(self, name: str, *, description: str | None = None,
             tags: Strings | None = None) -> MemoryView:
-        """Makes a named memory: a place for entries that are deduplicated."""
+        """Create a named memory, which stores deduplicated entries."""
         return self._call("memories.create", locals())
 
     def delete(self, id: str, *, if_version: Strings = ()) -> None:
-        """Deletes a named memory with all of its entries."""
+        """Delete a named memory with all its entries."""
         self._call("memories.delete", locals())
 
     def get(self, id: str) -> MemoryView:
-        """Tells one named memory."""
+        """Return one named memory."""
         return self._call("memories.get", locals())
 
     def list(self, *, tags: Strings = (), order: Literal["asc", "desc"] = "asc", limit: int = 50,
             cursor: str = "") -> MemoryPage:
-        """Lists named memories, all or by tags, a page at a time."""
+        """List named memories, optionally by tags, in pages."""
         return self._call("memories.list", locals())
 
     def update(self, id: str, *, name: str | None = None, description: str | None = None,
             tags: Strings | None = None, clear: Strings = (),
             if_version: Strings = ()) -> MemoryView:
-        """Changes what is named of a memory."""
+        """Change the given fields of a memory."""
         return self._call("memories.update", locals())
 
 
@@ -335,57 +326,54 @@ class EmbeddedRecords(EmbeddedNoun):
     def append(self, content: str, *, guid: str = "", scope: str = "", kind: str = "",
             source: str = "", tags: Strings = (), separator: str = "\n",
             reason: str | None = "") -> Appended:
-        """Adds text to a record, or makes one where neither guid, scope nor kind finds any."""
+        """Append text to a record. A new record is created if guid, scope and kind select none."""
         return self._call("records.append", locals())
 
     def create(self, content: str, *, kind: str = "observation", scope: str = "", source: str = "",
             tags: Strings = (), key: str | None = "", owner: str | None = "",
             data: JsonObject | None = None, in_context: bool = False, thread: str | None = "",
             seq: int | None = None, expires_at: str | None = "") -> RecordView:
-        """Stores a text as a new record. The same text again is another record."""
+        """Create a record. Writing the same text again creates another record."""
         return self._call("records.create", locals())
 
     write = create
 
     def delete(self, guid: str, *, reason: str | None = "", if_version: Strings = ()) -> None:
-        """Deletes one record; records.restore undoes it."""
+        """Delete one record. records.restore can undo it."""
         self._call("records.delete", locals())
 
     def erase(self, *, guids: Strings = (), filter: JsonObject | None = None, text: str = "",
             reason: str | None = "") -> Erased:
-        """Erases records for good, deleted and expired ones too: nothing brings them back."""
+        """Erase records permanently, including deleted and expired ones."""
         return self._call("records.erase", locals())
 
     def erasures(self, *, limit: int = 50) -> ErasureList:
-        """Tells what was erased, the newest first: how much, by whom and why, and nothing of what
-        it"""
+        """List erasures, newest first: how much, by whom and why, without the erased data."""
         return self._call("records.erasures", locals())
 
     def get(self, guid: str) -> RecordView:
-        """Tells one record."""
+        """Return one record."""
         return self._call("records.get", locals())
 
     def history(self, guid: str, *, limit: int = 50, cursor: str = "") -> History:
-        """Tells what a record was before each of its changes, and what became of it."""
+        """Return the states of a record, latest first, with the change that ended each state."""
         return self._call("records.history", locals())
 
     def import_(self, *, lines: Strings = (), replace: bool = False, piece: str = "", at: int = 0,
             of: str = "") -> Imported:
-        """Takes lines of an export in: guids, times, histories and all. The same again changes
-        nothing."""
+        """Import lines of an export with their guids, times and history. A repeat has no effect."""
         return self._call("records.import", locals())
 
     def list(self, *, kind: str = "", scope: str = "", source: str = "", tags: Strings = (),
             filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "") -> RecordPage:
-        """Lists records by exact kind, scope and source, and by tags, a page at a time. What is
-        written"""
+        """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
         return self._call("records.list", locals())
 
     def restore(self, guid: str, *, number: int | None = None, reason: str | None = "",
             if_version: Strings = ()) -> RecordView:
-        """Undoes a deletion, or gives a record an earlier state again; what it is before that is
-        kept,"""
+        """Restore a deleted record, or an earlier state. The present state is kept in the
+        history."""
         return self._call("records.restore", locals())
 
     def search(self, query: str, *, kind: str = "", scope: str = "", tags: Strings = (),
@@ -393,7 +381,7 @@ class EmbeddedRecords(EmbeddedNoun):
             mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
             recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
             explain: bool = False) -> Hits:
-        """Finds records by their words or their meaning, best first."""
+        """Find records by their words or their meaning, best first."""
         return self._call("records.search", locals())
 
     def update(self, guid: str, *, content: str | None = None, kind: str | None = None,
@@ -401,5 +389,5 @@ class EmbeddedRecords(EmbeddedNoun):
             key: str | None = None, owner: str | None = None, data: JsonObject | None = None,
             in_context: bool | None = None, expires_at: str | None = None, reason: str | None = "",
             if_version: Strings = ()) -> RecordView:
-        """Changes what is named of a record."""
+        """Change the given fields of a record."""
         return self._call("records.update", locals())

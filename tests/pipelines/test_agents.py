@@ -156,9 +156,9 @@ def test_an_invalid_flag_is_an_error_without_an_additional_warning() -> None:
 
 def test_a_store_outside_the_pipeline_is_a_warning() -> None:
     assert warnings_of(make_memory(wf_webhook_args={"memory_id": "apps/example/shared"})) == [
-        'agents[0].wf_webhook_args.memory_id: the store "apps/example/shared" is shared '
-        "with every pipeline that names "
-        "it; begin it with instances/${pipeline_uid}/ for a private store"
+        "agents[0].wf_webhook_args.memory_id: every pipeline that names the store "
+        '"apps/example/shared" shares it; '
+        "begin it with instances/${pipeline_uid}/ for a private store"
     ]
 
 
