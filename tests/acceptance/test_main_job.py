@@ -267,6 +267,7 @@ def test_a_killed_embedded_server_is_restarted() -> None:
         say(program, "/write tea")
 
         os.kill(program.server_pid(), signal.SIGKILL)
+        wait_for(lambda: program.run("status").code == 0, "the server answers again")
 
         (found,) = say(program, "/search tea")
         assert [record["content"] for record in found] == ["tea"]

@@ -146,7 +146,10 @@ def test_a_replay_succeeds_after_the_bundle_is_fixed(program: Program, client: C
 def test_dropped_letters_are_deleted_and_missing_ones_are_reported(
     program: Program, client: Client
 ) -> None:
-    uid, (first, second, third) = uid_of(program), add_dead_letters(program, client, "tea", "milk", "sugar")
+    uid, (first, second, third) = (
+        uid_of(program),
+        add_dead_letters(program, client, "tea", "milk", "sugar"),
+    )
 
     dropped = dlq(program, "drop", uid, first, "1-0", second, first)
     missing = [dlq(program, command, uid, first) for command in ("show", "replay", "drop")]

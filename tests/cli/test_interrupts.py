@@ -74,16 +74,17 @@ def test_ctrl_c_interrupts_work_without_awaits() -> None:
 
 
 def test_the_exit_code_names_the_signal_that_ended_a_command(served: Program) -> None:
+    served.run("say", "memory_test", "/read")
     with subprocess.Popen(
-        [*COMMAND, "tail", "memory_test"],
+        [*COMMAND, "tail", "memory_test", "--since", "1"],
         cwd=served.folder,
         env=served.environment,
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
     ) as tail:
         assert tail.stdout is not None
-        served.run("say", "memory_test", "/read")
         tail.stdout.readline()
+        time.sleep(0.5)  # it is idle
         tail.send_signal(signal.SIGTERM)
 
         assert tail.wait(30) == 128 + signal.SIGTERM

@@ -1,5 +1,7 @@
 """`memrelay search`: one line per hit, and explanations of scores."""
 
+from typing import Any
+
 import pytest
 
 from memrelay.cli.terminal.readable import explanation_lines
@@ -68,7 +70,8 @@ def test_an_unknown_mode_and_a_store_of_another_pipeline_are_rejected(filled: Pr
     )
 
 
-def test_the_explanation_shows_missing_arms_and_matches_nearby() -> None:
+def make_explanation() -> dict[str, Any]:
+    """Return an explanation with a missing arm and matches near the hit."""
     arms = [
         {"arm": "text", "rank": None, "raw": 0.0, "score": 0.0, "weight": 0.65, "share": 0.0},
         {"arm": "vector", "rank": 2, "raw": 0.5, "score": 0.5, "weight": 0.35, "share": 0.175},
@@ -106,11 +109,11 @@ def test_the_explanation_shows_missing_arms_and_matches_nearby() -> None:
         "hits": [hit],
     }
 
-    text = "\n".join(
-        explanation_lines(
-            {"items": [{"record": {"content": "x" * 100}}], "explanation": explanation}
-        )
-    )
+
+def test_the_explanation_shows_missing_arms_and_matches_nearby() -> None:
+    output = {"items": [{"record": {"content": "x" * 100}}], "explanation": make_explanation()}
+
+    text = "\n".join(explanation_lines(output))
 
     for part in (
         "compared  tea cup",

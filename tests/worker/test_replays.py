@@ -369,7 +369,10 @@ def test_a_replay_that_waits_for_a_retry_has_one_effect(tmp_path: Path, fields: 
         ident = house.client.enter(uid, make_waiting("tea", gate, tries=6), **fields)
         (letter,) = wait_for(lambda: house.dead_letters(uid), "it is a dead letter")
         assert (letter.id, letter.attempts) == (ident, 4)
-        assert (letter.producer_id, letter.published) == (fields.get("id", ""), "published" in fields)
+        assert (letter.producer_id, letter.published) == (
+            fields.get("id", ""),
+            "published" in fields,
+        )
 
         assert worker.stop() == 0
         replay(house, uid, ident, times=5)  # in one batch
