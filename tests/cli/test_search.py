@@ -95,9 +95,14 @@ def make_explanation() -> dict[str, Any]:
         "compared": "tea cup",
         "excluded": ['"x"'],
     }
-    term = {"term": "tea", "state": "too common", "records": 9, "suggestion": None}
-    term["spellings"] = ["tea", "teas"]
-    explanation = {
+    term = {
+        "term": "tea",
+        "state": "too common",
+        "records": 9,
+        "spellings": ["tea", "teas"],
+        "suggestion": None,
+    }
+    return {
         "query": run,
         "filters": {"kinds": ["note"]},
         "records": 9,
