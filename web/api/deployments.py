@@ -58,7 +58,8 @@ class Deployments:
         Without `version`, this takes the latest version with another bundle. `allow` raises if the
         caller may not deploy the bundle.
 
-        Raises NoSuchVersion, PreconditionNotMet, and StoreBusy. BundleRefused: this release does not
+        Raises NoSuchVersion, PreconditionNotMet, and StoreBusy. BundleRefused: this release does
+        not
         accept the bundle.
         """
         versions = await self._catalog.versions(uid)
