@@ -58,7 +58,8 @@ class Timer:
 class Audience:
     """The agents on one swarm that accept one sender, in the order of the bundle.
 
-    If `has_selectors` is false, all `stations` receive every text. Otherwise `of` selects the agents; the
+    If `has_selectors` is false, all `stations` receive every text. Otherwise `of` selects the
+    agents; the
     patterns of all of them are matched together.
     """
 

@@ -75,7 +75,7 @@ class Report:
         self._add(Fault(pointer(place), rule, suggestion, "warning"))
 
     def unknown(self, place: Place, rule: str, word: str, known: Iterable[str]) -> None:
-        """Add an error about an unknown word, with the find_closest known word or all known words."""
+        """Add an error about an unknown word, with the closest known word or all known words."""
         if not self.full("error"):
             self.error(
                 place, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}"
@@ -106,7 +106,7 @@ def quoted(text: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
-    """Return a suggestion of the find_closest known word; "" if none is as close as `ratio`."""
+    """Return a suggestion of the closest known word; "" if none is as close as `ratio`."""
     found = find_closest(word, known, ratio)
     return f"did you mean {quoted(found)}?" if found else ""
 

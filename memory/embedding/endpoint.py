@@ -69,7 +69,8 @@ class Endpoint:
         self.fingerprint = Fingerprint(options.name, dimension, digest)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of texts. Raises EmbeddingFault, EmbeddingUnavailable or TextRejected."""
+        """Return the vectors of texts. Raises EmbeddingFault, EmbeddingUnavailable or
+        TextRejected."""
         parts = [self._request(texts[at : at + TOGETHER]) for at in range(0, len(texts), TOGETHER)]
         if any(part.shape[1] != self.fingerprint.dimension for part in parts):
             raise EmbeddingFault(

@@ -108,7 +108,8 @@ def end_ms(text: str, now_ms: int) -> int | None:
         )
     if moment <= now_ms:
         raise Refused(
-            f"`expires_at` is in the past: {format_time(moment)}, and now it is {format_time(now_ms)}; "
+            f"`expires_at` is in the past: {format_time(moment)}, and now it is "
+            f"{format_time(now_ms)}; "
             "set a future time, or delete the record"
         )
     return moment

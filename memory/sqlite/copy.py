@@ -69,7 +69,7 @@ def copy_database(source: Path, target: Path) -> None:
     """
     with _open_source(source) as reading, closing(apsw.Connection(str(target))) as writing:
         if not _copy_pages(reading, writing, source, target):
-            raise StoreBusy(f"{source} could not be temporary_copy; try again")
+            raise StoreBusy(f"{source} could not be copied; try again")
 
 
 def _copy_pages(
@@ -88,7 +88,7 @@ def _copy_pages(
             raise StoreBusy(unreadable_message(source, unreadable)) from error
         disk = "" if isinstance(error, apsw.FullError) else " or look at its disk"
         raise StoreBusy(
-            f"{source} could not be temporary_copy to {target.parent}: make room there{disk}, and try again"
+            f"{source} could not be copied to {target.parent}: make room there{disk}, and try again"
         ) from error
 
 

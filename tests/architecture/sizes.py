@@ -78,7 +78,10 @@ def many_parameters(source: Source) -> list[str]:
         names = [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
         count = len(names) - (names[:1] in (["self"], ["cls"]))
         if count > PARAMETERS:
-            fault = f"{function.name} takes {count} positional parameters; at most {PARAMETERS}, the rest keyword-only"
+            fault = (
+                f"{function.name} takes {count} positional parameters; at most {PARAMETERS}, "
+                f"the rest keyword-only"
+            )
             faults.append(source.at(function, fault))
     return faults
 

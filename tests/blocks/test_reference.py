@@ -1,4 +1,4 @@
-"""The generated reference of the blocks."""
+"""reference: the generated reference of the blocks."""
 
 from enum import Enum
 from typing import Any, Literal
@@ -19,8 +19,8 @@ class Rule(BaseModel):
 
 
 class OursArgs(BlockArgs):
-    colour: Colour = Colour.RED
-    """A colour."""
+    color: Colour = Colour.RED
+    """A color."""
     rule: Rule | None = None
     words: list[str] = Field(default_factory=list)
     anything: Any = None
@@ -34,15 +34,15 @@ def ours(call: Call, args: OursArgs) -> None:
 
 
 def test_the_reference_has_a_line_for_every_type_of_argument() -> None:
-    told = section(Block("ours", OursArgs, ours)).splitlines()
+    lines = section(Block("ours", OursArgs, ours)).splitlines()
 
-    assert told[:3] == [
+    assert lines[:3] == [
         "### `ours`",
         "",
-        "Whatever an argument of a block of one's own is, it has a line. Says nothing.",
+        "The generated reference of the blocks. Publish nothing.",
     ]
-    assert told[6:] == [
-        "| `colour` | `red` or `blue` | `red` | A colour. |",
+    assert lines[6:] == [
+        "| `color` | `red` or `blue` | `red` | A color. |",
         "| `rule` | object |  |  |",
         "| `words` | list |  |  |",
         "| `anything` | anything |  |  |",

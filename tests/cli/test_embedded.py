@@ -248,7 +248,7 @@ def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with (
-        pytest.raises(StoreBroken, match="its folder must be a folder"),
+        pytest.raises(StoreBroken, match="its parent must be a folder"),
         open_store(tmp_path / "file" / "x.db"),
     ):
         pass

@@ -121,7 +121,7 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "there is no block",
     "not JSON",
     "must be a JSON object",
-    "there are no stems",
+    "unknown language",
     "the pattern has no group",
     "RE2 refuses",
     "recency and importance",

@@ -186,7 +186,7 @@ class VectorTask:
         self._unseen.discard(name)
 
     async def _embed(self, name: str, task: EmbeddingTask, embedder: Embedder) -> None:
-        """Embed texts outside the database thread, then store_vectors them in a short transaction."""
+        """Embed texts outside the database thread, then store them in a short transaction."""
         if task.one is None:
             return
         began = time.monotonic()
@@ -208,7 +208,8 @@ class VectorTask:
     async def _is_to_blame(self, name: str, row: int, embedder: Embedder) -> bool:
         """Return whether a text that fails alone stays without a vector, so it blocks no others.
 
-        That is the case after several attempts while other texts succeed. Raises EmbeddingUnavailable if
+        That is the case after several attempts while other texts succeed. Raises
+        EmbeddingUnavailable if
         they fail too.
         """
         await self._embedding.run(partial(embedder.embed, [PROBE]))

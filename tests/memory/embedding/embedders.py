@@ -1,4 +1,4 @@
-"""Embedders for tests, and helpers that compute_vectors and await vectors."""
+"""Embedders for tests, and helpers that compute and await vectors."""
 
 from collections.abc import Callable
 from typing import TypeVar
