@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from memrelay.bus.embedded.launcher import EmbeddedServer, FolderLock, socket_of, take_lock
+from memrelay.bus.embedded.launcher import EmbeddedServer, FolderLock, find_socket, take_lock
 from memrelay.bus.embedded.socket_path import choose_socket
 from memrelay.bus.errors import NoServerBinary, ServerDidNotStart, ServerHeldByOther
 
@@ -217,7 +217,7 @@ def test_a_stopped_server_frees_its_folder_while_its_launcher_lives(
     server.stop()
 
     assert is_free(folder) and not server.launched
-    assert socket_of(folder) is None
+    assert find_socket(folder) is None
 
 
 def test_concurrent_launchers_share_one_server(folder: Path, programs: Programs) -> None:
@@ -278,8 +278,8 @@ def test_a_long_folder_gets_a_short_socket_that_clients_find(
     try:
         assert len(os.fsencode(server.socket_path)) <= 107
         assert short.stat().st_mode & 0o777 == 0o700
-        assert socket_of(folder) == server.socket_path
-        assert client_of(socket_of(folder)).ping()
+        assert find_socket(folder) == server.socket_path
+        assert client_of(find_socket(folder)).ping()
     finally:
         shutil.rmtree(short)
 
@@ -306,14 +306,14 @@ def test_an_untrusted_short_socket_is_ignored(tmp_path: Path, change: str) -> No
     try:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))
-            assert socket_of(folder) == path
+            assert find_socket(folder) == path
 
             if change == "copied folder":
                 folder = Path(shutil.copytree(folder, tmp_path / "copy"))
             else:
                 path.parent.chmod(0o777)
 
-            assert socket_of(folder) is None
+            assert find_socket(folder) is None
     finally:
         shutil.rmtree(path.parent)
 
@@ -322,7 +322,7 @@ def test_a_stale_socket_does_not_prevent_the_next_start(folder: Path, launcher_o
     folder.mkdir()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(choose_socket(folder)))
-    assert socket_of(folder) is not None
+    assert find_socket(folder) is not None
 
     server = launcher_of(folder)
     server.start()

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
-from memrelay.bus.embedded.launcher import socket_of
+from memrelay.bus.embedded.launcher import find_socket
 from memrelay.cli.main import run_command
 from memrelay.cli.settings import use_environment
 from tests.support.child import CHECKOUT
@@ -123,7 +123,7 @@ class Program:
 
     def client(self) -> Client:
         """Return a Redis client on the program's bus."""
-        socket = socket_of(self.bus)
+        socket = find_socket(self.bus)
         assert socket is not None
         return self._stack.enter_context(Client(socket))
 
