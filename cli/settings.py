@@ -27,6 +27,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     YamlConfigSettingsSource,
@@ -159,7 +160,8 @@ def _validate_reference(reference: str) -> str:
 
 
 FilePath = Annotated[Path, PlainValidator(_validate_path)]
-Paths = Annotated[tuple[Path, ...], PlainValidator(_validate_paths)]
+# NoDecode: an environment variable lists the paths with commas, not as JSON.
+Paths = Annotated[tuple[Path, ...], NoDecode, PlainValidator(_validate_paths)]
 OptionalPath = Annotated[Path | None, PlainValidator(_validate_optional_path)]
 EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_validate_reference), Field(repr=False)]

@@ -41,15 +41,15 @@ REFUSED = {
     "a power": ("{{9 ** 9 ** 9}}", "Pow is not allowed"),
     "a tower of filters": (
         "{{content" + "|title" * (MAX_FILTERS + 1) + "}}",
-        "filters one on another",
+        "nested filters",
     ),
     "filters in filters": (
         "{{" + "content|default(" * 40 + "content" + ")" * 40 + "}}",
-        "filters one on another",
+        "nested filters",
     ),
     "brackets": ("{{" + "(" * 7000 + "content" + ")" * 7000 + "}}", "nested too deeply"),
     "braces": ("{{" + "{" * 16_000, "nested too deeply"),
-    "a large number": ("{{score|round(99999999, 'ceil')}}", "too large a number"),
+    "a large number": ("{{score|round(99999999, 'ceil')}}", "is too large; at most"),
     "a number of many digits": ("{{" + "1" * 5000 + "}}", "digits"),
     "a filter that pads": ("{{content|center(999999999)}}", "unknown filter"),
 }
