@@ -1,7 +1,7 @@
 """The connection of the worker's data path: packed commands out, replies in, in order.
 
-redis-py costs about 10 microseconds more per command. Nothing is retried here: after a lost reply
-only the caller knows how to find out whether the command ran.
+A call costs about 20 microseconds, and 100 with redis-py. Nothing is retried here: after a lost
+reply only the caller knows how to find out whether the command ran.
 """
 
 import asyncio
