@@ -28,7 +28,14 @@ def serves(command: str) -> str:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("page", SHOWING, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=() if page.name == "README.md" else pytest.mark.slow)
+        for page in SHOWING
+    ],
+    ids=lambda page: page.name,
+)
 def test_the_commands_of_a_page_print_what_it_shows(page: Path) -> None:
     told = list(steps(page))
     with Reader() as reader:

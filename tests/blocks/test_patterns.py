@@ -123,6 +123,7 @@ def test_an_empty_pattern_set_matches_nothing() -> None:
     assert list(PatternSet([]).matching("/write x")) == []
 
 
+@pytest.mark.slow
 def test_patterns_that_are_too_large_together_are_matched_one_by_one() -> None:
     patterns = PatternSet([Pattern(rf"\pL{{1,4}}x{number}") for number in range(600)])
 

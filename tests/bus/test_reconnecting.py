@@ -181,6 +181,7 @@ def test_each_attempt_fails_without_a_server_and_a_later_one_succeeds(tmp_path: 
     server.stop()
 
 
+@pytest.mark.slow
 def test_a_silent_server_is_given_up(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(path := str(tmp_path / "silent.sock"))

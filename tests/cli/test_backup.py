@@ -185,7 +185,7 @@ def test_a_file_of_another_program_is_reported_and_the_rest_is_processed() -> No
             and "not a Memrelay store" in scrubbed.out
         )
         assert f"instances/{uid}/memories.db: " in saved.out and "not a Memrelay store" in saved.err
-        assert "name a folder outside" in inside.err and not (house.root / "saved").exists()
+        assert "choose a folder outside" in inside.err and not (house.root / "saved").exists()
 
 
 @pytest.mark.parametrize("damage", [lambda data: b"x" * 8192, lambda data: data[:5000]])
@@ -262,7 +262,7 @@ def test_a_backup_with_a_pipe_or_without_files_is_rejected() -> None:
 
         assert [one.code for one in results] == [1, 1, 1]
         assert (
-            "memories.db is no file" in results[0].err
+            "memories.db is not a regular file" in results[0].err
             and "manifest.json is no file" in results[1].err
         )
         assert "names no file" in results[2].err

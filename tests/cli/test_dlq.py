@@ -74,8 +74,8 @@ def test_letters_are_grouped_and_selected_by_reason(program: Program, client: Cl
     client.await_quiet(uid)
 
     first, second = dlq(program, "ls", "--by-reason").lines
-    chosen = dlq(program, "ls", "--reason", "NO ENVELOPE").lines
-    dropped = dlq(program, "drop", uid, "--reason", "no envelope").lines
+    chosen = dlq(program, "ls", "--reason", "NOT AN ENVELOPE").lines
+    dropped = dlq(program, "drop", uid, "--reason", "not an envelope").lines
 
     assert [first[name] for name in ("letters", "first_id", "last_id")] == [3, idents[0], idents[2]]
     assert (second["letters"], second["error"][:30]) == (1, "the message is not an envelope")

@@ -140,7 +140,7 @@ def test_an_import_from_a_pipe_is_rejected_because_it_reads_the_file_twice(
         "import", TARGET, "/dev/stdin", stdin=(up.folder / "whole.jsonl").read_bytes()
     )
 
-    assert ended.code == 1 and "write it into a file" in ended.err, ended
+    assert ended.code == 1 and "save it to a file" in ended.err, ended
 
 
 def test_an_export_of_an_import_differs_only_in_the_header(

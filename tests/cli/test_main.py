@@ -323,7 +323,7 @@ def test_a_full_stdout_is_reported_in_one_sentence(
     [
         ("worker", "memory", "memory/owner.lock: No space left on device; make room"),
         ("web", "memory", "disk is full; make room"),
-        ("bus", "bus", "the embedded server needs room in "),
+        ("bus", "bus", "the embedded server needs disk space in "),
     ],
 )
 def test_a_first_start_on_a_full_disk_names_the_disk(

@@ -14,6 +14,7 @@ from tests.support.program import SERVING, Program
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 CALLS = {
+    "blocks": "blocks",
     "deploy": f"deploy {SAMPLE} --uid third",
     "check": f"check {SAMPLE}",
     "export": "export first --records -o records.jsonl",

@@ -244,7 +244,7 @@ def test_a_missing_store_file_is_not_recreated() -> None:
         house.workers[-1].stop()
         house.store_file(uid).unlink()
 
-        assert_paused_until_salvaged(house, uid, "the file is gone")
+        assert_paused_until_salvaged(house, uid, "the file and its acknowledged data are gone")
 
 
 def test_an_emptied_store_is_reported_everywhere_and_salvaged() -> None:
@@ -289,7 +289,7 @@ def test_a_scrub_finds_a_changed_text_and_a_stale_index() -> None:
         saved = type_command(house, "backup", "--to", str(house.folder / "saved"))
 
         assert scrubbed.returncode == saved.returncode == 1
-        assert f"{guid} is not what was written" in scrubbed.stdout
+        assert f"{guid} has changed since it was written" in scrubbed.stdout
         assert "index does not match the records" in scrubbed.stdout
         assert f"instances/{other}/memories: sound" in scrubbed.stdout
         assert (
@@ -320,7 +320,7 @@ def test_a_changed_text_is_not_exported_until_it_is_repaired() -> None:
             in exported.stderr
         )
         assert "`memrelay salvage`" in scrubbed.stdout and "--force" in scrubbed.stdout
-        assert f"{guid} is not what was written" in salvaged.stdout
+        assert f"{guid} has changed since it was written" in salvaged.stdout
         assert (type_command(house, "scrub").returncode, saved.returncode) == (0, 0)
 
 

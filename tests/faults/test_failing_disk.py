@@ -31,7 +31,7 @@ def test_an_unreadable_store_is_not_marked_damaged_and_resumes(
         disk.fail(f"{uid}/memories.db")
         house.client.enter_together(uid, [f"/write {number}" for number in range(20)])
         wait_for(
-            lambda: "pipeline_paused" in worker.said and "look at" in worker.said,
+            lambda: "pipeline_paused" in worker.said and "check its disk" in worker.said,
             "it pauses, and names the disk",
         )
 
@@ -89,7 +89,7 @@ def test_a_worker_without_its_log_file_acknowledges_nothing() -> None:
         log_of(house.store_file(uid)).unlink()
         house.client.enter_together(uid, [f"/write {number}" for number in range(20)])
         wait_for(
-            lambda: "stop the worker in order" in worker.said, "it pauses, and says what to do"
+            lambda: "stop the worker normally" in worker.said, "it pauses, and says what to do"
         )
 
         assert house.client.redis.xlen(input_of(uid)) == 20, "something was acknowledged"

@@ -209,6 +209,7 @@ def test_the_check_accepts_any_json(value: Any) -> None:
     assert (checked.bundle is None) == bool(checked.faults)
 
 
+@pytest.mark.slow
 @given(BUNDLES)
 def test_the_check_accepts_any_object(value: dict[str, Any]) -> None:
     checked = check(value)

@@ -109,7 +109,7 @@ class Reader:
             lambda: mark in self.log[began:] or process.poll() is not None, f"{command}: {mark}"
         )
         assert process.poll() is None, self.log[began:]
-        if url := re.search(r"web_ready +url=(\S+)", self.log[began:]):
+        if url := re.search(r"web_ready .*?\burl=(\S+)", self.log[began:]):
             self._changed["http://127.0.0.1:8765"] = url[1]
         return process
 

@@ -16,6 +16,8 @@ from tests.support.pages import put
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = (
     '"><script>document.title = "taken"</script><img src=x onerror="document.title = \'taken\'">'
 )

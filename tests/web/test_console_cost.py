@@ -13,6 +13,8 @@ from memrelay.web.server.services import WebOptions
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:

@@ -82,6 +82,7 @@ def send_numbered(served: Served, uid: str, start: int, end: int) -> None:
     served.house.client.enter_together(uid, [f"{number} {FILLER}" for number in range(start, end)])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_one_stalled_listener_of_a_thousand_is_dropped_alone(served: Served) -> None:
     uid = served.deploy()
@@ -113,6 +114,7 @@ def test_one_stalled_listener_of_a_thousand_is_dropped_alone(served: Served) -> 
     assert served.web.await_event("listener_dropped")["reason"] == "too slow"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_disconnected_listeners_leave_nothing_behind(served: Served) -> None:
     uid = served.deploy()

@@ -60,6 +60,7 @@ def server() -> Iterator[AccessServer]:
         yield AccessServer(served, uid, keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_a_key_can_call_exactly_the_operations_of_its_scope(
     server: AccessServer, operation: Operation

@@ -15,6 +15,8 @@ from tests.support.keys import make_key
 from tests.support.routes import app_for
 from tests.support.served import Served
 
+pytestmark = pytest.mark.slow
+
 CHECKS = [
     checks.not_a_server_error,
     checks.status_code_conformance,

@@ -386,6 +386,7 @@ def test_every_route_rejects_strangers_weaker_keys_and_other_pipelines() -> None
         assert found == [] and soat("GET", f"{MEMORIES}/{memory}", b"", mine).status == 200
 
 
+@pytest.mark.slow
 def test_a_list_that_is_too_long_names_the_paged_route() -> None:
     with Served(worker=False, BUS__MAX_MESSAGE_BYTES="4096") as served:
         served.house.start_worker(limits={"message_bytes": 4096})

@@ -296,6 +296,7 @@ def test_a_hundred_multiplying_messages_delay_no_pipeline(house: House) -> None:
     assert slowest_s < MOST_S
 
 
+@pytest.mark.slow
 def test_a_long_message_repeated_by_many_agents_keeps_the_connection() -> None:
     uid, other = make_uid(), make_uid()
     echoes = [

@@ -197,7 +197,7 @@ def test_an_invalid_bundle_is_logged_once_with_the_reason(
 
     told = [line for line in worker.said.splitlines() if uid in line]
     assert len(told) == 1
-    assert "block_of_tomorrow" in told[0] and "start the worker again" in told[0]
+    assert "block_of_tomorrow" in told[0] and "restart the worker" in told[0]
 
 
 async def put_unchecked(house: House, uid: str, source: bytes) -> None:

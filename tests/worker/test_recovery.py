@@ -125,6 +125,7 @@ def test_cut_connections_neither_lose_nor_repeat_messages(
     assert house.client.unacknowledged(uid) == 0
 
 
+@pytest.mark.slow
 def test_the_inbox_shrinks_although_connections_were_cut(house: House) -> None:
     uid = make_uid()
     house.deploy(make_bundle(uid))
@@ -156,6 +157,7 @@ def test_a_channel_is_subscribed_again_after_a_cut(house: House) -> None:
     assert house.contents(uid) == ["tea"]
 
 
+@pytest.mark.slow
 def test_idle_connections_survive_the_servers_timeout() -> None:
     with House() as house:
         house.client.redis.config_set("timeout", 7)

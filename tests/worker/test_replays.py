@@ -150,6 +150,7 @@ def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int 
     return done
 
 
+@pytest.mark.slow
 def test_a_replay_has_one_effect_when_the_worker_is_killed() -> None:
     uid = make_uid()
     with House() as house:
@@ -165,6 +166,7 @@ def test_a_replay_has_one_effect_when_the_worker_is_killed() -> None:
         assert [letter.id for letter in house.dead_letters(uid)] == idents[len(done) :]
 
 
+@pytest.mark.slow
 def test_a_failed_replay_counts_once_when_the_worker_is_killed() -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
@@ -421,7 +423,7 @@ def test_a_dead_letter_without_swarm_and_agent_is_not_replayable(house: House) -
     ident = house.client.redis.xadd(input_of(uid), {"tea": "green"}).decode()
     house.await_dead_letter(uid, ident)
 
-    with pytest.raises(NotReplayable, match="drop it"):
+    with pytest.raises(NotReplayable, match="Drop the dead letter"):
         replay(house, uid, ident)
 
 

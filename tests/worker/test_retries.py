@@ -248,6 +248,7 @@ def test_a_retry_keeps_the_bundle_version(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_retry_has_one_effect_when_the_worker_is_killed(
     tmp_path: Path,

@@ -64,6 +64,7 @@ def test_a_new_worker_gets_its_share_and_returns_it_at_its_end(house: House) -> 
     assert first.stop() == 0
 
 
+@pytest.mark.slow
 def test_messages_run_once_while_pipelines_move(house: House) -> None:
     bundles = make_bundles(3)
     uids = [bundle["pipeline_uid"] for bundle in bundles]

@@ -3,6 +3,8 @@
 import time
 from itertools import pairwise
 
+import pytest
+
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Client, input_of
 from tests.support.house import House
@@ -74,6 +76,7 @@ def test_a_deploy_and_a_removal_end_a_timer_at_once(house: House) -> None:
     assert [ticks(house.client, uid) for uid in (changed, removed)] == before
 
 
+@pytest.mark.slow
 def test_restarts_neither_repeat_nor_make_up_for_ticks() -> None:
     uid = make_uid()
     with House() as house:
@@ -94,6 +97,7 @@ def test_restarts_neither_repeat_nor_make_up_for_ticks() -> None:
         assert worker.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_successor_continues_without_repeating_a_tick() -> None:
     uid = make_uid()
     with House() as house:
@@ -114,6 +118,7 @@ def test_a_successor_continues_without_repeating_a_tick() -> None:
         assert third.stop() == 0
 
 
+@pytest.mark.slow
 def test_ticks_do_not_accumulate_while_a_store_is_busy(house: House) -> None:
     uid, longest = make_uid(), 0
     reader = make_agent("clock", "memory_read", {"memory_id": STORE}, hears="nobody") | {

@@ -139,6 +139,7 @@ def test_a_store_keeps_its_vectors_under_another_bundle() -> None:
         assert searched(house, uid, "bb") == ["bbb"]
 
 
+@pytest.mark.slow
 def test_a_reindex_covers_a_store_whose_bundle_uses_words() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):
@@ -183,6 +184,7 @@ def test_a_reindex_creates_no_store() -> None:
         assert not house.store_file(uid).exists()
 
 
+@pytest.mark.slow
 def test_writes_do_not_wait_for_a_hanging_endpoint() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
@@ -231,6 +233,7 @@ def answer_to(house: House, uid: str, ident: str) -> Any:
     return orjson.loads(said[-1].text) if said else None
 
 
+@pytest.mark.slow
 def test_a_query_falls_back_to_words_if_the_endpoint_hangs() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:
@@ -265,6 +268,7 @@ def test_a_query_without_an_endpoint_is_answered_with_the_reason() -> None:
         assert "401" in answer["error"]
 
 
+@pytest.mark.slow
 def test_the_built_in_model_adds_results_to_the_words() -> None:
     uid = make_uid()
     with House() as house:
@@ -281,6 +285,7 @@ def test_the_built_in_model_adds_results_to_the_words() -> None:
         assert contents(answer) == ["my cat sleeps all day"]
 
 
+@pytest.mark.slow
 def test_an_embedder_fault_is_reported_until_it_ends() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
@@ -305,6 +310,7 @@ def test_an_embedder_can_set_the_pause() -> None:
         assert second - first >= 3
 
 
+@pytest.mark.slow
 def test_a_locked_store_delays_no_other_vectors() -> None:
     uid, other = make_uid(), "instances/${pipeline_uid}/others"
     with embedding_server() as server, House() as house:
@@ -336,6 +342,7 @@ def test_a_locked_store_delays_no_other_vectors() -> None:
         await_vectors(house, uid, 1)
 
 
+@pytest.mark.slow
 def test_a_failing_text_does_not_block_others() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, server):
@@ -359,6 +366,7 @@ def test_a_failing_text_does_not_block_others() -> None:
         assert "text_without_vector" in house.workers[0].said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["vectors made", "vectors kept"])
 def test_a_kill_while_embedding_leaves_nothing_behind(step: str) -> None:
     uid = make_uid()
@@ -409,7 +417,7 @@ def test_a_reindex_replaces_all_vectors_of_another_model() -> None:
 
         typed = type_command(house, "reindex", uid)
 
-        assert "are made anew" in typed.stdout
+        assert "recomputing the vectors" in typed.stdout
         wait_for(
             lambda: set_of(house, uid) == [("wordllama-l2-supercat", 1)], "the new vectors serve"
         )
@@ -444,6 +452,7 @@ def asked(house: House, uid: str, text: str) -> Any:
     return wait_for(lambda: answer_to(house, uid, question), "the answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["vectors begun anew", "vectors made", "vectors kept"])
 def test_an_interrupted_reindex_continues(step: str) -> None:
     uid = make_uid()
@@ -463,6 +472,7 @@ def test_an_interrupted_reindex_continues(step: str) -> None:
         await_vectors(house, uid, 30)
 
 
+@pytest.mark.slow
 def test_a_requested_reindex_waits_for_a_worker() -> None:
     uid = make_uid()
     with embedding_house(uid) as (house, _):

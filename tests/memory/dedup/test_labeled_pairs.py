@@ -37,6 +37,7 @@ def test_the_pair_set_has_at_least_40_pairs_of_each_kind() -> None:
     assert min(kinds.values()) >= 40
 
 
+@pytest.mark.slow
 def test_duplicates_are_found_with_the_required_precision_and_recall() -> None:
     figures = measure(PAIRS, judge)
 

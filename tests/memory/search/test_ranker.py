@@ -330,6 +330,7 @@ def test_all_tags_must_match(tmp_path: Path) -> None:
     assert set(found(store, "tea", tags=tags)) == {"green tea", "white tea"}
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     records=st.lists(
