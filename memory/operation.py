@@ -8,10 +8,10 @@ annotations. A string below a field becomes its description in the API documents
 import importlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Generic, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -20,7 +20,6 @@ from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 Run = TypeVar("Run", bound=Callable[..., Any])
-Bound = TypeVar("Bound")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,51 +137,3 @@ def json_type(schema: dict[str, Any]) -> str:
     return next(
         (str(one["type"]) for one in [schema, *schema.get("anyOf", [])] if "type" in one), ""
     )
-
-
-def bind_input(
-    operation: Operation, given: tuple[Any, ...], named: dict[str, Any]
-) -> dict[str, Any]:
-    """Return a Python caller's arguments by the names of the input's fields.
-
-    Positional arguments follow the order of the fields. Raises TypeError: an argument is unknown,
-    missing or repeated.
-    """
-    names = [field.name for field in fields(operation.input)]
-    needed = {field.name for field in fields(operation.input) if field.default is MISSING}
-    values = dict(zip(names, given, strict=False)) | named
-    is_clear = len(given) <= len(names) and len(values) == len(given) + len(named)
-    if not is_clear or values.keys() - set(names) or needed - values.keys():
-        wanted = f", and needs {', '.join(sorted(needed))}" if needed else ""
-        raise TypeError(f"{operation.name} takes {', '.join(names)}, each once{wanted}")
-    return values
-
-
-# Synonyms: the blocks call "create" of records and entries "write".
-VERB_SYNONYMS = {"write": "create"}
-
-
-class Noun(Generic[Bound]):
-    """The operations on one noun as methods: `noun.create(...)`.
-
-    `bind` turns an operation into the method that the Python face offers.
-    """
-
-    def __init__(self, name: str, bind: Callable[[Operation], Bound]) -> None:
-        self._bound = {one.verb: bind(one) for one in all_operations().values() if one.noun == name}
-        self._name = name
-
-    def __getattr__(self, verb: str) -> Bound:
-        """Return the method for a verb. `import_` stands for the Python keyword `import`.
-
-        Raises AttributeError with the available verbs.
-        """
-        verb = VERB_SYNONYMS.get(verb, verb.removesuffix("_"))
-        if verb.startswith("_") or verb not in self._bound:
-            raise AttributeError(
-                f"{self._name} has no operation {verb!r}; it has {', '.join(self._bound)}"
-            )
-        return self._bound[verb]
-
-    def __dir__(self) -> list[str]:
-        return sorted(self._bound)

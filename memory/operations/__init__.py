@@ -1,1 +1,1 @@
-"""The operations of memory: one module each, found by name and used by every interface."""
+"""Operations of memory, one module each. Modules without `@operation` hold shared code."""

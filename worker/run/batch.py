@@ -253,6 +253,7 @@ class Batch:
         return attempts
 
     def _commit(self) -> None:
+        """Commit the inbox rows and the writes of each touched store."""
         touched = self._cascade.touched
         while touched:
             memory_id, store = next(iter(touched.items()))
