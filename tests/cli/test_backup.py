@@ -263,7 +263,7 @@ def test_a_backup_with_a_pipe_or_without_files_is_rejected() -> None:
         assert [one.code for one in results] == [1, 1, 1]
         assert (
             "memories.db is not a regular file" in results[0].err
-            and "manifest.json is no file" in results[1].err
+            and "manifest.json is not a regular file" in results[1].err
         )
         assert "names no file" in results[2].err
         assert house.contents(uid) == ["tea"]

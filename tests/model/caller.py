@@ -5,34 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.model.faces import ACTOR, CallerFaces
-from tests.model.lives import ENTRY, Life, Model, State, added, guid_of, moment, plain
+from tests.model.lives import ENTRY, WORDS, Life, Model, State, added, guid_of, moment, plain
 
-WORDS = [
-    "apple",
-    "bridge",
-    "candle",
-    "dragon",
-    "engine",
-    "forest",
-    "guitar",
-    "hammer",
-    "island",
-    "jacket",
-    "kettle",
-    "lantern",
-    "mirror",
-    "needle",
-    "orchid",
-    "pencil",
-    "quartz",
-    "rocket",
-    "saddle",
-    "temple",
-    "umbrella",
-    "violin",
-    "window",
-    "yogurt",
-]
 TIMES = ("created_at", "updated_at", "version")
 MOST_STATES = 60  # per record; the store drops the oldest states after a hundred
 MOST_RECORDS = 120  # existing records per caller

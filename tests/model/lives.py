@@ -12,6 +12,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ENTRY = "entry"
+WORDS = [
+    "apple",
+    "bridge",
+    "candle",
+    "dragon",
+    "engine",
+    "forest",
+    "guitar",
+    "hammer",
+    "island",
+    "jacket",
+    "kettle",
+    "lantern",
+    "mirror",
+    "needle",
+    "orchid",
+    "pencil",
+    "quartz",
+    "rocket",
+    "saddle",
+    "temple",
+    "umbrella",
+    "violin",
+    "window",
+    "yogurt",
+]
 State = dict[str, Any]  # a record's fields without times and version
 Act = tuple[str, str, str | None]  # what ended a state, the actor, the reason
 

@@ -138,6 +138,9 @@ def test_disconnected_listeners_leave_nothing_behind(served: Served) -> None:
 
 def test_a_dropped_listener_keeps_no_file_descriptor(served: Served) -> None:
     uid = served.deploy()
+    with Listener(served.url, uid, buffer_bytes=BUFFER):  # opens the connections to the bus
+        send_numbered(served, uid, 0, MESSAGES)
+        wait_for(lambda: served.get("/status").json["listeners"] == 0, "it is dropped")
     before = handles(served)
 
     with Listener(served.url, uid, buffer_bytes=BUFFER):
