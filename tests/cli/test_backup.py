@@ -265,7 +265,7 @@ def test_a_backup_with_a_pipe_or_without_files_is_rejected() -> None:
             "memories.db is not a regular file" in results[0].err
             and "manifest.json is not a regular file" in results[1].err
         )
-        assert "names no file" in results[2].err
+        assert "lists no files" in results[2].err
         assert house.contents(uid) == ["tea"]
 
 
