@@ -15,6 +15,7 @@ import pytest
 from tests.support.child import CHECKOUT
 from tests.support.client import Ear, make_envelope
 from tests.support.program import COMMAND, Program
+from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
 
 
@@ -212,7 +213,8 @@ def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=["SIGTERM", "SIGINT", "SIGHUP"]
+    "number",
+    first_always(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, ids=["SIGTERM", "SIGINT", "SIGHUP"]),
 )
 def test_up_ends_on_a_signal_and_keeps_its_data(
     number: int,

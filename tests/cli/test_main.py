@@ -22,6 +22,7 @@ from tests.support.child import CHECKOUT
 from tests.support.disk import small_disk
 from tests.support.house import House
 from tests.support.program import COMMAND, Program
+from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
@@ -373,7 +374,7 @@ def empty(program: Program) -> None:
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="/dev/full exists only on Linux")
-@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("options", first_always([], ["--json"]))
 def test_a_server_runs_if_its_greeting_cannot_be_written(
     options: list[str], tmp_path: Path
 ) -> None:

@@ -11,11 +11,12 @@ import pytest
 from memrelay.cli.main import COMMANDS
 from tests.cli.serving import serving
 from tests.support.program import SERVING, Program
+from tests.support.tiers import first_always
 
 SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
 CALLS = {
-    "blocks": "blocks",
     "deploy": f"deploy {SAMPLE} --uid third",
+    "blocks": "blocks",
     "check": f"check {SAMPLE}",
     "export": "export first --records -o records.jsonl",
     "import": "import first records.jsonl",
@@ -77,7 +78,7 @@ def test_every_command_has_a_call() -> None:
     assert CALLS.keys() | set(SERVING) == COMMANDS.keys()
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", first_always(*CALLS))
 def test_a_command_runs_as_a_process(program: Program, memory_id: str, name: str) -> None:
     words = CALLS[name].replace("MEMORY", memory_id).split()
     environment = offline_root(program) if name in OFFLINE else {}

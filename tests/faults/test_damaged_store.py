@@ -22,6 +22,7 @@ from tests.support.damage import (
 )
 from tests.support.house import House
 from tests.support.probe import Probe
+from tests.support.tiers import first_always
 from tests.support.told import await_paused, type_command
 from tests.support.waiting import LATE_S, wait_for
 
@@ -50,7 +51,7 @@ def crashed_house(house: House, uid: str) -> Path:
     return house.store_file(uid)
 
 
-@pytest.mark.parametrize("damage", [pages_flipped, header_flipped, cut_short])
+@pytest.mark.parametrize("damage", first_always(pages_flipped, header_flipped, cut_short))
 def test_structural_damage_pauses_only_its_pipeline(damage: Damage, tell: Tell) -> None:
     uid = make_uid()
     with House() as house:

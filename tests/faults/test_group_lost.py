@@ -13,6 +13,7 @@ from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of
 from tests.support.house import House
 from tests.support.served import Served
+from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
 
 WITHIN_S = 5
@@ -52,11 +53,11 @@ def groups_recreated(served: Served) -> int:
 
 @pytest.mark.parametrize(
     ("fault", "forget"),
-    [
+    first_always(
+        ("the server back empty", empty_server),
         ("FLUSHALL", flush_all),
         ("the group destroyed", destroy_group),
-        ("the server back empty", empty_server),
-    ],
+    ),
 )
 def test_a_server_that_lost_its_data_is_set_up_again(
     fault: str, forget: Callable[[House, str], None], tell: Tell

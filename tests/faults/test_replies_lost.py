@@ -16,6 +16,7 @@ from tests.support.client import make_envelope
 from tests.support.house import House
 from tests.support.proxy import Proxy
 from tests.support.served import Served
+from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
 
 TIMES, WRITES = 5, 2_000
@@ -45,7 +46,7 @@ def lose(proxy: Proxy, command: str, way: str) -> None:
 @pytest.mark.parametrize(
     "times", [1, pytest.param(5, marks=[pytest.mark.slow, pytest.mark.timeout(180)])]
 )
-@pytest.mark.parametrize("way", ["reply", "command"])
+@pytest.mark.parametrize("way", first_always("reply", "command"))
 def test_a_lost_command_or_reply_loses_and_duplicates_nothing(
     way: str, times: int, tell: Tell
 ) -> None:

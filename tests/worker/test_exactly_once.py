@@ -6,6 +6,7 @@ import pytest
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
+from tests.support.tiers import first_always
 
 
 def test_a_repeated_producer_id_gives_one_record_and_the_same_answer(house: House) -> None:
@@ -85,7 +86,7 @@ def test_the_id_in_the_envelope_is_no_idempotency_key(house: House) -> None:
     assert house.contents(uid) == ["tea", "tea"]
 
 
-@pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
+@pytest.mark.parametrize("step", first_always("committed", "before sending", "sent"))
 def test_a_redelivered_message_gets_its_answer_from_before_the_crash(step: str) -> None:
     uid = make_uid()
     with House() as house:

@@ -16,6 +16,7 @@ from memrelay.worker.run.inputs import Call
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
 from tests.support.calls import call, call_all, make_call, refused
 from tests.support.house import House
+from tests.support.tiers import first_always
 
 CREATE, KEY = "records.create", {"producer_id": "order-1"}
 TEA: dict[str, Any] = {"content": "tea", "data": {"a": 1, "b": [1.5, {"c": None, "d": "x"}]}}
@@ -109,7 +110,7 @@ def test_keys_of_two_pipelines_are_separate(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "step", ["before commit", "committed", "before sending", "sent", "confirmed"]
+    "step", first_always("committed", "before commit", "before sending", "sent", "confirmed")
 )
 def test_a_key_survives_a_kill_and_a_deploy(step: str) -> None:
     uid = make_uid()
@@ -130,7 +131,7 @@ def test_a_key_survives_a_kill_and_a_deploy(step: str) -> None:
         assert house.contents(uid) == ["tea"] and not house.contents(uid, "notes")
 
 
-@pytest.mark.parametrize("step", ["committed", "before sending", "sent", "confirmed"])
+@pytest.mark.parametrize("step", first_always("committed", "before sending", "sent", "confirmed"))
 def test_a_refused_call_is_refused_again_after_a_kill(step: str) -> None:
     uid = make_uid()
     with House() as house:

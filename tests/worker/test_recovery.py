@@ -9,6 +9,7 @@ from tests.support.bundles import STORE, make_bundle, make_memory, make_relay, m
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 from tests.support.locks import locked
+from tests.support.tiers import first_always
 from tests.support.told import await_paused, type_command
 from tests.support.waiting import wait_for
 
@@ -26,13 +27,13 @@ def test_a_deleted_input_is_created_again(house: House) -> None:
 
 @pytest.mark.parametrize(
     ("key", "expected"),
-    [
+    first_always(
         ("pipeline:{UID}:in", "stream"),
         ("pipeline:{UID}:owner", "hash"),
         ("pipeline:{UID}:stores", "hash"),
         ("memrelay:{workers}", "zset"),
         ("listeners:{public}", "zset"),
-    ],
+    ),
 )
 def test_a_key_with_the_wrong_type_is_logged_with_its_fix(key: str, expected: str) -> None:
     uid = make_uid()
@@ -55,14 +56,14 @@ def test_a_key_with_the_wrong_type_is_logged_with_its_fix(key: str, expected: st
 
 @pytest.mark.parametrize(
     ("name", "field"),
-    [
+    first_always(
         ("owner", "epoch"),
         ("owner", "heard_until"),
         ("owner", "gaps"),
         ("owner", "deaf_ms"),
         ("stores", STORE),
         ("stores", "odd"),
-    ],
+    ),
 )
 def test_an_unknown_hash_field_is_ignored(name: str, field: str) -> None:
     uid = make_uid()

@@ -26,6 +26,7 @@ from tests.support.child import ChildProcess
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 from tests.support.letters import drop, replay
+from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
 from tests.support.worker import arm
 
@@ -89,7 +90,7 @@ def test_a_replay_after_a_fix_keeps_the_original_ids() -> None:
             replay(house, uid, ident)
 
 
-@pytest.mark.parametrize("batch", [1, 3, 256])
+@pytest.mark.parametrize("batch", first_always(3, 1, 256))
 def test_ten_replays_at_once_have_one_effect(batch: int) -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
@@ -108,7 +109,7 @@ def test_ten_replays_at_once_have_one_effect(batch: int) -> None:
         assert not house.dead_letters(uid)
 
 
-@pytest.mark.parametrize("batch", [1, 4])
+@pytest.mark.parametrize("batch", first_always(4, 1))
 def test_repeated_replays_with_other_writes_between_have_one_effect(batch: int) -> None:
     uid = make_uid()
     with failed(uid) as (house, ident):
@@ -181,7 +182,7 @@ def test_a_failed_replay_counts_once_when_the_worker_is_killed() -> None:
         assert not house.contents(uid)
 
 
-@pytest.mark.parametrize("step", ["committed", "before sending", "sent"])
+@pytest.mark.parametrize("step", first_always("committed", "before sending", "sent"))
 def test_a_dead_letter_is_deleted_when_its_redelivery_succeeds(
     step: str,
 ) -> None:

@@ -45,6 +45,7 @@ def test_duplicates_are_found_with_the_required_precision_and_recall() -> None:
     assert figures.recall >= 0.80
 
 
+@pytest.mark.slow
 def test_the_half_not_used_for_development_reaches_the_documented_figures() -> None:
     figures = measure([pair for pair in PAIRS if not pair.tuned], judge)
 
