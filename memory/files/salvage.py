@@ -23,7 +23,8 @@ KEY_COLUMNS = {
     "inbox": "n",
     "pending": "rowid",
     "attempts": "",
-    "producer_ids": "",
+    "idempotency_owners": "n",
+    "idempotency_keys": "n",
     "erasures": "n",
     "erasing": "n",
 }

@@ -23,6 +23,7 @@ from memrelay.memory.sqlite.damage import (
     mark_damaged,
     needs_check,
 )
+from memrelay.memory.sqlite.idempotency import register_key_functions
 from memrelay.memory.text.words import parts_of
 
 # "Memr", in the header of the file.
@@ -221,6 +222,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     for number in range(version + 1, len(migrations()) + 1):
         with connection:
             register_parts_of(connection)
+            register_key_functions(connection)
             connection.execute(migrations()[number - 1])
             connection.pragma("user_version", number)
 

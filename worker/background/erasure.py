@@ -25,7 +25,7 @@ from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Input
-from memrelay.worker.run.outcome import redact_outputs
+from memrelay.worker.run.outcome import redact_answer, redact_outputs
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
@@ -207,7 +207,11 @@ class ErasureTask:
         self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
-        self._drop(lambda work: content.in_json(encode(work.message)))
+        self._drop(
+            lambda work: (
+                content.in_json(encode(work.message)) or content.in_json(work.producer_id.encode())
+            )
+        )
         messages = await purge(control, self._uids, self._public, asked_at, content.in_json)
         letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
         replies = 0
@@ -238,7 +242,9 @@ def _find_open(stores: OpenStores, name: str) -> _OpenErasure | None:
 
 def _redact(stores: OpenStores, name: str, content: ErasedContent) -> int:
     with stores.get(name).transaction() as store:
-        return store.erasures.silence(content.in_json, content.in_msgpack, redact_outputs)
+        return store.erasures.silence(
+            content.in_json, content.in_msgpack, redact_outputs, redact_answer
+        )
 
 
 def _forget_wanted(

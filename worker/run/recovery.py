@@ -13,7 +13,7 @@ from memrelay.memory.errors import StoreBroken, StoreFenced
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
-from memrelay.worker.run.inputs import FIRST_MESSAGE_ID, arrival_of_id
+from memrelay.worker.run.inputs import arrival_of_id
 from memrelay.worker.shared import WorkerContext
 
 log = structlog.stdlib.get_logger(__name__)
@@ -90,10 +90,10 @@ class Recovery:
         The keys of calls stay in the pipeline's home, where they are looked up too.
         """
         for old in (*former, *self._homes):
-            uid, first = old.split("/")[1], FIRST_MESSAGE_ID if old in self._homes else ""
+            uid, with_calls = old.split("/")[1], old not in self._homes
             if uid in self._first_stores:
                 new = self._first_stores[uid]
-                move = partial(_move_some_keys, uid=uid, old=old, new=new, first=first)
+                move = partial(_move_some_keys, uid=uid, old=old, new=new, with_calls=with_calls)
                 while await self._retry.in_thread(move):
                     self._shared.checkpoint("ids moved")
 
@@ -170,17 +170,18 @@ def _last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, str]:
     return {uid: f"{ms}-{number}" for uid, (ms, number) in last.items()}
 
 
-def _move_some_keys(stores: OpenStores, uid: str, old: str, new: str, first: str) -> bool:
-    """Move some of a pipeline's idempotency keys, from `first` on. Return whether there were any.
+def _move_some_keys(stores: OpenStores, uid: str, old: str, new: str, with_calls: bool) -> bool:
+    """Move some of a pipeline's idempotency keys. Return whether there were any.
 
     After a crash between the two commits, the keys are in both stores and move again.
     """
-    kept = stores.get(old).inbox.produced_in(uid, first) if stores.exists(old) else []
+    if not stores.exists(old):
+        return False
+    kept = stores.get(old).inbox.keys.list_some(uid, with_calls=with_calls)
     if not kept:
         return False
     with stores.get(new).transaction() as store:
-        for key in kept:
-            store.inbox.add_produced(*key)
+        store.inbox.keys.take_in(kept)
     with stores.get(old).transaction() as store:
-        store.inbox.forget_produced([ident for ident, _, _ in kept])
+        store.inbox.keys.forget(kept)
     return True
