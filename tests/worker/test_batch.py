@@ -1,5 +1,6 @@
 """A redelivered batch publishes the same bytes, whatever part of it the inbox keeps."""
 
+import os
 from pathlib import Path
 
 import orjson
@@ -9,6 +10,7 @@ from memrelay.bus.client.resp import SwarmEncoder
 from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
 from memrelay.memory.errors import StoreBusy
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
@@ -118,6 +120,33 @@ def test_a_repeated_producer_id_publishes_the_result_of_the_first(
 
     assert said_by(second) == said_by(first)[2::3]
     assert orjson.dumps(second.build_report()) == orjson.dumps(first.build_report())
+
+
+def test_an_idempotency_key_costs_at_most_200_bytes(tmp_path: Path) -> None:
+    without, with_keys = (
+        store_bytes(tmp_path / name, 2000, with_keys=with_keys)
+        for name, with_keys in (("without", False), ("with", True))
+    )
+
+    assert (with_keys - without) / 2000 <= 200
+
+
+def store_bytes(root: Path, count: int, *, with_keys: bool) -> int:
+    """Return the size of the store after so many writes."""
+    plan, stores = make_plan(), OpenStores(root, 10)
+    for first in range(0, count, 250):
+        entries = [
+            Entry(
+                f"{1_700_000_000_000 + number}-0",
+                plan,
+                [b"swarm", b"chat", b"data", DATA.replace(b"tea", b"order %d" % number)]
+                + ([b"id", b"msg_" + os.urandom(12).hex().encode()] if with_keys else []),
+            )
+            for number in range(first, first + 250)
+        ]
+        assert len(make_batch(*entries).run(stores).outcomes) == 250
+    stores.close_all()
+    return store_path(root, plan.stores[0]).stat().st_size
 
 
 def make_two_stores() -> Plan:
