@@ -129,7 +129,7 @@ class Outcome(Struct, gc=False):
 def redact_outputs(outputs: bytes) -> bytes:
     """Return an inbox row's outputs without messages, for an input whose answers were erased."""
     kept = _from_msgpack(outputs)
-    redacted = (kept.id, kept.published, [], [])
+    redacted: tuple[Any, ...] = (kept.id, kept.published, [], [])
     return _to_msgpack((*redacted, _ERASED) if kept.answer else redacted)
 
 
