@@ -1,7 +1,7 @@
 """The idempotency keys of producers, with the answers to repeated messages and calls.
 
 Many millions may be remembered at once. So a row has a digest of the key, and only the answer,
-compressed: about 150 bytes for a short answer.
+compressed: about 130 bytes for a short answer.
 """
 
 import zlib
@@ -19,11 +19,15 @@ MOST_EXPIRED = 64
 # Text that is frequent in answers, the most frequent last. All stored answers depend on it: a
 # change needs a migration.
 FREQUENT = (
-    b'{"error":{"code":"refused","detail":"not_found","key_reused"deleted":1,"results":[],"version":'
-    b'"score":,"key":"","owner":"","data":{},"memory_id":"mem_","action":"created","updated"skipped'
-    b'{"output":{"guid":"01a2","scope":"instances//memories","kind":"observation","content":"'
-    b'","source":"http","tags":[],"created_at":17,"updated_at":17,"expires_at":"in_context":false'
-    b'memory_appendmemory_searchmemory_readmemory_deletememory_turntext/plain"}]}","created":true}'
+    b'{"error":{"code":"refused","detail":"no record has the guid \'not_found","key_reused"'
+    b'{"output":{"deleted":1}}{"results":[],"total":{"action":"created","updated","skipped",'
+    b'"entry":{"id":"mem_","memory_id":"mem_","project_id":"","name":"","description":null,'
+    b'"tags":null,"metadata":{},"source_type":"agent","score":'
+    b'{"output":{"guid":"01a2104f-","scope":"instances//memories","kind":"observation","content":"'
+    b'","source":"http","tags":[],"created_at":"2026-12-01T10:00:00.000Z",'
+    b'"updated_at":"2026-12-01T10:00:00.000Z","expires_at":null,"key":null,"owner":null,"data":{},'
+    b'"in_context":false,"thread":null,"seq":null,"version":"19a2"}}'
+    b'memory_appendmemory_searchmemory_readmemory_deletememory_turntext/plain"}]}","created":true}}'
     b'{"from":"memory_write","id":"me","args":[{"username":"memory_write",'
     b'"text":"{\\"guid\\":\\"01a2-7000-8\\"}","timestamp":17,"type":"application/json"}]}'
     b"\x96\xaf17-0\x91\x93\x02\xa4chat\xc4\xc4\x00\x00\x90\x90"
