@@ -155,6 +155,26 @@ class Durability(TypedDict):
 
 
 @exact
+class Storage(TypedDict):
+    """What fills memory and disks, in bytes. `last_backup_at` is Unix ms, 0 without a backup."""
+
+    bus_memory_bytes: int
+    bus_max_memory_bytes: int
+    bus_aof_bytes: int
+    disk_free_bytes: int
+    last_backup_at: int
+
+
+@exact
+class Latency(TypedDict):
+    """A histogram. The last count has no bound; `sum_s` is the sum of the latencies."""
+
+    bounds_s: list[float]
+    counts: list[int]
+    sum_s: float
+
+
+@exact
 class WorkerStatus(TypedDict):
     """A running worker. `silent_s` is the time since its last heartbeat, sent every 2 s."""
 
@@ -164,6 +184,7 @@ class WorkerStatus(TypedDict):
     silent_s: float
     loop_lag_ms: float
     groups_recreated: int
+    latency: dict[str, Latency]
 
 
 # `in` is a keyword, so a class cannot declare it.
@@ -184,6 +205,7 @@ class PipelineStatus(_InputCount):
     dead_letters: int
     gaps: int
     deaf_s: float
+    epoch: int
     done: int
     dead: int
     rate: float
@@ -193,6 +215,7 @@ class PipelineStatus(_InputCount):
     retried: int
     waiting: int
     pauses: int
+    store_bytes: int
     wal_bytes: int
     outbox_bytes: int
     vectors_todo: int
@@ -201,10 +224,11 @@ class PipelineStatus(_InputCount):
 
 @exact
 class Status(TypedDict):
-    """The current status. `bus` and `listeners` are shown to callers that see all pipelines."""
+    """The current status. Callers that see all pipelines also get the optional fields."""
 
     bus: NotRequired[str]
     listeners: NotRequired[int]
     durability: Durability
+    storage: NotRequired[Storage]
     workers: list[WorkerStatus]
     pipelines: list[PipelineStatus]
