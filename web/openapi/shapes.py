@@ -89,10 +89,11 @@ class AcceptedMessage(TypedDict):
 
 @exact
 class SettledMessage(AcceptedMessage):
-    """The results of a message. `reason` explains why there are none."""
+    """The results of a message. `reason` explains why there are none, `hint` what to send."""
 
     results: list[dict[str, Any]]
     reason: NotRequired[str]
+    hint: NotRequired[str]
 
 
 @exact
