@@ -45,15 +45,7 @@ def verify_signature(headers: Mapping[str, str], body: bytes, webhooks: Sequence
 
     The timestamp may differ from this server's clock by up to five minutes. Raises BadSignature.
     """
-    for name in (ID, TIMESTAMP, SIGNATURE):
-        if not headers.get(name):
-            raise BadSignature(
-                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP}, and "
-                f"{SIGNATURE}"
-            )
-    sent_at = headers[TIMESTAMP]
-    if not (sent_at.isascii() and sent_at.isdecimal() and len(sent_at) < 16):
-        raise BadSignature(f"{TIMESTAMP} is not a number of Unix seconds")
+    sent_at = _check_signed_headers(headers)
     candidates = [
         one for one in headers[SIGNATURE].split()[:MAX_SIGNATURES] if SIGNATURE_FORM.fullmatch(one)
     ]
@@ -63,6 +55,23 @@ def verify_signature(headers: Mapping[str, str], body: bytes, webhooks: Sequence
         raise BadSignature(
             f"no {SIGNATURE} matches; the secret differs, or the body was changed after signing"
         )
+
+
+def _check_signed_headers(headers: Mapping[str, str]) -> str:
+    """Return the timestamp. Raises BadSignature."""
+    for name in (ID, TIMESTAMP, SIGNATURE):
+        if not headers.get(name):
+            raise BadSignature(
+                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP}, and "
+                f"{SIGNATURE}"
+            )
+    if "." in headers[ID]:
+        # The signed text is ID.TIMESTAMP.BODY. With dots in the id, one text has several meanings.
+        raise BadSignature(f"{ID} contains a dot; send an id without dots")
+    sent_at = headers[TIMESTAMP]
+    if not (sent_at.isascii() and sent_at.isdecimal() and len(sent_at) < 16):
+        raise BadSignature(f"{TIMESTAMP} is not a number of Unix seconds")
+    return sent_at
 
 
 def _matches(webhook: Webhook, headers: dict[str, str], body: bytes) -> bool:
