@@ -4,8 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bundles import Json, make_agent, make_commands, make_memory
-from tests.support.http import Answer, send_raw
+from tests.support.bundles import (
+    Json,
+    make_agent,
+    make_bundle,
+    make_commands,
+    make_memory,
+    make_uid,
+)
+from tests.support.http import Answer, ask, send_raw
 from tests.support.served import Served
 
 TOKEN = "tea-with-milk"  # HOOK_TOKEN in the web server's environment
@@ -252,14 +259,29 @@ def test_an_unknown_alias_is_rejected_like_a_wrong_token(served: Served) -> None
     assert (unknown.status, wrong.status) == (401, 401)
 
 
-def test_an_ambiguous_alias_is_reported_with_the_fix(served: Served) -> None:
-    uids = [served.deploy(make_hook(agent_alias="twin")) for _ in range(2)]
+def test_the_last_deployed_of_equal_pipelines_receives_on_the_kilroy_path(served: Served) -> None:
+    bundles = [make_bundle(make_uid(), make_hook(agent_alias="twin")) for _ in range(2)]
+    older, newer = [str(bundle["pipeline_uid"]) for bundle in bundles]
 
-    status, detail = kilroy(served, "twin").problem
+    def contents() -> list[list[str]]:
+        return [served.house.contents(uid) for uid in (older, newer)]
 
-    assert status == 409
-    assert all(uid in detail for uid in uids)
-    assert served.webhook(uids[0], "twin", "tea", Authorization=f"Bearer {TOKEN}").status == 202
+    for bundle in (*bundles, bundles[0]):  # deployed again without a change: still the older one
+        served.house.deploy(bundle)
+    assert kilroy(served, "twin", body="one").status == 200
+    assert contents() == [[], ["one"]]
+
+    assert ask(served.url, "DELETE", f"/v1/pipelines/{newer}").status == 204
+    assert kilroy(served, "twin", body="two").status == 200
+    assert contents() == [["two"], ["one"]]
+
+
+def test_the_trigger_selects_among_agents_of_one_alias(served: Served) -> None:
+    writer = served.deploy(make_hook(agent_alias="same"))
+    served.deploy(make_hook(agent_alias="same", wf_diagram_webhook="memory_read"))
+
+    assert kilroy(served, "same").status == 200
+    assert served.house.contents(writer) == ["tea"]
 
 
 def test_a_wrong_trigger_is_reported(served: Served) -> None:
