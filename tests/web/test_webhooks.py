@@ -14,6 +14,7 @@ from tests.support.bundles import (
 )
 from tests.support.http import Answer, ask, send_raw
 from tests.support.served import Served
+from tests.support.waiting import wait_for
 
 TOKEN = "tea-with-milk"  # HOOK_TOKEN in the web server's environment
 
@@ -21,6 +22,14 @@ TOKEN = "tea-with-milk"  # HOOK_TOKEN in the web server's environment
 def make_hook(token: str = "env:HOOK_TOKEN", **keys: object) -> Json:
     """Return a writing agent that hears no swarm and accepts webhooks with a token."""
     return make_memory("write", hears="nobody") | {"wf_webhook_token": token} | keys
+
+
+def make_secret_file(served: Served, name: str, text: str) -> Path:
+    """Write a file into the default folder for secrets."""
+    file = served.house.root / "secrets" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
 
 
 def make_chat(**keys: object) -> Json:
@@ -191,22 +200,53 @@ def test_an_agent_with_a_token_rejects_requests_without_it(served: Served) -> No
 
 
 def test_a_token_file_may_change(served: Served) -> None:
-    file = Path(served.house.folder, "token")
-    file.write_text("first\n")
-    uid = served.deploy(make_hook(f"file:{file}"))
+    file = make_secret_file(served, "token", "first\n")
+    uid = served.deploy(make_hook("file:token"))
 
-    first = served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first")
+    def post(token: str) -> int:
+        return served.webhook(uid, "memory_write_", "tea", Authorization=f"Bearer {token}").status
+
+    first = post("first")
     file.write_text("second\n")
 
-    assert first.status == 202
-    assert (
-        served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first").problem[0] == 401
+    assert first == 202
+    wait_for(lambda: post("second") == 202, "the new token is accepted")
+    assert post("first") == 401
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/ptmx", "/etc/passwd", "../system.db", "~/x"])
+def test_a_file_outside_the_folder_is_a_deploy_fault_and_is_never_opened(
+    served: Served, name: str
+) -> None:
+    bundle = make_bundle(make_uid(), make_hook(f"file:{name}"))
+
+    refused = served.post("/v1/pipelines", bundle)
+    served.house.deploy(bundle)  # past the check
+    answer = served.webhook(
+        bundle["pipeline_uid"], "memory_write_", "tea", Authorization="Bearer x"
     )
-    assert served.webhook(uid, "memory_write_", "tea", Authorization="Bearer second").status == 202
+
+    (fault,) = [one for one in refused.json["faults"] if one["severity"] == "error"]
+    assert (refused.status, fault["pointer"]) == (422, "/agents/0/wf_webhook_token")
+    assert "must lie in the folder secrets.folder" in fault["rule"]
+    assert fault["suggestion"].startswith("move it there and write file:NAME")
+    assert answer.status == 401
+
+
+def test_a_deploy_warns_about_a_file_that_cannot_be_used(served: Served) -> None:
+    make_secret_file(served, "large", "x" * 65_537)
+    hooks = [make_hook(f"file:{name}", agent_alias=name) for name in ("large", "absent")]
+
+    warnings = served.post("/v1/pipelines", make_bundle(make_uid(), *hooks)).json["warnings"]
+
+    assert [one["rule"] for one in warnings if one["pointer"].endswith("token")] == [
+        "file:large is not a regular file of at most 64 KiB",
+        "file:absent cannot be read: No such file or directory",
+    ]
 
 
 @pytest.mark.parametrize(
-    "reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:/nowhere/token"]
+    "reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:nowhere/token"]
 )
 def test_an_unresolvable_reference_admits_nobody(served: Served, reference: str) -> None:
     uid = served.deploy(make_hook(reference, agent_alias=f"hook {reference[-12:-6]}"))

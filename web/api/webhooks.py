@@ -79,10 +79,10 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
     services, path = get_services(request), request.match_info
     alias, token = path["alias"], path["token"]
     directory = services.directory
-    matches = _match_agents(services, await directory.list_pipelines(), alias, token)
+    matches = await _match_agents(services, await directory.list_pipelines(), alias, token)
     if not matches:
         pipelines = await directory.list_pipelines(refresh=True)
-        matches = _match_agents(services, pipelines, alias, token)
+        matches = await _match_agents(services, pipelines, alias, token)
     if not matches:
         raise Unauthorized(
             f"no agent {alias[:100]!r} has this token; an agent's token is the value that its "
@@ -112,7 +112,7 @@ async def _deliver(
     return await append_entry(request, entry, message_id)
 
 
-def _match_agents(
+async def _match_agents(
     services: Services, pipelines: list[Served], alias: str, token: str
 ) -> list[tuple[Served, CheckedAgent]]:
     """Return the agents with this alias and token, the latest deployment first."""
@@ -122,7 +122,7 @@ def _match_agents(
         reverse=True,
     )
     named = [(served, served.agents[alias]) for served in newest_first]
-    return [match for match in named if has_token(services, match[1], token)]
+    return [match for match in named if await has_token(services, match[1], token)]
 
 
 def _choose_receiver(
