@@ -195,6 +195,7 @@ class Group:
         )
         result = await self._retry.in_thread(self._make_batch(work, known, journal).run)
         self._todo.extendleft(reversed([*result.left, *later]))
+        self._prefetch.postpone(result.awaiting)
         outcomes = result.outcomes + await continuations.follow(result.outcomes)
         await self._store_letters(outcomes, known)
         shared.metrics.count(outcomes, result.took_s, result.duplicates)
@@ -217,6 +218,7 @@ class Group:
             public_limit=shared.public_limit,
             journal=journal,
             former=self._recovery.former,
+            may_wait=not self._recovery.is_running,
             checkpoint=shared.checkpoint,
         )
 
