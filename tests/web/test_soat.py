@@ -153,6 +153,26 @@ def test_a_memory_and_an_entry_are_created_updated_and_deleted(soat: Soat) -> No
     assert soat("GET", at).json["error"] == "Memory not found"
 
 
+def test_the_seeds_sentences_get_their_actions_without_a_pause(soat: Soat) -> None:
+    memory = soat.make()
+    told = [
+        soat.write(memory, text)
+        for text in (
+            EMAIL,
+            "Customer prefers email, especially for billing inquiries",
+            "The customer likes email more than phone",
+            "Customer fiscal year ends in March",
+        )
+    ]
+
+    assert [(one.status, one.json["action"]) for one in told] == [
+        (201, "created"),
+        (200, "updated"),
+        (200, "skipped"),
+        (201, "created"),
+    ]
+
+
 def test_knowledge_is_found_by_meaning(soat: Soat) -> None:
     memory, other = (
         soat.make("Preferences", tags=["customer-1"]),
