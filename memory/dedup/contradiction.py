@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from memrelay.memory.dedup.alignment import align
-from memrelay.memory.dedup.normalize import normalize
+from memrelay.memory.dedup.normalize import comparable_form, normalize
 from memrelay.memory.dedup.parser import parse
 from memrelay.memory.dedup.rules import difference
 from memrelay.memory.dedup.similarity import ALL_WORDS_PAIRED, MOST_LINES, compare
@@ -13,16 +13,18 @@ _WITHOUT_WORDS = ("one denies", "opposites")
 
 
 def is_contradicted_later(fact: str, lines: Sequence[str]) -> bool:
-    """Return whether the last line that states or contradicts the fact contradicts it.
+    """Return whether a line states the fact, and a later one contradicts it.
 
-    `lines` are those of an entry, the oldest first. Only the last `MOST_LINES` are compared.
+    `lines` are those of an entry, the oldest first. The last `MOST_LINES` are compared by words,
+    earlier ones only for equality.
     """
-    for line in reversed(lines[-MOST_LINES:]):
+    contradicted, last = False, lines[-MOST_LINES:]
+    for line in reversed(last):
         if compare(fact, line, None, "").score >= ALL_WORDS_PAIRED:
-            return False
-        if contradicts(fact, line):
-            return True
-    return False
+            return contradicted
+        contradicted = contradicted or contradicts(fact, line)
+    bare = comparable_form(fact)
+    return contradicted and any(comparable_form(line) == bare for line in lines[: -len(last)])
 
 
 def contradicts(new: str, old: str) -> bool:

@@ -110,6 +110,25 @@ def test_a_returning_state_becomes_the_last_line(tx: Store, states: tuple[str, s
     assert entries == [f"{second}\n{first}"]
 
 
+def test_a_state_returns_after_many_others(tx: Store) -> None:
+    numbers = [f"The build number is {number}" for number in range(18)]
+
+    actions, entries = write_all(tx, *numbers, numbers[0])
+
+    assert actions[-1] == "updated"
+    assert entries == ["\n".join([*numbers[1:], numbers[0]])]
+
+
+def test_a_fact_that_no_line_states_is_skipped_by_a_low_threshold(tx: Store) -> None:
+    memory = make_memory(tx)
+    for number in (4, 5):
+        write(tx, memory, f"The team has {number} members")
+
+    again = write(tx, memory, "The team has 6 members", duplicate_threshold=0.5)
+
+    assert again.action == "skipped" and again.content.count("\n") == 1
+
+
 def test_a_line_that_only_gets_more_detail_is_not_outdated(tx: Store) -> None:
     actions, entries = write_all(tx, A, DETAILED, A)
 
