@@ -19,6 +19,7 @@ from redis.exceptions import BusyLoadingError, ConnectionError, ResponseError, T
 from redis.retry import Retry
 
 from memrelay.bus.client.url import Address
+from memrelay.bus.embedded.machine_memory import server_memory_limit
 from memrelay.bus.errors import AppendOnlyFileLeft
 
 LOG_NAME = "server.log"
@@ -45,6 +46,7 @@ def options(data_folder: Path, socket_path: Path, users: Path | None) -> list[st
     """Return the command line: acknowledged data is on disk, nothing is evicted, no port is open.
 
     `users` is the file of users; without one, the default user needs no password.
+    Its memory is limited to half of the machine's: beyond that the server refuses writes.
     Clients that stop reading are disconnected, each at its own limit. Beyond `maxmemory-clients`
     for all of them, the server disconnects those with the longest buffers.
     """
@@ -58,6 +60,7 @@ def options(data_folder: Path, socket_path: Path, users: Path | None) -> list[st
         *("--save", ""),
         # A dump of a stream contains deleted entries too.
         *("--aof-use-rdb-preamble", "no"),
+        *("--maxmemory", str(server_memory_limit())),
         *("--maxmemory-policy", "noeviction"),
         *("--client-output-buffer-limit", "pubsub", "256mb", "128mb", "60"),
         *("--maxmemory-clients", "512mb"),
