@@ -18,7 +18,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused, BusUnavailable
-from memrelay.bus.keys import CHANGES, fence_key
+from memrelay.bus.keys import CHANGES, fence_key, input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
 from memrelay.bus.lease.workers import HEARTBEAT_S, read_workers
@@ -31,9 +31,10 @@ from memrelay.worker.deliver.public_members import PublicMembers
 from memrelay.worker.intake.reader import Reader
 from memrelay.worker.intake.subscriber import Subscriber
 from memrelay.worker.intake.timers import Timers
-from memrelay.worker.ownership.group_lease import GroupLease
+from memrelay.worker.ownership.group_lease import GroupLease, begin_each, open_each
 from memrelay.worker.ownership.host_locks import HostLocks
 from memrelay.worker.run.group import Group, create_group, key_of
+from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
@@ -75,6 +76,7 @@ class Session:
         self._address, self._threads, self._shared = address, threads, shared
         self._memory, self._changed = memory, changed
         self._groups: dict[Group, asyncio.Task[None]] = {}
+        self._turns = RecoveryTurns()
         # Leases of the other workers of this memory root.
         self._other_leases: list[str] = []
         self._stack = AsyncExitStack()
@@ -151,6 +153,13 @@ class Session:
             for task in background:
                 task.cancel()
 
+    async def sort_by_traffic(self, uids: Sequence[str]) -> list[str]:
+        """Return the pipelines whose inputs have entries, then the others."""
+        commands = [("XLEN", input_key(uid)) for uid in uids]
+        lengths = await self._control.call_all(commands, keep_refusals=True)
+        has_entries = {uid: bool(length) for uid, length in zip(uids, lengths, strict=True)}
+        return sorted(uids, key=lambda uid: not has_entries[uid])
+
     async def apply(self, plans: Sequence[Plan]) -> None:
         """Serve this worker's share of the pipelines.
 
@@ -163,7 +172,7 @@ class Session:
         keep, may_take = balance(list(groups), mine, await self._read_others())
         wanted = [groups[uids] for uids in keep]
         leases = [self._new_lease(groups[uids]) for uids in may_take]
-        taken = [lease for lease in leases if await lease.begin()]
+        taken = await begin_each(leases)
         keys = {key_of(members) for members in wanted}
         ending = [group for group in self._groups if group.key not in keys]
         if not taken and not ending:
@@ -300,13 +309,19 @@ class Session:
         await self._subscriber.serve(self._subscribed, served, handlers)
         await self._public_members.serve(served)
         self._timers.serve(served)
-        for group, lease in begun:
+        for again in (True, False):  # whether this worker served the pipelines before
+            leases = [
+                lease
+                for group, lease in begun
+                if self._memory.served.issuperset(group.slots) == again
+            ]
+            created = await open_each(leases, self._control) if leases else 0
+            self._shared.metrics.recreated += created if again else 0
+        # Pipelines with traffic come first.
+        for group, lease in sorted(begun, key=lambda one: not one[1].waiting):
             lease.after_crash = not self._memory.served.issuperset(group.slots)
             self._memory.served.update(group.slots)
-            created = await lease.open()
-            if not lease.after_crash:  # this worker had created the consumer groups before
-                self._shared.metrics.recreated += created
-            self._groups[group] = self._tasks.create_task(group.run(lease))
+            self._groups[group] = self._tasks.create_task(group.run(lease, self._turns))
             log.info(
                 "pipelines_served",
                 pipelines=list(group.slots),

@@ -36,6 +36,7 @@ from memrelay.worker.run.inputs import Work, arrival_of
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery, close_stores
+from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import beside, wait
@@ -104,15 +105,16 @@ class Group:
             if outcome.uid == uid
         )
 
-    async def run(self, lease: GroupLease) -> None:
+    async def run(self, lease: GroupLease, turns: RecoveryTurns) -> None:
         """Work until `stop`, and return when everything that was taken is on the bus.
 
         Raises StoreFenced.
         """
         parts = self._parts
         try:
-            await self._recovery.take_over(lease)
-            await self._recover(lease)
+            async with turns.take():
+                await self._recovery.take_over(lease)
+                await self._recover(lease)
             parts.queries.open()
             for slot in self.slots.values():
                 slot.open()
@@ -139,7 +141,8 @@ class Group:
 
     async def _recover(self, lease: GroupLease) -> None:
         """Run what was in flight, and what the stores have pending, in the order of arrival."""
-        await self._continuations.load(self._retry.stores, self.slots)
+        if self._recovery.has_pending:
+            await self._continuations.load(self._retry.stores, self.slots)
         while entries := [
             entry for slot in self.slots.values() for entry in await lease.read_unfinished(slot)
         ]:
