@@ -1,7 +1,8 @@
-"""usage: restart.py [--pipelines N] [--stop kill|term] [--waiting all|one] [--rounds N]
-[--json FILE]. Measure how long a restarted worker needs for its first and its last answer.
+"""usage: restart.py [--pipelines N] [--stop kill|term] [--waiting all|one] [--idle S]
+[--rounds N] [--json FILE]. Measure how long a restarted worker needs for its answers.
 
-Each of N pipelines has one store with a record. The worker is killed or stopped. Then one message
+Each of N pipelines has one store with a record. After S seconds without messages, the worker is
+killed or stopped. Then one message
 waits for every pipeline, or only for one, and the worker starts again. Prints the seconds from the
 start of the process to the first and the last answer. With `--waiting one`, the last pipeline gets
 a message once the worker reports that it has recovered everything.
@@ -98,12 +99,12 @@ def wait_until_recovered(connection: BlockingConnection, count: int) -> None:
         names = connection.send(pack("ZREVRANGE", "memrelay:{workers}", 0, 0), 1)
         report: Any = connection.send(pack("GET", b"memrelay:{workers}:" + names[0]), 1)
         pipelines = orjson.loads(report)["pipelines"] if report else {}
-        if len(pipelines) == count and not any(one.get("recovering") for one in pipelines.values()):
+        if len(pipelines) == count and not any(one["paused"] for one in pipelines.values()):
             return
         time.sleep(0.05)
 
 
-def measure(count: int, stop: str, waiting: str) -> dict[str, float]:
+def measure(count: int, stop: str, waiting: str, idle_s: float) -> dict[str, float]:
     """Return the seconds to the first and the last answer of one restart."""
     uids = [f"p{number:05}" for number in range(count)]
     with temporary_bus("restart") as (folder, server):
@@ -114,7 +115,7 @@ def measure(count: int, stop: str, waiting: str) -> dict[str, float]:
         try:
             request_writes(connection, uids)
             answers.wait(uids)
-            time.sleep(1)
+            time.sleep(idle_s)
             worker.send_signal(signal.SIGKILL if stop == "kill" else signal.SIGTERM)
             worker.wait(600)
             request_writes(connection, uids if waiting == "all" else uids[-1:])
@@ -137,10 +138,11 @@ def main() -> None:
     parser.add_argument("--pipelines", type=int, default=1000)
     parser.add_argument("--stop", choices=("kill", "term"), default="kill")
     parser.add_argument("--waiting", choices=("all", "one"), default="all")
+    parser.add_argument("--idle", type=float, default=20)
     given = parser.parse_args()
     rounds = []
     for _ in range(given.rounds):
-        rounds.append(measure(given.pipelines, given.stop, given.waiting))
+        rounds.append(measure(given.pipelines, given.stop, given.waiting, given.idle))
         print(
             f"{given.pipelines} pipelines, {given.stop}, {given.waiting} waiting: first answer "
             f"after {rounds[-1]['first_s']:.2f} s, last after {rounds[-1]['last_s']:.2f} s",

@@ -135,6 +135,8 @@ class Worker:
                     await self._run_session(session, shared)
             except* (Fenced, StoreFenced) as errors:
                 memory.served.clear()
+                # A store with a higher epoch must be opened, so that the lease surpasses it.
+                memory.trusts_rest = False
                 ends.append(("worker_fenced", first_cause(errors)))
             except* BusError as errors:
                 ends.append(("bus_lost", first_cause(errors)))

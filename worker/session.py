@@ -46,17 +46,21 @@ REINDEX_PAUSE_S = 1.0
 PING_PAUSE_S = 5.0
 # Pause between two looks for workers of this host that have ended.
 OTHERS_PAUSE_S = 0.25
+# So many groups recover for longer than a moment, so their reports show it.
+MANY_GROUPS = 50
 
 
 @dataclass(slots=True)
 class SessionMemory:
     """State of a worker that outlives a session.
 
-    `served` are the pipelines that it owned without a crash since.
+    `served` are the pipelines that it owned without a crash since. `trusts_rest` is whether rest
+    notes replace the recovery.
     """
 
     host_locks: HostLocks
     served: set[str] = field(default_factory=set)
+    trusts_rest: bool = True
 
 
 class Session:
@@ -259,6 +263,10 @@ class Session:
             await wait(self._applied, min(HEARTBEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
             await self._lease.send_heartbeat(self._describe_worker())
+            if self._turns.unfinished:
+                log.info(
+                    "pipelines_recovering", left=self._turns.unfinished, groups=len(self._groups)
+                )
             await self._shared.clock.look(self._control)
 
     async def _start_reindexes(self) -> None:
@@ -321,6 +329,7 @@ class Session:
         for group, lease in sorted(begun, key=lambda one: not one[1].waiting):
             lease.after_crash = not self._memory.served.issuperset(group.slots)
             self._memory.served.update(group.slots)
+            lease.may_rest = self._memory.trusts_rest
             self._groups[group] = self._tasks.create_task(group.run(lease, self._turns))
             log.info(
                 "pipelines_served",
@@ -362,8 +371,12 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
     metrics, watchdog = shared.metrics, shared.watchdog
     pipelines: dict[str, dict[str, Any]] = {}
     counts = metrics.read([uid for group in groups for uid in group.slots])
+    left = sum(group.is_recovering for group in groups)
+    progress = f"it recovers after a start; {left} of {len(groups)} groups of pipelines are left"
     for group in groups:
         fault, wal_bytes = watchdog.fault(group.stores), watchdog.wal_bytes(group.stores)
+        if group.is_recovering and left >= MANY_GROUPS:
+            fault = fault or progress
         for plan in group.plans:
             uid = plan.uid
             pipelines[uid] = counts[uid] | {

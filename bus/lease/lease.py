@@ -9,7 +9,7 @@ Three things on the bus represent it:
 A lease that expired while no other worker took over is valid again with the next heartbeat.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -100,6 +100,15 @@ end
 """
 )
 
+# KEYS: the owner hash. ARGV: the lease's name, the field, its value.
+_NOTE = """
+if redis.call('HGET', KEYS[1], 'worker') == ARGV[1] then
+  redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+end
+"""
+# Field of the owner hash: the rest note (worker/ownership/rest_note.py).
+REST = "rest"
+
 
 class Grant(NamedTuple):
     """The result of `Lease.acquire`: the epoch of ownership, or 0 and the worker that owns it."""
@@ -179,6 +188,13 @@ class Lease:
             self._epochs.pop(uid, None)
         if released:
             await self._control.run_script(_RELEASE, [*map(owner_key, released)], self.name)
+
+    async def note_rest(self, notes: Mapping[str, bytes]) -> None:
+        """Write the rest notes of pipelines, by uid. Those of other owners stay as they are."""
+        commands = [
+            ("EVAL", _NOTE, 1, owner_key(uid), self.name, REST, note) for uid, note in notes.items()
+        ]
+        await self._control.call_all(commands)
 
     async def declare_dead(self, name: str) -> None:
         """Fence a worker that is known to have ended, without waiting for its lease to expire."""

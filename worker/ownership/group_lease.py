@@ -12,8 +12,8 @@ from typing import Any
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import Fenced
-from memrelay.bus.keys import GROUP, input_key, stores_key
-from memrelay.bus.lease.lease import Lease
+from memrelay.bus.keys import GROUP, input_key, owner_key, stores_key
+from memrelay.bus.lease.lease import REST, Lease
 from memrelay.memory.memory_id import is_memory_id
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.intake.reader import (
@@ -24,10 +24,20 @@ from memrelay.worker.intake.reader import (
     read_unfinished,
 )
 from memrelay.worker.ownership.host_locks import HostLocks
+from memrelay.worker.ownership.rest_note import (
+    RestNote,
+    describe_files,
+    is_valid,
+    merge_notes,
+    pack_note,
+    parse_note,
+)
 from memrelay.worker.run.inputs import Entry, arrival_of_id
 
 # Other values in the hash are not marks, and are ignored.
 MARK = re.compile(rb"[ -9;-~]*:[0-9]{1,18}")
+# Stores that need vectors, and the fingerprints of the searched vectors by store.
+VectorState = tuple[list[str], dict[str, str]]
 # Entries that are read together during recovery.
 ENTRIES_TOGETHER = 256
 
@@ -47,10 +57,14 @@ class GroupLease:
         self.epoch = 0
         # By pipeline: the last entry ID that was read before.
         self._last: dict[str, bytes] = {}
-        # Pipelines whose input is not empty.
+        # Pipelines whose input is not empty, and those with entries that were read before.
         self.waiting: set[str] = set()
+        self.unfinished: set[str] = set()
         # Each store with its last commit that the bus knows.
         self.commits: list[tuple[str, str]] = []
+        self._notes: dict[str, RestNote | None] = {}
+        # Whether rest notes count.
+        self.may_rest = True
         # Whether inputs in flight run one by one, because one may have ended the process.
         self.after_crash = True
 
@@ -70,7 +84,7 @@ class GroupLease:
     async def read_unfinished(self, slot: Slot) -> list[Entry]:
         """Return some of the entries that any worker has read and none has finished."""
         uid = slot.plan.uid
-        if uid not in self.waiting:
+        if uid not in self.unfinished:
             return []
         return await read_unfinished(self.control, slot, self._last[uid], ENTRIES_TOGETHER)
 
@@ -79,6 +93,39 @@ class GroupLease:
         self._last[uid] = find_last_delivered(groups)
         if length:
             self.waiting.add(uid)
+
+    def pack_first_read(self, uid: str) -> tuple[str | bytes | int, ...]:
+        """Return the command that reads the first entry that any worker has read."""
+        return "XRANGE", input_key(uid), "-", self._last[uid], "COUNT", 1
+
+    def find_rest(self) -> RestNote | None:
+        """Return the valid rest note of the whole group, None if its stores must be opened."""
+        notes = [self._notes.get(plan.uid) for plan in self.plans]
+        found = [
+            note
+            for plan, note in zip(self.plans, notes, strict=True)
+            if note is not None and is_valid(note, plan, self.host_locks.root)
+        ]
+        return (
+            None
+            if not self.may_rest or self.waiting or len(found) < len(notes)
+            else merge_notes(found)
+        )
+
+    def note_rest(self, uid: str, data: bytes | None) -> None:
+        """Note the rest note that the server has for a pipeline."""
+        self._notes[uid] = parse_note(data)
+
+    async def write_rest(self, due_ms: int | None, vectors: VectorState) -> bool:
+        """Write rest notes, after the stores were closed. Return whether the files allow it."""
+        data = {}
+        for plan in self.plans:
+            files = describe_files(self.host_locks.root, plan.all_stores)
+            if files is None:
+                return False
+            data[plan.uid] = pack_note(RestNote(plan.hash, files, due_ms, *vectors))
+        await self.lease.note_rest(data)
+        return True
 
 
 async def begin_each(leases: Sequence[GroupLease], at_least: int = 0) -> list[GroupLease]:
@@ -113,15 +160,22 @@ async def open_each(leases: Sequence[GroupLease], control: ReconnectingConnectio
             ("XINFO", "GROUPS", input_key(uid)),
             ("XINFO", "CONSUMERS", input_key(uid), GROUP),
             ("HGETALL", stores_key(uid)),
+            ("HGET", owner_key(uid), REST),
         )
     replies, deletions = await control.call_all(commands), list[tuple[str, ...]]()
     for number, uid in enumerate(uids):
-        length, groups, consumers, marks = replies[4 * number : 4 * number + 4]
+        length, groups, consumers, marks, rest = replies[5 * number : 5 * number + 5]
         of_uid[uid].note_input(uid, length, groups)
+        of_uid[uid].note_rest(uid, rest)
         of_uid[uid].commits += parse_marks(marks)
         deletions += pack_deletions(input_key(uid), consumers, of_uid[uid].lease.name)
     if deletions:
         await control.call_all(deletions)
+    waiting = [uid for lease in leases for uid in sorted(lease.waiting)]
+    reads = [of_uid[uid].pack_first_read(uid) for uid in waiting]
+    for uid, entries in zip(waiting, await control.call_all(reads), strict=True):
+        if entries:
+            of_uid[uid].unfinished.add(uid)
     return created
 
 

@@ -44,6 +44,10 @@ class Recovery:
         """Stores of earlier bundle versions during recovery: their inboxes may know an input."""
         return (*self._former, *self._homes) if self.is_running else ()
 
+    def skip(self) -> None:
+        """Note that there is nothing to recover."""
+        self.is_running = self.has_pending = False
+
     async def take_over(self, lease: GroupLease) -> None:
         """Fence earlier owners out of the stores.
 
