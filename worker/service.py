@@ -56,7 +56,7 @@ class WorkerOptions:
     address: Address
     memory_root: Path
     threads: int = 2
-    open_files: int = 256
+    open_files: int = 1024
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
     matrix_bytes: int = 256 << 20

@@ -4,6 +4,7 @@ When a connection breaks, the session ends and the worker starts a new one.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -33,6 +34,7 @@ from memrelay.worker.intake.subscriber import Subscriber
 from memrelay.worker.intake.timers import Timers
 from memrelay.worker.ownership.group_lease import GroupLease, begin_each, open_each
 from memrelay.worker.ownership.host_locks import HostLocks
+from memrelay.worker.ownership.hung_workers import HungWorkers
 from memrelay.worker.run.group import Group, create_group, key_of
 from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.shared import WorkerContext
@@ -46,6 +48,8 @@ REINDEX_PAUSE_S = 1.0
 PING_PAUSE_S = 5.0
 # Pause between two looks for workers of this host that have ended.
 OTHERS_PAUSE_S = 0.25
+# Pause between two looks for hung workers.
+HUNG_PAUSE_S = 0.5
 # So many groups recover for longer than a moment, so their reports show it.
 MANY_GROUPS = 50
 
@@ -144,6 +148,7 @@ class Session:
                 self._send_heartbeats,
                 self._watch_other_workers,
                 self._start_reindexes,
+                self._end_hung_workers,
                 self._keep_connections_open,
             )
             background += [tasks.create_task(work()) for work in works]
@@ -276,6 +281,21 @@ class Session:
                 if any(group.vectors.reindex(token) for group in groups):
                     await clear_reindex_request(self._control, uid)
             await asyncio.sleep(REINDEX_PAUSE_S)
+
+    async def _end_hung_workers(self) -> None:
+        """Free the stores that a worker of this host locks although it lost its lease."""
+        hung = HungWorkers(self._memory.host_locks, self._control)
+        while sys.platform == "linux":
+            paused = self._shared.metrics.paused
+            busy = [
+                name
+                for group in self._groups
+                if not paused.keys().isdisjoint(group.slots)
+                for name in group.stores
+            ]
+            with suppress(BusRefused):
+                await hung.look(busy)
+            await asyncio.sleep(HUNG_PAUSE_S)
 
     async def _keep_connections_open(self) -> None:
         """Use idle connections: a server may close them after its `timeout`."""

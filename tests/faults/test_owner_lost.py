@@ -14,6 +14,7 @@ from tests.faults.promises import assert_promises
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.child import ChildProcess
 from tests.support.house import House
+from tests.support.told import await_paused
 from tests.support.waiting import wait_for
 from tests.support.worker import arm
 
@@ -92,6 +93,31 @@ def test_an_owner_paused_beyond_its_lease_is_fenced(step: str, tell: Tell) -> No
             f"owner paused beyond a lease of {LEASE_S} s at {step!r}, then goes on",
             followed_after_s=took_s,
         )
+
+
+def test_a_worker_that_hangs_in_a_transaction_after_it_lost_its_lease_is_ended() -> None:
+    uid = make_uid()
+    with House() as house:
+        hung = house.start_stepping_worker(
+            bundles=[make_bundle(uid)],
+            limits=LIMITS,
+            armed=False,
+            die_on="before commit",
+            signal=signal.SIGSTOP,
+        )
+        house.client.answer(uid, "/write before")
+        arm(hung)
+        ident = house.client.enter(uid, "/write tea")
+        wait_for(lambda: is_stopped(hung), "the owner hangs with the lock")
+
+        heir = house.start_worker(limits=LIMITS)
+        reason = await_paused(house, uid, "is locked by another program")
+        house.client.await_done(uid, ident)
+
+        assert f"(process {hung.pid}, " in reason
+        wait_for(lambda: "hung_worker_ended" in heir.said, "the successor says so")
+        assert not hung.lives
+        assert_promises(house, uid, ["before", "tea"])
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ class VectorTask:
     @property
     def state(self) -> tuple[list[str], dict[str, str]]:
         """Return the stores that need vectors, and the fingerprints of the searched vectors."""
-        return sorted(self._wanted), self._fingerprints
+        known = {name: found for name, found in self._fingerprints.items() if found}
+        return sorted(self._wanted), known
 
     def rest(self, wanted: Iterable[str], fingerprints: Mapping[str, str]) -> None:
         """Begin with the `state` of an earlier owner, whose vectors were all computed."""

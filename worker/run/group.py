@@ -44,7 +44,7 @@ from memrelay.worker.waiting import beside, wait
 
 log = structlog.stdlib.get_logger(__name__)
 # Time without a batch after which a group closes its stores.
-REST_AFTER_S = 10.0
+REST_AFTER_S = 6.0
 # In a loop over outcomes, a direct attribute access costs twice as much.
 _dead_letter = attrgetter("dead_letter")
 
