@@ -56,7 +56,7 @@ class HungWorkers:
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             log.warning(
                 "hung_worker_ended",
-                process=process,
+                pid=process,
                 worker=identity,
                 memory_id=name,
                 reason="it lost its lease and still locked the store",
@@ -64,7 +64,7 @@ class HungWorkers:
         except PermissionError as error:
             log.warning(
                 "hung_worker_not_ended",
-                process=process,
+                pid=process,
                 memory_id=name,
                 reason=str(error),
                 remedy=f"end the process yourself: kill -9 {process}",
