@@ -337,6 +337,15 @@ class Session:
         await self._subscriber.serve(self._subscribed, served, handlers)
         await self._public_members.serve(served)
         self._timers.serve(served)
+        await self._open_inputs(begun)
+        # Pipelines with traffic come first.
+        for group, lease in sorted(begun, key=lambda one: not one[1].waiting):
+            self._start(group, lease)
+        self._applied.set()
+        await self._read(self._groups)
+
+    async def _open_inputs(self, begun: Sequence[tuple[Group, GroupLease]]) -> None:
+        """Prepare the inputs of groups for reading."""
         for again in (True, False):  # whether this worker served the pipelines before
             leases = [
                 lease
@@ -344,21 +353,20 @@ class Session:
                 if self._memory.served.issuperset(group.slots) == again
             ]
             created = await open_each(leases, self._control) if leases else 0
+            # Some consumer groups are missing that this worker had created.
             self._shared.metrics.recreated += created if again else 0
-        # Pipelines with traffic come first.
-        for group, lease in sorted(begun, key=lambda one: not one[1].waiting):
-            lease.after_crash = not self._memory.served.issuperset(group.slots)
-            self._memory.served.update(group.slots)
-            lease.may_rest = self._memory.trusts_rest
-            self._groups[group] = self._tasks.create_task(group.run(lease, self._turns))
-            log.info(
-                "pipelines_served",
-                pipelines=list(group.slots),
-                epoch=lease.epoch,
-                stores=[name for plan in lease.plans for name in plan.stores],
-            )
-        self._applied.set()
-        await self._read(self._groups)
+
+    def _start(self, group: Group, lease: GroupLease) -> None:
+        lease.after_crash = not self._memory.served.issuperset(group.slots)
+        self._memory.served.update(group.slots)
+        lease.may_rest = self._memory.trusts_rest
+        self._groups[group] = self._tasks.create_task(group.run(lease, self._turns))
+        log.info(
+            "pipelines_served",
+            pipelines=list(group.slots),
+            epoch=lease.epoch,
+            stores=[name for plan in lease.plans for name in plan.stores],
+        )
 
     async def _read(self, groups: Iterable[Group]) -> None:
         await self._reader.serve(slot for group in groups for slot in group.slots.values())

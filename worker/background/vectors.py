@@ -103,7 +103,8 @@ class VectorTask:
     @property
     def is_idle(self) -> bool:
         """Whether all vectors are computed and nothing was written since."""
-        return self._is_resting and not (self._woken.is_set() or self._unseen or self._reindex)
+        begun = self._woken.is_set() or self._unseen or self._reindex
+        return self._is_resting and not begun and not any(self._backlogs.values())
 
     @property
     def state(self) -> tuple[list[str], dict[str, str]]:
@@ -141,11 +142,9 @@ class VectorTask:
         """Work until cancelled or fenced. Raises nothing: batches report unusable stores."""
         try:
             while True:
-                if not self._is_resting:
+                while not self._is_resting:
                     self._woken.clear()
-                    if self._has_stores and await self._run_round():
-                        continue
-                    self._is_resting = not any(self._backlogs.values())
+                    self._is_resting = not (self._has_stores and await self._run_round())
                 await self._woken.wait()
                 self._is_resting = False
                 await asyncio.sleep(WRITE_PAUSE_S)

@@ -123,9 +123,9 @@ class Group:
         parts, is_idle = self._parts, False
         try:
             if not await self._begin_at_rest(lease):
-                async with turns.take():
-                    await self._recovery.take_over(lease)
-                    await self._recover(lease)
+                await self._recover_in_turn(lease, turns)
+            if self.is_recovering:  # stopped while it waited for its turn
+                return
             parts.queries.open()
             for slot in self.slots.values():
                 slot.open()
@@ -152,6 +152,13 @@ class Group:
         """Take nothing more and finish what was taken. Work on a locked store stays pending."""
         self._retry.stop()
         self._wanted.set()
+
+    async def _recover_in_turn(self, lease: GroupLease, turns: RecoveryTurns) -> None:
+        async with turns.take():
+            if self._retry.has_stopped:
+                return
+            await self._recovery.take_over(lease)
+            await self._recover(lease)
 
     async def _recover(self, lease: GroupLease) -> None:
         """Run what was in flight, and what the stores have pending, in the order of arrival."""
