@@ -13,6 +13,7 @@ import apsw
 
 from memrelay.memory.disk import FREE_SPACE, ROOM_OR_DISK, make_folder, write_whole_file
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
+from memrelay.memory.lock_holder import describe_writer
 from memrelay.memory.sqlite.damage import (
     EMPTIED,
     STEPS,
@@ -39,7 +40,7 @@ TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ..
     (
         (apsw.BusyError, apsw.LockedError),
         StoreBusy,
-        "{path} is locked by another program; it is retried",
+        "{path} is locked by another program{writer}; it is retried",
     ),
     (
         (apsw.FullError, apsw.NoMemError),
@@ -93,7 +94,9 @@ class translate_errors:
     ) -> None:
         for kinds, translation, message in TRANSLATIONS if error is not None else ():
             if isinstance(error, kinds):
-                raise translation(message.format(path=self._path, error=error)) from error
+                writer = describe_writer(self._path) if "{writer}" in message else ""
+                text = message.format(path=self._path, error=error, writer=writer)
+                raise translation(text) from error
         if isinstance(error, UNUSABLE):
             raise _find_cause(self._path, error) from error
 

@@ -99,6 +99,10 @@ class Inbox:
             is not None
         )
 
+    def has_attempts(self) -> bool:
+        """Return whether an attempt is recorded."""
+        return self._connection.execute("SELECT 1 FROM attempts LIMIT 1").get is not None
+
     def clear_attempts(self) -> None:
         """Delete all attempts: every input in flight has an outcome now."""
         self._connection.execute("DELETE FROM attempts")

@@ -150,6 +150,17 @@ class ErasureTask:
         self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
         self._wanted = asyncio.Event()
+        # Whether no erasure is open.
+        self._has_none = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no erasure is open."""
+        return self._has_none and not self._wanted.is_set()
+
+    def rest(self) -> None:
+        """Begin with the knowledge that no erasure is open."""
+        self._has_none = True
 
     def wake(self) -> None:
         """Announce an erasure whose call is answered and no longer in the input."""
@@ -158,9 +169,14 @@ class ErasureTask:
     async def run(self, control: ReconnectingConnection) -> None:
         """Work until cancelled or fenced. Raises nothing: failures are retried."""
         try:
+            if self._has_none:
+                await self._wanted.wait()
             while True:
                 self._wanted.clear()
-                await wait(self._wanted, await self._run_round(control))
+                self._has_none = False
+                pause_s = await self._run_round(control)
+                self._has_none = pause_s is None
+                await wait(self._wanted, pause_s)
         except StoreFenced:
             log.warning("erasure_stopped", stores=self._stores)
 
