@@ -22,6 +22,7 @@ from memrelay.bus.keys import CHANGES, fence_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
 from memrelay.bus.lease.workers import HEARTBEAT_S, read_workers
+from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
@@ -229,7 +230,7 @@ class Session:
         others = [
             report
             for report in await read_workers(self._control)
-            if report["root"] == str(host_locks.root)
+            if report.get("root") == str(host_locks.root)
             and not host_locks.has_ended(report["lease"])
             and report["lease"] != self._lease.name
         ]
@@ -340,7 +341,7 @@ class Session:
 
 
 def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[str, Any]:
-    """Return {"loop_lag_ms", "groups_recreated", "pipelines"} for the report of a worker.
+    """Return {"loop_lag_ms", "groups_recreated", "malformed", "pipelines"} for a worker's report.
 
     Each pipeline has its metrics and the state of its group.
     """
@@ -363,6 +364,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
     return {
         "loop_lag_ms": watchdog.take_lag_ms(),
         "groups_recreated": metrics.recreated,
+        "malformed": MALFORMED.total,
         "pipelines": pipelines,
     }
 

@@ -8,7 +8,6 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
-from memrelay.bus.streams.log import parse_cursor
 from memrelay.memory.control.catalog import Catalog, Deployed
 
 # By the settings (appendonly, appendfsync).
@@ -71,11 +70,12 @@ def filter_status(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[s
 def _describe_worker(report: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": report["name"],
-        "started_at": report["started_at"],
+        "started_at": report.get("started_at", 0),
         "pipelines": list(report["pipelines"]),
         "silent_s": report["silent_s"],
         "loop_lag_ms": report.get("loop_lag_ms", 0.0),
         "groups_recreated": report.get("groups_recreated", 0),
+        "malformed": report.get("malformed", 0),
     }
 
 
@@ -163,7 +163,8 @@ def _parse_lag(length: Any, first: Any, now_ms: int) -> tuple[int, float, str]:
     if refusal is not None:
         # The key has a wrong type.
         return 0, 0.0, str(refusal)
-    age_ms = now_ms - parse_cursor(first[0][0].decode())[0] if first else 0
+    # A producer may have chosen an ID that is above every cursor.
+    age_ms = now_ms - int(first[0][0].partition(b"-")[0]) if first else 0
     return int(length), max(0.0, age_ms / 1000), ""
 
 

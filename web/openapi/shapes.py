@@ -164,6 +164,7 @@ class WorkerStatus(TypedDict):
     silent_s: float
     loop_lag_ms: float
     groups_recreated: int
+    malformed: int
 
 
 # `in` is a keyword, so a class cannot declare it.

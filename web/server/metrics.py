@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from memrelay.bus.malformed import MALFORMED
 from memrelay.web.server.connection_limits import Traffic
 
 Status = dict[str, Any]
@@ -36,6 +37,12 @@ WORKER_METRICS = (
         "memrelay_groups_recreated",
         "Consumer groups that were missing and were recreated.",
         _field("groups_recreated"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_malformed_messages",
+        "Malformed messages on channels and in shared keys that the worker dropped.",
+        _field("malformed"),
     ),
 )
 PIPELINE_METRICS = (
@@ -201,3 +208,8 @@ def _traffic_metrics(traffic: Traffic) -> Iterator[Metric]:
     refused.add_metric(["too many"], traffic.rejected)
     refused.add_metric(["too slow"], traffic.timed_out)
     yield refused
+    yield CounterMetricFamily(
+        "memrelay_malformed_replies",
+        "Malformed replies that the web server dropped.",
+        MALFORMED.total,
+    )

@@ -94,6 +94,7 @@ class Subscriber:
         self, writer: FencedWriter, echo: EchoFilter, changed: asyncio.Event, limits: WorkerLimits
     ) -> None:
         self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
+        self._most_bytes = limits.message_bytes + 1
         self._channels: dict[bytes, Channel] = {}
         self._query_handlers: dict[bytes, QueryHandler] = {}
         self._appending: set[asyncio.Future[list[Any]]] = set()
@@ -107,9 +108,10 @@ class Subscriber:
             self._changed.set()
         if channel in self._query_handlers:
             self._query_handlers[channel](payload)
-        if channel not in self._channels or not (
-            commands := self._channels[channel].commands(payload)
-        ):
+        if channel not in self._channels:
+            return
+        # One byte too many is enough for the dead letter of a message that is too long.
+        if not (commands := self._channels[channel].commands(payload[: self._most_bytes])):
             return
         future = self._writer.send(commands, len(commands))
         self._appending.add(future)
