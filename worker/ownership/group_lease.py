@@ -47,7 +47,7 @@ class GroupLease:
         self._last: dict[str, bytes] = {}
         # Each store with its last commit that the bus knows.
         self.commits: list[tuple[str, str]] = []
-        # Whether inputs in flight run one by one, because one may have ended the process.
+        # Whether attempts of inputs in flight are counted, because one may have ended the process.
         self.after_crash = True
 
     async def begin(self, at_least: int = 0) -> bool:

@@ -22,6 +22,7 @@ from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.intake.reader import Slot
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
+from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
@@ -139,6 +140,7 @@ class Group:
 
     async def _recover(self, lease: GroupLease) -> None:
         """Run what was in flight, and what the stores have pending, in the order of arrival."""
+        journal = AttemptJournal() if lease.after_crash else None
         await self._continuations.load(self._retry.stores, self.slots)
         while entries := [
             entry for slot in self.slots.values() for entry in await lease.read_unfinished(slot)
@@ -148,11 +150,11 @@ class Group:
             # An entry comes before its continuations.
             together = [*entries, *self._todo, *self._continuations.take()]
             self._todo = deque(sorted(together, key=arrival_of))
-            await self._work_off(lease.after_crash)
-        await self._work_off(lease.after_crash)
+            await self._work_off(journal)
+        await self._work_off(journal)
         self._settled.update(await self._recovery.end())
 
-    async def _work_off(self, journal: bool) -> None:
+    async def _work_off(self, journal: AttemptJournal | None) -> None:
         self._todo.extend(self._continuations.take())
         while self._todo:
             await self._work(journal)
@@ -168,7 +170,7 @@ class Group:
             if not delay_queue.is_full:
                 self._take_entries()
             if self._todo:
-                await self._work(journal=False)
+                await self._work()
             elif self._leaving and self._leaving[0].has_left:
                 await self._confirm(len(self._leaving) - 1)
             elif self._retry.has_stopped and not self._leaving and not self._prefetch.has_calls:
@@ -183,7 +185,7 @@ class Group:
                 self._shared.metrics.count_in(uid, len(entries))
                 self._todo.extend(self._prefetch.sift(entries))
 
-    async def _work(self, journal: bool) -> None:
+    async def _work(self, journal: AttemptJournal | None = None) -> None:
         """Run, commit and send one batch. At most the batch before is unconfirmed meanwhile."""
         shared, continuations = self._shared, self._continuations
         count = min(len(self._todo), shared.limits.batch * len(self.slots))
@@ -205,7 +207,9 @@ class Group:
         self._parts.expiry.wake()
         self._parts.index_merge.wake(result.marks)
 
-    def _make_batch(self, work: Sequence[Work], known: KnownLetters, journal: bool) -> Batch:
+    def _make_batch(
+        self, work: Sequence[Work], known: KnownLetters, journal: AttemptJournal | None
+    ) -> Batch:
         shared, now_ms = self._shared, time.time_ns() // 1_000_000
         return Batch(
             work,
