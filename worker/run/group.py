@@ -230,7 +230,10 @@ class Group:
             return
         self._shared.checkpoint("before burial")
         letters, now_ms = self._shared.catalog.letters, time.time_ns() // 1_000_000
-        added = await self._retry.attempt(partial(store_letters, letters, outcomes, known, now_ms))
+        content_bytes = self._shared.limits.dead_letter_bytes
+        added = await self._retry.attempt(
+            partial(store_letters, letters, outcomes, known, now_ms, content_bytes)
+        )
         self._shared.checkpoint("buried")
         if added:
             self._shared.metrics.count_dead([letter.pipeline for letter in added])
