@@ -24,6 +24,7 @@ from memrelay.bus.lease.lease import Lease
 from memrelay.bus.lease.workers import HEARTBEAT_S, read_workers
 from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
+from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.outbox import Outbox
@@ -102,14 +103,15 @@ class Session:
         await shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
-        self._subscriber = Subscriber(writer, echo, self._changed, limits)
+        log_trimmer = LogTrimmer(writer, limits.log_bytes)
+        self._subscriber = Subscriber(writer, echo, self._changed, limits, log_trimmer)
         self._subscribed = await self._connect(self._subscriber.receive, echo.skip)
         self._connections = writing, blocking, self._subscribed
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, writing), self._control, name, limits, shared.metrics)
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
-        self._outbox = Outbox(writer, echo, limits.log_length, public_fanout)
+        self._outbox = Outbox(writer, echo, limits.log_length, public_fanout, log_trimmer)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)
         self._timers = Timers(self._control)
         if before:

@@ -16,6 +16,7 @@ from memrelay.bus.keys import CHANGES, PUBLIC, ask_channel, swarm_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.public_listeners import Member, pack_log_if_first
 from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.public_members import members_of
 from memrelay.worker.limits import WorkerLimits
@@ -87,12 +88,18 @@ class Subscriber:
 
     A message that is published while no worker subscribes is lost, as on any channel. Appends go
     through the fenced `writer`, so of two owners only one appends. `changed` is set when the
-    control plane announces a change.
+    control plane announces a change. `log_trimmer` bounds the logs of public swarms.
     """
 
     def __init__(
-        self, writer: FencedWriter, echo: EchoFilter, changed: asyncio.Event, limits: WorkerLimits
+        self,
+        writer: FencedWriter,
+        echo: EchoFilter,
+        changed: asyncio.Event,
+        limits: WorkerLimits,
+        log_trimmer: LogTrimmer,
     ) -> None:
+        self._log_trimmer = log_trimmer
         self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
         self._most_bytes = limits.message_bytes + 1
         self._channels: dict[bytes, Channel] = {}
@@ -114,6 +121,8 @@ class Subscriber:
         if not (commands := self._channels[channel].commands(payload[: self._most_bytes])):
             return
         future = self._writer.send(commands, len(commands))
+        if isinstance(self._channels[channel], PublicChannel):
+            self._log_trimmer.note([channel.decode()], min(len(payload), self._most_bytes))
         self._appending.add(future)
         future.add_done_callback(self._finish_append)
 
