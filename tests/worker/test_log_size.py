@@ -25,9 +25,11 @@ def test_a_log_keeps_its_newest_messages_within_the_bound(swarm: str) -> None:
         for number in range(COUNT):
             house.client.publish(owner, make_envelope(f"{number} {TEXT}"), swarm)
         wait_for(
-            lambda: str(COUNT - 1) == house.client.log(owner, swarm)[-1:][0].text.split()[0]
-            if house.client.redis.xlen(log)
-            else False,
+            lambda: (
+                str(COUNT - 1) == house.client.log(owner, swarm)[-1:][0].text.split()[0]
+                if house.client.redis.xlen(log)
+                else False
+            ),
             "the last message is logged",
         )
 
