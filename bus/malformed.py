@@ -46,5 +46,5 @@ class MalformedMessages:
         )
 
 
-# Those of this process.
+# The counter of this process.
 MALFORMED = MalformedMessages()

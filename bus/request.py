@@ -193,7 +193,8 @@ class Requester:
         async with self._expect_reply(entry.uid, is_report) as (channel, expected):
             try:
                 ident = await self.ingress.append(replace(entry, reply=channel))
-                expected.bind(ident)
+                # The report of a replay has the ID of the input that failed.
+                expected.bind(entry.replay_of or ident)
                 async with asyncio.timeout(timeout_s):
                     return await expected.report
             except TimeoutError as error:

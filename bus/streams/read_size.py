@@ -25,8 +25,8 @@ def count_fitting(size: int, length: int, most: int) -> int:
     return max(1, min(most, READ_BYTES * length // size))
 
 
-async def read_count(client: ReconnectingConnection, key: str, most: int) -> int:
-    """Return how many entries of an input, up to `most`, may be read at once.
+async def read_count(client: ReconnectingConnection, key: Word, most: int) -> int:
+    """Return how many entries of an input or a log, up to `most`, may be read at once.
 
     A server that refuses to measure turns the limit off. Raises BusUnavailable.
     """

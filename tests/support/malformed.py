@@ -21,7 +21,7 @@ from memrelay.bus.keys import (
 )
 
 Fields = dict[bytes, bytes]
-Send = Callable[["redis.client.Pipeline[bytes]"], object]
+Send = Callable[[redis.client.Pipeline], object]
 HOSTILE = (
     *(b"null", b"true", b"-1", b"0", b"9" * 400, b"-" + b"9" * 400, b"1e308", b"1e999", b"NaN"),
     *(b'"\\ud800"', b'""', b'"\\u0000"', b'"\xff"', b'"' + b"x" * 3000 + b'"'),

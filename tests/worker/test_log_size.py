@@ -35,4 +35,4 @@ def test_a_log_keeps_its_newest_messages_within_the_bound(swarm: str) -> None:
 
         kept = [int(said.text.split()[0]) for said in house.client.log(owner, swarm)]
         assert kept == list(range(kept[0], COUNT)) and len(kept) > 20
-        assert house.client.redis.memory_usage(log, samples=0) < BOUND * 1.3
+        assert (house.client.redis.memory_usage(log, samples=0) or 0) < BOUND * 1.3

@@ -49,16 +49,22 @@ def flood(house: House, uid: str, count: int) -> None:
         house.client.await_quiet(uid, 60)
 
 
+def lease_of(house: House, uid: str) -> str:
+    """Return the name of the lease of the pipeline's owner."""
+    redis: Any = house.client.redis
+    return str(redis.hget(owner_key(uid), "worker").decode())
+
+
 def connections_of(house: House, uid: str) -> set[str]:
     """Return the IDs of the connections of the pipeline's owner."""
-    lease = house.client.redis.hget(owner_key(uid), "worker").decode()
-    return {one["id"] for one in house.client.redis.client_list() if one["name"] == lease}
+    lease, redis = lease_of(house, uid), house.client.redis
+    return {one["id"] for one in redis.client_list() if one["name"] == lease}
 
 
 def count_dropped(house: House, uid: str) -> int:
     """Return how many malformed messages the owner has reported."""
-    lease = house.client.redis.hget(owner_key(uid), "worker").decode()
-    return int(orjson.loads(house.client.redis.get(worker_key(lease)))["malformed"])
+    redis: Any = house.client.redis
+    return int(orjson.loads(redis.get(worker_key(lease_of(house, uid))))["malformed"])
 
 
 def check_service(house: House, uid: str) -> None:
@@ -132,8 +138,9 @@ def test_malformed_replies_affect_no_other_caller(house: House) -> None:
 
 def reply_of(house: House, uid: str) -> bytes:
     """Wait for an entry in the input, and return its reply channel."""
-    wait_for(lambda: house.client.redis.xlen(input_of(uid)), "the entry arrives")
-    ((_, fields),) = house.client.redis.xrange(input_of(uid))
+    redis: Any = house.client.redis
+    wait_for(lambda: redis.xlen(input_of(uid)), "the entry arrives")
+    ((_, fields),) = redis.xrange(input_of(uid))
     return bytes(fields[b"reply"])
 
 
