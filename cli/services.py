@@ -21,6 +21,8 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         max_cascade=settings.worker.max_cascade,
         message_bytes=settings.bus.max_message_bytes,
         log_length=settings.bus.log_length,
+        log_bytes=settings.bus.log_bytes,
+        dead_letter_bytes=settings.worker.dead_letter_bytes,
         producer_id_days=settings.worker.producer_id_days,
         history_days=settings.worker.history_days,
         grace_s=settings.worker.grace_s,

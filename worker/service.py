@@ -224,7 +224,8 @@ def start_steps(uids: Sequence[str]) -> list[Collection[str]]:
 
     The first pipelines are served while the bundles of the others are compiled.
     """
-    steps, count = [set(uids[:FIRST_PIPELINES])], FIRST_PIPELINES
+    steps: list[Collection[str]] = [set(uids[:FIRST_PIPELINES])]
+    count = FIRST_PIPELINES
     while count < len(uids):
         count *= 2
         steps.append(set(uids[:count]))

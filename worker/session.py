@@ -23,7 +23,9 @@ from memrelay.bus.keys import CHANGES, fence_key, input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
 from memrelay.bus.lease.workers import HEARTBEAT_S, read_workers
+from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
+from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.outbox import Outbox
@@ -111,14 +113,15 @@ class Session:
         await shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
-        self._subscriber = Subscriber(writer, echo, self._changed, limits)
+        log_trimmer = LogTrimmer(writer, limits.log_bytes)
+        self._subscriber = Subscriber(writer, echo, self._changed, limits, log_trimmer)
         self._subscribed = await self._connect(self._subscriber.receive, echo.skip)
         self._connections = writing, blocking, self._subscribed
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, writing), self._control, name, limits, shared.metrics)
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
-        self._outbox = Outbox(writer, echo, limits.log_length, public_fanout)
+        self._outbox = Outbox(writer, echo, limits.log_length, public_fanout, log_trimmer)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)
         self._timers = Timers(self._control)
         if before:
@@ -247,7 +250,7 @@ class Session:
         others = [
             report
             for report in await read_workers(self._control)
-            if report["root"] == str(host_locks.root)
+            if report.get("root") == str(host_locks.root)
             and not host_locks.has_ended(report["lease"])
             and report["lease"] != self._lease.name
         ]
@@ -392,7 +395,8 @@ class Session:
 
 
 def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[str, Any]:
-    """Return {"loop_lag_ms", "groups_recreated", "latency", "pipelines"} for a worker's report.
+    """Return {"loop_lag_ms", "groups_recreated", "malformed", "latency", "pipelines"}.
+
 
     Each pipeline has its metrics and the state of its group.
     """
@@ -424,6 +428,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
             "commit": metrics.commit_latency.read(),
             "publish": metrics.publish_latency.read(),
         },
+        "malformed": MALFORMED.total,
         "pipelines": pipelines,
     }
 

@@ -99,3 +99,8 @@ class SwarmEncoder:
         )
         self._heads[swarm] = heads
         return heads
+
+    @property
+    def logs(self) -> list[str]:
+        """The logs of all swarms that messages were packed for."""
+        return [key_of(self._uid, swarm) for swarm in self._heads]

@@ -81,23 +81,17 @@ class Inbox:
                 "DELETE FROM inbox WHERE n = ?", [(number,) for number in numbers]
             )
 
-    def count_attempt(self, ident: str) -> int:
-        """Record that an input is about to be tried and return its number of attempts."""
-        self._connection.execute(
+    def count_attempts(self, idents: Iterable[str]) -> None:
+        """Record that inputs are about to be tried."""
+        self._connection.executemany(
             "INSERT INTO attempts VALUES (?, 1) "
             "ON CONFLICT(id) DO UPDATE SET started = started + 1",
-            (ident,),
-        )
-        return int(
-            self._connection.execute("SELECT started FROM attempts WHERE id = ?", (ident,)).get
+            [(ident,) for ident in idents],
         )
 
-    def was_tried(self, ident: str) -> bool:
-        """Return whether an attempt of an input is recorded."""
-        return (
-            self._connection.execute("SELECT 1 FROM attempts WHERE id = ?", (ident,)).get
-            is not None
-        )
+    def attempts(self) -> dict[str, int]:
+        """Return the recorded attempts by input."""
+        return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
     def has_attempts(self) -> bool:
         """Return whether an attempt is recorded."""

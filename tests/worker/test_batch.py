@@ -15,6 +15,7 @@ from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Entry, Published
@@ -40,7 +41,7 @@ def make_plan(user: str = "User", *public: str) -> Plan:
     return Plan(bundle)
 
 
-def make_batch(*entries: Entry, journal: bool = False) -> Batch:
+def make_batch(*entries: Entry, journal: AttemptJournal | None = None) -> Batch:
     return Batch(
         entries,
         WorkerLimits(),
@@ -184,7 +185,7 @@ def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:
 
 def test_a_busy_store_does_not_count_as_another_attempt(tmp_path: Path) -> None:
     plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
-    batch = make_batch(make_entry(plan, "1-0", "/b tea"), journal=True)
+    batch = make_batch(make_entry(plan, "1-0", "/b tea"), journal=AttemptJournal())
     stores.get("instances/p/b")
     with locked(tmp_path / "instances/p/b.db"):
         for _ in range(5):

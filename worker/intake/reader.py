@@ -1,15 +1,22 @@
 """Reads the inputs of all pipelines over one connection, for the groups that are ready."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from memrelay.bus.client.connection import BlockingReads, Connection
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.client.resp import pack
+from memrelay.bus.client.resp import Word, pack
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import GROUP, input_key
+from memrelay.bus.streams.read_size import (
+    READ_BYTES,
+    count_fitting,
+    measure_command,
+    read_count,
+)
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
@@ -23,6 +30,8 @@ MAX_ENTRIES = 1000
 # slots that become free meanwhile share the next read.
 MANY_INPUTS = 100
 PAUSE_PER_INPUT_S = 20e-6
+# An input is measured before a read if it was not known to be short within this time.
+CHECK_S = 0.1
 
 
 class Slot:
@@ -36,6 +45,8 @@ class Slot:
         self._wanted = wanted
         self._entries: list[Entry] = []
         self._is_open = False
+        # When the input was measured, or had no entries left.
+        self._checked_s = float("-inf")
         # The reader's callback: read this pipeline again.
         self.on_free: Callable[[], None] = lambda: None
 
@@ -43,6 +54,15 @@ class Slot:
     def is_ready(self) -> bool:
         """Whether the pipeline is to be read."""
         return self._is_open and not self._entries
+
+    @property
+    def needs_check(self) -> bool:
+        """Whether the input may have received many large entries since it was checked."""
+        return time.monotonic() - self._checked_s > CHECK_S
+
+    def mark_checked(self) -> None:
+        """Note that the input was measured, or has no entries left."""
+        self._checked_s = time.monotonic()
 
     def open(self) -> None:
         """Allow reading: the group has recovered, so every entry from now on is new."""
@@ -91,9 +111,13 @@ class Reader:
     ) -> None:
         self._reads, self._control = BlockingReads(*connections), control
         self._limits, self._consumer, self._metrics = limits, consumer, metrics
+        self._writing = connections[1]
         self._slots: dict[bytes, Slot] = {}
         # The keys of the slots to read.
         self._ready: dict[bytes, None] = {}
+        # The keys to measure, and those with large entries with the number to read at once.
+        self._unchecked: set[bytes] = set()
+        self._large: dict[bytes, int] = {}
         # The keys of the read that waits at the server.
         self._reading: frozenset[bytes] = frozenset()
         # Most reads repeat the one before, so its command is kept.
@@ -114,10 +138,16 @@ class Reader:
 
     async def serve(self, slots: Iterable[Slot]) -> None:
         """Read exactly these pipelines. The reader must be parked, as it is at first."""
+        before = self._slots
         self._slots = {input_key(slot.plan.uid).encode(): slot for slot in slots}
         for key, slot in self._slots.items():
             slot.on_free = partial(self._wake, key)
         self._ready = {key: None for key, slot in self._slots.items() if slot.is_ready}
+        self._unchecked |= {
+            key
+            for key, slot in self._slots.items()
+            if slot.is_ready and before.get(key) is not slot
+        }
         self._is_parked = False
         self._changed.set()
 
@@ -133,32 +163,77 @@ class Reader:
             await self._changed.wait()
 
     async def _read(self, keys: list[bytes]) -> None:
+        if self._unchecked:
+            await self._check_sizes()
+        if self._large and (large := [key for key in keys if key in self._large]):
+            for key in large:
+                await self._read_large(key)
+            return
         if keys != self._last_keys:
             self._last_keys, self._command = keys, self._pack_read(keys)
         self._reading = frozenset(keys)
+        await self._fill(self._command, keys, self._count_for(keys))
+
+    async def _check_sizes(self) -> None:
+        """Measure inputs of which many entries may wait. Raises BusUnavailable."""
+        keys = [key for key in self._unchecked if key in self._slots]
+        self._unchecked.clear()
+        if not keys:
+            return
+        commands = b"".join(pack(*measure_command(key)) for key in keys)
+        sizes = await asyncio.gather(
+            *self._writing.send_together(commands, [(1, 0)] * len(keys)), return_exceptions=True
+        )
+        for key, size in zip(keys, sizes, strict=True):
+            self._large.pop(key, None)
+            if isinstance(size, int) and size > READ_BYTES:
+                await self._note_large(key, size)
+            if key in self._slots:
+                self._slots[key].mark_checked()
+
+    async def _note_large(self, key: bytes, size: int) -> None:
+        length = await self._writing.call("XLEN", key)
+        count = count_fitting(size, length, self._limits.batch)
+        if count < self._limits.batch:
+            self._large[key] = count
+
+    async def _read_large(self, key: bytes) -> None:
+        """Read some entries of an input with large ones, without waiting."""
+        count = self._large[key]
+        command = pack(*self._read_words(count), "NOACK", "STREAMS", key, ">")
+        if await self._fill(command, [key], count) < count:
+            self._large.pop(key, None)
+
+    async def _fill(self, command: bytes, keys: list[bytes], count: int) -> int:
+        """Read up to `count` entries into each slot. Return how many there were."""
         try:
-            reply = await self._reads.read(self._command)
+            reply = await self._reads.read(command)
         except BusRefused as error:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
             self._metrics.recreated += await create_consumer_groups(self._control, keys)
-            return
+            return 0
         finally:
             self._reading = frozenset()
+        total = 0
         for key, entries in reply or ():
+            total += len(entries)
             if key in self._slots:
                 self._ready.pop(key, None)
+                if len(entries) < count:
+                    self._slots[key].mark_checked()
                 self._slots[key].fill(entries)
+        return total
+
+    def _count_for(self, keys: list[bytes]) -> int:
+        return max(min(self._limits.batch, MAX_ENTRIES // len(keys)), 1)
+
+    def _read_words(self, count: int) -> tuple[Word, ...]:
+        return "XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count
 
     def _pack_read(self, keys: list[bytes]) -> bytes:
-        count = max(min(self._limits.batch, MAX_ENTRIES // len(keys)), 1)
         return pack(
-            "XREADGROUP",
-            "GROUP",
-            GROUP,
-            self._consumer,
-            "COUNT",
-            count,
+            *self._read_words(self._count_for(keys)),
             "BLOCK",
             BLOCK_MS,
             "NOACK",
@@ -169,8 +244,11 @@ class Reader:
 
     def _wake(self, key: bytes) -> None:
         """Read a free slot again. If the read under way lacks its key, it is interrupted."""
-        if key in self._slots and self._slots[key].is_ready:
+        slot = self._slots.get(key)
+        if slot is not None and slot.is_ready:
             self._ready[key] = None
+        if slot is not None and slot.needs_check:
+            self._unchecked.add(key)
         self._changed.set()
         if not self._reading or key in self._reading:
             return
@@ -209,10 +287,13 @@ async def read_unfinished(
 ) -> list[Entry]:
     """Return up to `count` unfinished entries, up to the ID `last`; [] if there are none left.
 
+    There are fewer if entries are large.
+
     Finished entries are deleted, so these are all entries that the group has read. The server keeps
     no list of them (NOACK), which would cost it more than reading and deleting them.
     """
     key = input_key(slot.plan.uid)
+    count = await read_count(control, key, count)
     return to_entries(slot.plan, await control.call("XRANGE", key, "-", last, "COUNT", count))
 
 

@@ -65,7 +65,7 @@ class GroupLease:
         self._notes: dict[str, RestNote | None] = {}
         # Whether rest notes count.
         self.may_rest = True
-        # Whether inputs in flight run one by one, because one may have ended the process.
+        # Whether attempts of inputs in flight are counted, because one may have ended the process.
         self.after_crash = True
 
     async def begin(self, at_least: int = 0) -> bool:

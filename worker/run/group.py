@@ -23,6 +23,7 @@ from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.intake.reader import Slot
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
+from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
@@ -162,6 +163,7 @@ class Group:
 
     async def _recover(self, lease: GroupLease) -> None:
         """Run what was in flight, and what the stores have pending, in the order of arrival."""
+        journal = AttemptJournal() if lease.after_crash else None
         if self._recovery.has_pending:
             await self._continuations.load(self._retry.stores, self.slots)
         while entries := [
@@ -172,11 +174,11 @@ class Group:
             # An entry comes before its continuations.
             together = [*entries, *self._todo, *self._continuations.take()]
             self._todo = deque(sorted(together, key=arrival_of))
-            await self._work_off(lease.after_crash)
-        await self._work_off(lease.after_crash)
+            await self._work_off(journal)
+        await self._work_off(journal)
         self._settled.update(await self._recovery.end())
 
-    async def _work_off(self, journal: bool) -> None:
+    async def _work_off(self, journal: AttemptJournal | None) -> None:
         self._todo.extend(self._continuations.take())
         while self._todo:
             await self._work(journal)
@@ -232,7 +234,7 @@ class Group:
             if not delay_queue.is_full:
                 self._take_entries()
             if self._todo:
-                await self._work(journal=False)
+                await self._work()
             elif self._leaving and self._leaving[0].has_left:
                 await self._confirm(len(self._leaving) - 1)
             elif self._retry.has_stopped and not self._leaving and not self._prefetch.has_calls:
@@ -251,7 +253,7 @@ class Group:
                 self._shared.metrics.count_in(uid, len(entries))
                 self._todo.extend(self._prefetch.sift(entries))
 
-    async def _work(self, journal: bool) -> None:
+    async def _work(self, journal: AttemptJournal | None = None) -> None:
         """Run, commit and send one batch. At most the batch before is unconfirmed meanwhile."""
         self._is_at_rest = False
         shared, continuations = self._shared, self._continuations
@@ -277,7 +279,9 @@ class Group:
         self._parts.expiry.wake()
         self._parts.index_merge.wake(result.marks)
 
-    def _make_batch(self, work: Sequence[Work], known: KnownLetters, journal: bool) -> Batch:
+    def _make_batch(
+        self, work: Sequence[Work], known: KnownLetters, journal: AttemptJournal | None
+    ) -> Batch:
         shared, now_ms = self._shared, time.time_ns() // 1_000_000
         return Batch(
             work,
@@ -299,7 +303,10 @@ class Group:
             return
         self._shared.checkpoint("before burial")
         letters, now_ms = self._shared.catalog.letters, time.time_ns() // 1_000_000
-        added = await self._retry.attempt(partial(store_letters, letters, outcomes, known, now_ms))
+        content_bytes = self._shared.limits.dead_letter_bytes
+        added = await self._retry.attempt(
+            partial(store_letters, letters, outcomes, known, now_ms, content_bytes)
+        )
         self._shared.checkpoint("buried")
         if added:
             self._shared.metrics.count_dead([letter.pipeline for letter in added])

@@ -25,7 +25,7 @@ INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 RETRY_SUFFIX = ".again"
 # Bytes of each field except `data`.
 MAX_FIELD_BYTES = 1024
-# Bytes of a field that the dead letter of an oversized entry keeps.
+# Bytes of `data` that the dead letter of an oversized entry keeps.
 KEPT_FIELD_BYTES = 65_536
 
 
@@ -133,7 +133,10 @@ class Entry(Struct, frozen=True, gc=False):
 
     def shorten(self) -> "Entry":
         """Return a copy with truncated fields, so that one dead letter cannot fill system.db."""
-        return replace(self, fields=[field[:KEPT_FIELD_BYTES] for field in self.fields])
+        short = [field[:MAX_FIELD_BYTES] for field in self.fields]
+        if data := self.field(b"data"):
+            short += b"data", data[:KEPT_FIELD_BYTES]
+        return replace(self, fields=short)
 
 
 Work = Entry | Input
