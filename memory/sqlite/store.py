@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
@@ -51,7 +53,9 @@ class Store:
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
             with translate_errors(self.path), condemn_on_damage(path):
-                self.records = RecordTable(self._connection)
+                # A weak reference, so that an unused store is closed without a garbage collection.
+                own = partial(Store.transaction, proxy(self))
+                self.records = RecordTable(self._connection, own)
                 self.inbox = Inbox(self._connection)
                 self.pending = PendingTable(self._connection)
                 self.commits = CommitCount(self._connection)
@@ -119,7 +123,7 @@ class Store:
         valid.
         """
         with translate_errors(self.path):
-            self.records.complete()
+            self.records.store_buffered()
             self.inbox.complete()
             self.commits.complete()
             self._connection.execute("COMMIT")

@@ -318,7 +318,7 @@ def create_group(
         ),
         vectors,
         ExpiryTask(stores, thread, shared.limits.history_days),
-        IndexMergeTask(stores, thread),
+        IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
     return Group(plans, stores, parts, shared)
