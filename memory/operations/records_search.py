@@ -76,20 +76,25 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     returns nothing.
 
     Raises ResultTooLarge: when the result exceeds `max_bytes`.
+    Raises SearchTooLong: when the search exceeds its time limit.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
-    if _is_ranked(query, wanted):
-        return collect_within(
-            wanted.max_bytes,
-            tx.records.at_rows(_ranked(tx, wanted, query, conditions).scores_by_row()),
-        )
-    return _match(tx, wanted, query, conditions)
+    with tx.time_limit.bounded():
+        if _is_ranked(query, wanted):
+            ranked = _ranked(tx, wanted, query, conditions)
+            return collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
+        return _match(tx, wanted, query, conditions)
 
 
 def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     """Return the same records and an explanation. Costs some ms more, and loads numpy."""
+    with tx.time_limit.bounded():
+        return _search_explained(tx, wanted)
+
+
+def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):

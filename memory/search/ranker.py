@@ -1,6 +1,7 @@
 """The ranker of one store: keeps the layout up to date and runs the arms of a search."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -66,8 +67,10 @@ class Ranker:
         records: RecordTable,
         vectors: VectorTable,
         meaning: SemanticResources | None,
+        without_limit: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._connection, self._records = connection, records
+        self._without_limit = without_limit  # the context in which caches are filled
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
         self._relevance = Relevance(self._vocabulary)
         self._stems: dict[str, Stems] = {}
@@ -108,7 +111,8 @@ class Ranker:
         POOL.mark_used(self)
         factors = self._make_factors(context.layout, boosts, semantic=semantic)
         if semantic:
-            vector = self._vectors.search(context, question)
+            with self._without_limit():  # it has its own limit
+                vector = self._vectors.search(context, question)
             ranked = factors.select_best(
                 _ranked(semantic_scores(vector), context, initial_pool_size(limit), (vector,)),
                 limit,
@@ -278,7 +282,9 @@ class Ranker:
         vector: VectorScores | None = None
         on_time = self._filters.on_days(times.patterns, layout)
         try:
-            vector = raise_minimum(self._vectors.search(context, question, floor=floor))
+            with self._without_limit():
+                found = self._vectors.search(context, question, floor=floor)
+            vector = raise_minimum(found)
         except EmbeddingFault as fault:  # records without vectors are still found by words
             base, without = text.score, str(fault)
         else:
@@ -343,9 +349,9 @@ class Ranker:
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
-        self._layout = layout.updated(
-            np.asarray(since.changed, np.int64), read_outline(self._connection, since)
-        )
+        with self._without_limit():
+            outline = read_outline(self._connection, since)
+        self._layout = layout.updated(np.asarray(since.changed, np.int64), outline)
         self._granularities = Granularities(self._layout)
         self._vocabulary.change(since.row, since.changed, last)
         self._known = last

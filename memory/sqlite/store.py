@@ -26,6 +26,7 @@ from memrelay.memory.sqlite.fulltext import Segments
 from memrelay.memory.sqlite.inbox import Inbox, PendingTable
 from memrelay.memory.sqlite.memories import EntryTable, MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
+from memrelay.memory.sqlite.time_limit import TimeLimit
 from memrelay.memory.sqlite.transfer import Imports
 from memrelay.memory.sqlite.vectors import VectorTable
 
@@ -47,7 +48,7 @@ class Store:
     ) -> None:
         self.memory_id, self.path, self._epoch, self._meaning = memory_id, str(path), 0, meaning
         self._connection = open_store_file(path)
-        self._open = False
+        self._open, self.time_limit = False, TimeLimit(self._connection)
         # Created by the first search that ranks.
         self._ranker: Ranker | None = None
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
@@ -213,7 +214,13 @@ class Store:
             # Loaded here, because numpy and the stemmer take 20 MB of a worker's memory.
             from memrelay.memory.search.ranker import Ranker
 
-            self._ranker = Ranker(self._connection, self.records, self.vectors, self._meaning)
+            self._ranker = Ranker(
+                self._connection,
+                self.records,
+                self.vectors,
+                self._meaning,
+                self.time_limit.paused,
+            )
         return self._ranker
 
     def _drop_ranker(self) -> None:
