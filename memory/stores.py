@@ -127,8 +127,13 @@ class OpenStores:
         return fault
 
     def probe(self) -> dict[str, str]:
-        """Return the open stores that cannot be written to, each with the reason."""
+        """Return the open stores that cannot be written to, each with the reason.
+
+        It also frees search caches that are no longer allowed.
+        """
         reasons = {}
+        if self._meaning is not None:
+            self._meaning.matrices.release()
         for name, store in self._open.items():
             try:
                 store.probe()

@@ -23,7 +23,7 @@ from memrelay.memory.search.fusion import (
     semantic_scores,
     standalone_scores,
 )
-from memrelay.memory.search.granularities import Granularities
+from memrelay.memory.search.granularities import BYTES_PER_PLACE, Granularities
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.pool import POOL, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
@@ -76,6 +76,7 @@ class Ranker:
         self._stems: dict[str, Stems] = {}
         self._vectors = VectorArm(vectors, meaning)
         self._rows = RowLists(connection)
+        self._pool = POOL if meaning is None else meaning.matrices
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._edits = Changes(self._vectors.changes)  # not yet passed to the row lists
@@ -108,7 +109,7 @@ class Ranker:
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
         context = self._make_context(query, conditions)
-        POOL.mark_used(self)
+        self._pool.mark_used(self)
         factors = self._make_factors(context.layout, boosts, semantic=semantic)
         if semantic:
             with self._without_limit():  # it has its own limit
@@ -126,6 +127,7 @@ class Ranker:
             if not boosts:
                 ranked = self._rerank_and_diversify(ranked, factors, language, standalone)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
+        self._pool.mark_used(self)  # the search has filled its caches
         return factors.apply_all(ranked)
 
     def search_by_relevance(
@@ -144,7 +146,7 @@ class Ranker:
         if not self._relevance.is_faster(words, self._records.last_row):
             return None
         context = self._make_context(query, conditions)
-        POOL.mark_used(self)
+        self._pool.mark_used(self)
         return self._relevance.best(context, words, limit)
 
     def explain(
@@ -191,7 +193,7 @@ class Ranker:
         rows = self._rows.of(within, self._listed_to)
         if expired := self._records.expired_rows():  # else they could fill the whole result
             rows = rows[~np.isin(rows, expired)]
-        POOL.mark_used(self)
+        self._pool.mark_used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
     def committed(self) -> None:
@@ -219,6 +221,7 @@ class Ranker:
     def drop(self) -> None:
         """Free the cached state. The next search reads it again."""
         self._layout, self._uncommitted = None, False
+        self._granularities = Granularities(Layout.empty())
         self._rows.drop()
         self._filters = Filters(self._connection)
         self._vocabulary.drop()
@@ -227,11 +230,13 @@ class Ranker:
         """Detach from a store that is closing."""
         self._records.changes = None
         self._vectors.close()
-        POOL.forget(self)
+        self._pool.forget(self)
 
     def nbytes(self) -> int:
         """Return the size of the cached state."""
-        layout = self._layout.nbytes if self._layout is not None else 0
+        layout = 0
+        if self._layout is not None:
+            layout = self._layout.nbytes + BYTES_PER_PLACE * len(self._layout)
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
     def _rerank_and_diversify(
