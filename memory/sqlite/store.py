@@ -1,5 +1,6 @@
 """A store: one SQLite file at a `memory_id`, with its transaction."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -33,6 +34,9 @@ from memrelay.memory.sqlite.vectors import VectorTable
 if TYPE_CHECKING:
     from memrelay.memory.search.pool import SemanticResources
     from memrelay.memory.search.ranker import Ranker
+
+# SQLite moves its log into the store at about 4 MB. A reader delays that, and the file stays large.
+MAX_LOG_BYTES = 16 << 20
 
 
 class Store:
@@ -161,11 +165,15 @@ class Store:
     def probe(self) -> None:
         """Check that the store can be written to and is still the file at its path.
 
-        Raises StoreBusy or StoreBroken.
+        Truncate a log that grew while another program read the store. Raises StoreBusy or
+        StoreBroken.
         """
         with translate_errors(self.path):
             self._check_in_place()
             self._connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+            if os.stat(self._log).st_size > MAX_LOG_BYTES:
+                # It changes nothing while a reader needs the log.
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _check_in_place(self) -> None:
         """Raise StoreBroken if the file is no longer at its path: writes would be lost on close."""
