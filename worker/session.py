@@ -359,6 +359,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
                 "waiting": group.count_delayed(uid),
                 "vectors_todo": group.vectors.backlog(plan.all_stores),
                 "vectors_fault": group.vectors.fault,
+                "erasure_fault": group.erasure_fault,
             }
     return {
         "loop_lag_ms": watchdog.take_lag_ms(),

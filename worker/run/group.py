@@ -95,6 +95,11 @@ class Group:
         """Return how many inputs of a pipeline wait for a retry."""
         return self._continuations.delay_queue.counts[uid]
 
+    @property
+    def erasure_fault(self) -> str:
+        """Return why an erasure cannot be completed now, "" if none waits."""
+        return self._parts.erasure.fault
+
     def outbox_bytes(self, uid: str) -> int:
         """Return the bytes of a pipeline's messages that the server has not confirmed."""
         return sum(
