@@ -137,7 +137,7 @@ class AppendTable:
     def merge(self, row: int) -> StoredRecord | None:
         """Merge the texts of a record into its content. Return the record before the merge."""
         self.flush()
-        texts = self._connection.execute(TEXTS, (row,)).fetchall()
+        texts: list[Any] = self._connection.execute(TEXTS, (row,)).fetchall()
         self._connection.execute(DELETE, (row,))
         if (record := self._records.pop(row, None)) is not None:
             del self._by_guid[record.guid]

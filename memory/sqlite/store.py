@@ -27,9 +27,9 @@ from memrelay.memory.sqlite.fulltext import Segments
 from memrelay.memory.sqlite.inbox import Inbox, PendingTable
 from memrelay.memory.sqlite.memories import EntryTable, MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.time_limit import TimeLimit
 from memrelay.memory.sqlite.transfer import Imports
 from memrelay.memory.sqlite.vectors import VectorTable
+from memrelay.memory.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from memrelay.memory.search.pool import SemanticResources
