@@ -175,6 +175,10 @@ class Store:
                 # It changes nothing while a reader needs the log.
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def release_pages(self) -> None:
+        """Free the pages that SQLite keeps in memory. It reads them again when they are needed."""
+        self._connection.release_memory()
+
     def _check_in_place(self) -> None:
         """Raise StoreBroken if the file is no longer at its path: writes would be lost on close."""
         inode = inode_of(self.path)
