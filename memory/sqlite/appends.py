@@ -13,7 +13,7 @@ import apsw
 
 from memrelay.memory.records import columns
 from memrelay.memory.records.record import content_checksum
-from memrelay.memory.sqlite.filters import has_expired
+from memrelay.memory.sqlite.filters import has_expired, where
 from memrelay.memory.sqlite.rows import RowInsert
 from memrelay.memory.sqlite.versions import StoredRecord, stored_records
 from memrelay.memory.text.words import parts_of
@@ -105,9 +105,13 @@ class AppendTable:
         found = self._by_guid.get(guid)
         return None if found is None or has_expired(found.state[EXPIRES_AT], now_ms) else found
 
-    def at_row(self, row: int) -> LongRecord | None:
-        """Return the record at a row, None if it has no appended texts or is not known yet."""
-        return self._records.get(row)
+    def oldest(self, clauses: list[str], values: list[Any]) -> LongRecord | None:
+        """Return the first record that meets the conditions on `records AS r`, None if there is
+        none, or if it has no appended texts or is not known yet.
+        """
+        sql = f"SELECT row FROM records AS r{where(*clauses)} ORDER BY row LIMIT 1"
+        row: int | None = self._connection.execute(sql, values).get
+        return None if row is None else self._records.get(row)
 
     def start(self, place: StoredRecord) -> LongRecord | None:
         """Return a record to append to, None if its content is changed at once."""

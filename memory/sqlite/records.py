@@ -23,7 +23,7 @@ from memrelay.memory.records.record import (
 )
 from memrelay.memory.sqlite.appends import AppendTable, LongRecord
 from memrelay.memory.sqlite.filters import Conditions, Expiry, Filters, where
-from memrelay.memory.sqlite.fulltext import FullTextIndex, best_matches
+from memrelay.memory.sqlite.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.sqlite.rows import Changes, RowInsert
 from memrelay.memory.sqlite.versions import (
     State,
@@ -36,10 +36,8 @@ from memrelay.memory.text.words import parts_of
 
 # By row, the best first.
 Scores = dict[int, float]
-NEW = column_list(columns.NEW)
-READ = column_list(columns.READ)
-FURTHER = column_list(columns.FURTHER)
-STATE = column_list(columns.STATE)
+NEW, READ = column_list(columns.NEW), column_list(columns.READ)
+FURTHER, STATE = column_list(columns.FURTHER), column_list(columns.STATE)
 INSERT = RowInsert("records", f"{NEW}, crc, parts", "row")
 INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, thread, seq", "row")
 INSERT_WHOLE = RowInsert("records", f"{STATE}, content, parts", "row")
@@ -48,6 +46,8 @@ SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
 PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
 # Columns of a page's row before the further fields.
 WIDTH = 1 + len(Record._fields)
+COUNT = "SELECT count(*) FROM records AS r"
+MATCHING = "r.row IN (SELECT rowid FROM {0} WHERE {0} MATCH ?)"
 NOT_MATCHING = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 UPDATE_CONTENT = (
     "UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
@@ -221,8 +221,8 @@ class RecordTable:
         """Return the first record with the values in `filters`, None for none."""
         self._insert_buffered()
         clauses, values = self._clauses(Conditions(filters))
-        which = f"{where(*clauses)} ORDER BY row LIMIT 1"
-        return self._merged(next(stored_records(self._connection, which, values), None))
+        found = stored_records(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values)
+        return self._merged(next(found, None))
 
     def _merged(self, place: StoredRecord | None) -> StoredRecord | None:
         """Return a record as it is after its appended texts are merged."""
@@ -245,16 +245,12 @@ class RecordTable:
 
     def growing(self, guid: str, filters: Filters) -> LongRecord | None:
         """Return the record that `by_guid` or else `oldest` finds, if it has appended texts."""
-        if not self.appends:
-            return None
         if guid or not filters:
             return self.appends.by_guid(guid, self.versions.now_ms)
+        if not self.appends:
+            return None
         self._insert_buffered()
-        clauses, values = self._clauses(Conditions(filters))
-        row: int | None = self._connection.execute(
-            f"SELECT row FROM records AS r{where(*clauses)} ORDER BY row LIMIT 1", values
-        ).get
-        return None if row is None else self.appends.at_row(row)
+        return self.appends.oldest(*self._clauses(Conditions(filters)))
 
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
@@ -425,20 +421,28 @@ class RecordTable:
             others = [NOT_MATCHING.format(index="records_fts"), *clauses], [match, *values]
             yield from best_matches(self._connection, "parts_fts", match, others, remaining)
 
+    def count_matches(self, match: str, unwanted: str, conditions: Conditions) -> int:
+        """Return how many records `search` yields without a limit, or `latest` if `match` is ""."""
+        self.complete()
+        clauses, values = self._clauses(conditions)
+        for index in (INDEXES[1:] if match else INDEXES) if unwanted else ():
+            clauses = [NOT_MATCHING.format(index=index), *clauses]
+            values = [unwanted, *values]
+        if match:
+            clauses = [f"({' OR '.join(map(MATCHING.format, INDEXES))})", *clauses]
+            values = [match, match, *values]
+        return int(self._connection.execute(COUNT + where(*clauses), values).get)
+
     def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
         """Yield the newest records that do not match an FTS5 expression, "" for none."""
         self.complete()
         clauses, values = self._clauses(conditions)
         if unwanted:
-            clauses = [
-                *clauses,
-                NOT_MATCHING.format(index="records_fts"),
-                NOT_MATCHING.format(index="parts_fts"),
-            ]
+            clauses = [*clauses, *(NOT_MATCHING.format(index=index) for index in INDEXES)]
             values = [*values, unwanted, unwanted]
         sql = SELECT + where(*clauses) + ORDER["desc"] + " LIMIT ?"
-        values = [*values, -1 if limit is None else limit]
-        return map(record_of, self._connection.execute(sql, values))
+        window = -1 if limit is None else limit
+        return map(record_of, self._connection.execute(sql, [*values, window]))
 
     def further(self, guid: str) -> Further:
         """Return the further fields of a record."""
@@ -492,8 +496,4 @@ class RecordTable:
         """Return the number of matching records."""
         self.flush()
         clauses, values = self._clauses(conditions)
-        return int(
-            self._connection.execute(
-                f"SELECT count(*) FROM records AS r{where(*clauses)}", values
-            ).get
-        )
+        return int(self._connection.execute(COUNT + where(*clauses), values).get)

@@ -104,7 +104,8 @@ def test_messages_of_others_are_shown_and_own_messages_are_not_repeated(
         terminal.type("from bob\r")
         at = terminal.until(PROMPT, at)
         served.run("say", "memory_test", "from ann \x1b[2J", "--as", "Ann")
-        terminal.until("Ann: from ann \\u001b[2J", at)
+        at = terminal.until("Ann: from ann \\u001b[2J", at)
+        terminal.until(PROMPT, at)
         terminal.type("\x04")
         assert terminal.end() == 0
 

@@ -3,6 +3,7 @@
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -67,9 +68,10 @@ async def create(request: web.Request) -> web.Response:
 
     Returns 201 {pipeline_uid, hash, ...}, or 422 with all faults of the bundle.
     """
-    checked = await asyncio.to_thread(check, await read_body(request))
+    secrets = get_services(request).secrets
+    checked = await asyncio.to_thread(check, await read_body(request), secrets=secrets)
     bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle)
+    get_caller(request).check_bundle(bundle, secrets)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, NOTHING)
     except PreconditionNotMet as error:
@@ -98,11 +100,12 @@ async def create(request: web.Request) -> web.Response:
 async def replace(request: web.Request) -> web.Response:
     """Deploy a bundle under the uid in the path. The uid in the bundle is ignored."""
     expected = parse_precondition(request)
+    secrets = get_services(request).secrets
     checked = await asyncio.to_thread(
-        check, await read_body(request), uid=request.match_info["uid"]
+        check, await read_body(request), uid=request.match_info["uid"], secrets=secrets
     )
     bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle)
+    get_caller(request).check_bundle(bundle, secrets)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, expected)
     except PreconditionNotMet as error:
@@ -227,9 +230,11 @@ async def rollback(request: web.Request) -> web.Response:
     """
     expected = parse_precondition(request)
     version = _parse_version(await read_json_body(request))
+    services = get_services(request)
+    allow = partial(get_caller(request).check_bundle, secrets=services.secrets)
     try:
-        swapped = await get_services(request).deployments.rollback(
-            request.match_info["uid"], version, expected, allow=get_caller(request).check_bundle
+        swapped = await services.deployments.rollback(
+            request.match_info["uid"], version, expected, allow=allow
         )
     except NoSuchVersion as error:
         raise NotFound(str(error)) from error

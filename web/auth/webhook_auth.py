@@ -45,15 +45,7 @@ def verify_signature(headers: Mapping[str, str], body: bytes, webhooks: Sequence
 
     The timestamp may differ from this server's clock by up to five minutes. Raises BadSignature.
     """
-    for name in (ID, TIMESTAMP, SIGNATURE):
-        if not headers.get(name):
-            raise BadSignature(
-                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP}, and "
-                f"{SIGNATURE}"
-            )
-    sent_at = headers[TIMESTAMP]
-    if not (sent_at.isascii() and sent_at.isdecimal() and len(sent_at) < 16):
-        raise BadSignature(f"{TIMESTAMP} is not a number of Unix seconds")
+    sent_at = _check_signed_headers(headers)
     candidates = [
         one for one in headers[SIGNATURE].split()[:MAX_SIGNATURES] if SIGNATURE_FORM.fullmatch(one)
     ]
@@ -63,6 +55,23 @@ def verify_signature(headers: Mapping[str, str], body: bytes, webhooks: Sequence
         raise BadSignature(
             f"no {SIGNATURE} matches; the secret differs, or the body was changed after signing"
         )
+
+
+def _check_signed_headers(headers: Mapping[str, str]) -> str:
+    """Return the timestamp. Raises BadSignature."""
+    for name in (ID, TIMESTAMP, SIGNATURE):
+        if not headers.get(name):
+            raise BadSignature(
+                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP}, and "
+                f"{SIGNATURE}"
+            )
+    if "." in headers[ID]:
+        # The signed text is ID.TIMESTAMP.BODY. With dots in the id, one text has several meanings.
+        raise BadSignature(f"{ID} contains a dot; send an id without dots")
+    sent_at = headers[TIMESTAMP]
+    if not (sent_at.isascii() and sent_at.isdecimal() and len(sent_at) < 16):
+        raise BadSignature(f"{TIMESTAMP} is not a number of Unix seconds")
+    return sent_at
 
 
 def _matches(webhook: Webhook, headers: dict[str, str], body: bytes) -> bool:
@@ -101,11 +110,13 @@ async def authenticate_webhook(
     Raises Unauthorized, NotFound, and NotAllowed.
     """
     services, given = get_services(request), get_bearer_token(request)
-    if agent is not None and has_token(services, agent, given):
+    if agent is not None and await has_token(services, agent, given):
         return
     is_signed = SIGNATURE in request.headers or TIMESTAMP in request.headers
     fault = (
-        _find_signature_fault(request, services, agent, body) if is_signed else ACCEPTED_CREDENTIALS
+        await _find_signature_fault(request, services, agent, body)
+        if is_signed
+        else ACCEPTED_CREDENTIALS
     )
     if not fault:
         return
@@ -120,13 +131,13 @@ async def authenticate_webhook(
     caller.check("publish", uid)
 
 
-def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
+async def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
     """Compare a token with the agent's in constant time.
 
     An agent without a token, or with an unresolvable reference, matches nothing.
     """
     try:
-        expected = services.secret(agent.token) if agent.token else ""
+        expected = await services.secrets.resolve(agent.token) if agent.token else ""
     except LookupError:
         return False
     return bool(expected) and hmac.compare_digest(
@@ -134,12 +145,12 @@ def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
     )
 
 
-def _find_signature_fault(
+async def _find_signature_fault(
     request: web.Request, services: Services, agent: CheckedAgent | None, body: bytes
 ) -> str:
     """Return the rule that the signature violates, or ""."""
     references = agent.secrets if agent is not None else ()
-    webhooks = [webhook for one in references for webhook in _load_secrets(services, one)]
+    webhooks = [webhook for one in references for webhook in await _load_secrets(services, one)]
     try:
         verify_signature(request.headers, body, webhooks)
     except BadSignature as error:
@@ -147,11 +158,11 @@ def _find_signature_fault(
     return ""
 
 
-def _load_secrets(services: Services, reference: str) -> list[Webhook]:
+async def _load_secrets(services: Services, reference: str) -> list[Webhook]:
     """Resolve a reference to its whitespace-separated secrets. Logs and skips unusable ones."""
     found: list[Webhook] = []
     try:
-        for secret in services.secret(reference).split():
+        for secret in (await services.secrets.resolve(reference)).split():
             found.append(parse_secret(secret))
     except (LookupError, ValueError) as error:
         log.warning("webhook_secret_unusable", reference=reference, reason=str(error))

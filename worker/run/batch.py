@@ -21,7 +21,7 @@ from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.inbox import Done
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.errors import CascadeFault, describe_error
+from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.calls import carry_out, digest_of, find_by_key, key_conflict, stored_key
 from memrelay.worker.run.cascade import Cascade
@@ -138,12 +138,19 @@ class Batch:
             raise
         # The fault of a block fails only its message, never the batch or the worker.
         except (Exception, SystemExit) as error:
+            self._note_station(error)
             self._roll_back()
             return len(outcomes), error
         self._result.outcomes += outcomes
         self._rest = self._rest[len(outcomes) :]
         self._size += size
         return len(outcomes), None
+
+    def _note_station(self, error: BaseException) -> None:
+        """Note the agent whose block has raised an exception."""
+        station, self._cascade.calling = self._cascade.calling, None
+        if station is not None:
+            error.add_note(station_note(station.agent.alias, station.block))
 
     def _isolate(self) -> AbstractContextManager[None]:
         """Return the context of the next inputs: one that was tried before a crash runs alone."""
@@ -301,12 +308,14 @@ class Batch:
             return
         one, self._rest = self._rest[0], self._rest[1:]
         reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
+        station = find_station(fault)
         if isinstance(fault, Transient):
             work = decode_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
             reason = self._retries.note(work, fault, self._stores)
             attempts = self._limits.retries + 1
         if reason:
-            self._result.outcomes.append(_fail(one, reason, attempts))
+            where = f" ({station})" if station else ""
+            self._result.outcomes.append(_fail(one, reason + where, attempts))
         # One traceback per batch is enough to find the fault. It contains no message.
         if (
             reason
@@ -314,7 +323,13 @@ class Batch:
             and not self._has_logged_traceback
         ):
             self._has_logged_traceback = True
-            log.error("block_failed", pipeline=one.plan.uid, message_id=one.id, exc_info=fault)
+            log.error(
+                "block_failed",
+                pipeline=one.plan.uid,
+                message_id=one.id,
+                station=station,
+                exc_info=fault,
+            )
 
     def _keep_delayed(self) -> None:
         """Keep the inputs to retry in their stores. Their entries are then finished."""
