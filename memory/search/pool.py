@@ -32,7 +32,7 @@ class _Kept(NamedTuple):
 class Pool:
     """The caches of all stores of a worker. `budget` is their total in bytes.
 
-    A cache belongs to one thread. A thread drops its own caches; it marks those of other threads,
+    A cache belongs to one thread. A thread drops its own caches. It marks those of other threads,
     which drop them at their next use of the pool. `largest` is the maximum size of one matrix of
     vectors, by default the budget.
     """
