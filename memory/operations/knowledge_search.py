@@ -122,7 +122,7 @@ def find_knowledge(
         entries = tx.records.page(within, "asc", None, wanted.limit)
         results = [_result(tx, memories, record, None, "") for _, record, _ in entries]
         return Knowledge(_checked_size(results, context), False, "")
-    with tx.time_limit.bounded():
+    with tx.bounded_search():
         return _search(tx, wanted, within, memories, context, floor=floor)
 
 

@@ -83,7 +83,7 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     """
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
-    with tx.time_limit.bounded():
+    with tx.bounded_search():
         if _is_ranked(query, wanted):
             ranked = _ranked(tx, wanted, query, conditions)
             return collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
@@ -95,7 +95,7 @@ def search_best(tx: Transaction, wanted: SearchInput) -> Found:
 
     Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
     """
-    with tx.time_limit.bounded():
+    with tx.bounded_search():
         return _search_best(tx, wanted)
 
 
@@ -116,7 +116,7 @@ def _search_best(tx: Transaction, wanted: SearchInput) -> Found:
 
 def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     """Return the same records and an explanation. Costs some ms more, and loads numpy."""
-    with tx.time_limit.bounded():
+    with tx.bounded_search():
         return _search_explained(tx, wanted)
 
 

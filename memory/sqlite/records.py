@@ -198,6 +198,7 @@ class RecordTable:
         """Bring table and indexes up to date before a search."""
         self.flush()
         self.store_buffered()
+        self._index.write_terms()
 
     def store_buffered(self) -> None:
         """Write all buffers before the commit. Appended texts stay apart within their bounds."""

@@ -158,6 +158,16 @@ class Store:
             if self._open:
                 self.rollback()
 
+    @contextmanager
+    def bounded_search(self) -> Iterator[None]:
+        """Run a search in the block: bring the indexes up to date, then limit the time of reads.
+
+        Writes come first, because an interrupted write would undo the transaction.
+        """
+        self.records.complete()
+        with self.time_limit.bounded():
+            yield
+
     def count_lost_commits(self, acknowledged: str) -> int:
         """Return how many acknowledged commits are missing, by the last mark that the bus knows."""
         return lost_commits(acknowledged, self.commits.mark)

@@ -45,3 +45,16 @@ def test_a_transaction_continues_after_a_search_beyond_its_time(store: Store) ->
     store.time_limit.seconds = 10.0
     assert contents(find(store, "before")) == ["before"]
     assert contents(find(store, "after")) == ["after"]
+
+
+def test_texts_of_a_transaction_are_indexed_before_the_time_begins(store: Store) -> None:
+    words = " ".join(f"wordNumber{number}" for number in range(20 * INSTRUCTIONS))
+    store.time_limit.seconds = 0.0
+
+    with store.transaction() as tx:
+        perform(tx, "records.create", content=words)
+        with pytest.raises(SearchTooLong):
+            perform(tx, "records.search", query="te* cu*")
+
+    store.time_limit.seconds = 10.0
+    assert len(find(store, "wordNumber7")) == 1
