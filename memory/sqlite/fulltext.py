@@ -21,7 +21,7 @@ INDEXES = ("records_fts", "parts_fts")
 CONTENT_COLUMNS = "records_fts(records_fts, rowid, content) "
 PARTS_COLUMNS = "parts_fts(parts_fts, rowid, content, parts) "
 INSERT_CONTENTS = "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE "
-ANY_QUERY = "SELECT 1 FROM {index} WHERE {index} MATCH 'none' LIMIT 1"
+WRITE_TERMS = "INSERT INTO {index}({index}) VALUES ('flush')"
 HAS_PARTS = "SELECT 1 FROM parts_fts_docsize LIMIT 1"
 INSERT_PARTS = (
     "INSERT INTO parts_fts(rowid, content, parts) "
@@ -101,10 +101,10 @@ class FullTextIndex:
 
     def write_terms(self) -> None:
         """Let FTS5 write its terms now, before a search whose time is limited."""
-        if self._has_terms_in_memory:
+        if self._has_terms_in_memory and self._connection.in_transaction:
             for index in INDEXES:
-                self._connection.execute(ANY_QUERY.format(index=index)).fetchall()
-            self._has_terms_in_memory = False
+                self._connection.execute(WRITE_TERMS.format(index=index))
+        self._has_terms_in_memory = False
 
     def _delete_outdated(self) -> None:
         outdated = [(row, *self._outdated[row]) for row in sorted(self._outdated)]

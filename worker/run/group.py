@@ -202,6 +202,7 @@ class Group:
         committed_s = time.monotonic()
         shared.metrics.sample_commits(result.outcomes, shared.clock.now_ms)
         self._todo.extendleft(reversed([*result.left, *later]))
+        self._prefetch.postpone(result.awaiting)
         outcomes = result.outcomes + await continuations.follow(result.outcomes)
         await self._store_letters(outcomes, known)
         shared.metrics.count(outcomes, result.took_s, result.duplicates)
@@ -224,6 +225,7 @@ class Group:
             public_limit=shared.public_limit,
             journal=journal,
             former=self._recovery.former,
+            may_wait=not self._recovery.is_running,
             checkpoint=shared.checkpoint,
         )
 
