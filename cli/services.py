@@ -6,6 +6,7 @@ Separate from web_server, because a worker must not import aiohttp.
 from functools import partial
 
 from memrelay.bus.client.url import Address
+from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings, read_secret
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.worker.limits import WorkerLimits
@@ -30,7 +31,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         address,
         settings.memory.root,
         settings.memory.threads,
-        settings.memory.open_files,
+        resolve_open_files(settings.memory.open_files),
         limits,
         embedding_options(settings),
         settings.embedding.matrix_mib << 20,

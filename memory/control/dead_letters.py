@@ -99,25 +99,23 @@ class DeadLetters:
             return {ident for (ident,) in await _delete(database, uid, idents)}
 
     async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
-        """Delete the letters of these pipelines whose data or error `holds` accepts. Return their
-        number.
+        """Delete the letters of these pipelines whose data, error or idempotency key `holds`
+        accepts. Return their number.
         """
         count = 0
         for uid in uids:
             after, matching = 0, list[str]()
             while rows := await self._read_batch(uid, after):
-                matching += [
-                    ident for _, ident, data, error in rows if holds(data) or holds(error.encode())
-                ]
+                matching += [ident for _, ident, *texts in rows if any(map(holds, texts))]
                 after = rows[-1][0]
             count += len(await self.remove(uid, matching)) if matching else 0
         return count
 
-    async def _read_batch(self, uid: str, after: int) -> list[tuple[int, str, bytes, str]]:
+    async def _read_batch(self, uid: str, after: int) -> list[tuple[int, str, bytes, bytes, bytes]]:
         with self._file.reading() as database:
             return [
-                (n, ident, data, error)
-                for n, ident, data, error in await _select_texts(database, uid, after, BATCH)
+                (n, ident, data, error.encode(), key.encode())
+                for n, ident, data, error, key in await _select_texts(database, uid, after, BATCH)
             ]
 
     async def rewrite(self) -> None:
@@ -185,9 +183,9 @@ async def _delete(database: aiosqlite.Connection, uid: str, idents: Sequence[str
 async def _select_texts(
     database: aiosqlite.Connection, uid: str, after: int, limit: int
 ) -> Iterable[Row]:
-    """Return (n, id, data, error) of a pipeline's letters after a position."""
+    """Return (n, id, data, error, producer_id) of a pipeline's letters after a position."""
     return await database.execute_fetchall(
-        "SELECT n, id, data, error FROM dead_letters WHERE pipeline = ? AND n > ? "
+        "SELECT n, id, data, error, producer_id FROM dead_letters WHERE pipeline = ? AND n > ? "
         "ORDER BY n LIMIT ?",
         (uid, after, limit),
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from memrelay.memory.appends import LongRecord
 from memrelay.memory.errors import RecordNotFound, ResultTooLarge
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_read import RECORD_BYTES
@@ -12,7 +13,6 @@ from memrelay.memory.operations.records_write import WriteInput, write
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.memory.records.tags import parse
 from memrelay.memory.records.view import Content, Name, Reason, Tags
-from memrelay.memory.sqlite.appends import LongRecord
 from memrelay.memory.sqlite.filters import Filters
 from memrelay.memory.sqlite.store import Transaction
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from memrelay.memory.appends import AppendTable, LongRecord
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
@@ -21,7 +22,6 @@ from memrelay.memory.records.record import (
     names_of,
     record_of,
 )
-from memrelay.memory.sqlite.appends import AppendTable, LongRecord
 from memrelay.memory.sqlite.filters import Conditions, Expiry, Filters, where
 from memrelay.memory.sqlite.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.sqlite.rows import Changes, RowInsert

@@ -86,7 +86,9 @@ class _Parcel:
     def add(self, outcome: Outcome, report: Report) -> None:
         ident = outcome.id.encode()
         publish_id = outcome.publish_id.encode() if outcome.publish_id else ident
-        logged, live = self._encoder_of(outcome.uid).write(publish_id, outcome.messages)
+        logged, live = self._encoder_of(outcome.uid).write(
+            publish_id, outcome.messages, outcome.numbers
+        )
         if outcome.published:
             logged = logged[outcome.published > CHANNEL :]
             live = live[outcome.published >= CHANNEL :]

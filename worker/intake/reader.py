@@ -1,7 +1,7 @@
 """Reads the inputs of all pipelines over one connection, for the groups that are ready."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,10 @@ RawEntries = list[tuple[bytes, list[bytes]]]
 BLOCK_MS = 2000
 # Entries of one read for all pipelines together, if that is more than a batch.
 MAX_ENTRIES = 1000
+# A read of this many inputs costs milliseconds. It is interrupted only after a pause, so that all
+# slots that become free meanwhile share the next read.
+MANY_INPUTS = 100
+PAUSE_PER_INPUT_S = 20e-6
 
 
 class Slot:
@@ -88,11 +92,15 @@ class Reader:
         self._reads, self._control = BlockingReads(*connections), control
         self._limits, self._consumer, self._metrics = limits, consumer, metrics
         self._slots: dict[bytes, Slot] = {}
+        # The keys of the slots to read.
+        self._ready: dict[bytes, None] = {}
         # The keys of the read that waits at the server.
         self._reading: frozenset[bytes] = frozenset()
         # Most reads repeat the one before, so its command is kept.
         self._last_keys: list[bytes] = []
         self._command = b""
+        # Interrupts the read after a pause.
+        self._interrupting: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -109,18 +117,16 @@ class Reader:
         self._slots = {input_key(slot.plan.uid).encode(): slot for slot in slots}
         for key, slot in self._slots.items():
             slot.on_free = partial(self._wake, key)
+        self._ready = {key: None for key, slot in self._slots.items() if slot.is_ready}
         self._is_parked = False
         self._changed.set()
 
     async def run(self) -> None:
         """Read until cancelled. Raises BusUnavailable."""
         while True:
-            ready: list[bytes] = []
-            if not self._is_parked:
-                ready = [key for key, slot in self._slots.items() if slot.is_ready]
-            if ready:
+            if self._ready and not self._is_parked:
                 self._idle.clear()
-                await self._read(ready)
+                await self._read(list(self._ready))
                 continue
             self._idle.set()
             self._changed.clear()
@@ -135,13 +141,13 @@ class Reader:
         except BusRefused as error:
             if error.code not in ("NOGROUP", "UNBLOCKED"):
                 raise
-            for key in keys:
-                self._metrics.recreated += await create_consumer_group(self._control, key)
+            self._metrics.recreated += await create_consumer_groups(self._control, keys)
             return
         finally:
             self._reading = frozenset()
         for key, entries in reply or ():
             if key in self._slots:
+                self._ready.pop(key, None)
                 self._slots[key].fill(entries)
 
     def _pack_read(self, keys: list[bytes]) -> bytes:
@@ -163,31 +169,43 @@ class Reader:
 
     def _wake(self, key: bytes) -> None:
         """Read a free slot again. If the read under way lacks its key, it is interrupted."""
+        if key in self._slots and self._slots[key].is_ready:
+            self._ready[key] = None
         self._changed.set()
-        if self._reading and key not in self._reading:
+        if not self._reading or key in self._reading:
+            return
+        if len(self._reading) < MANY_INPUTS:
             self._interrupt()
+        elif self._interrupting is None:
+            pause_s = len(self._reading) * PAUSE_PER_INPUT_S
+            self._interrupting = asyncio.get_running_loop().call_later(pause_s, self._interrupt)
 
     def _interrupt(self) -> None:
+        if self._interrupting is not None:
+            self._interrupting.cancel()
+            self._interrupting = None
         self._changed.set()
         self._reads.unblock()
 
 
-async def create_consumer_group(control: ReconnectingConnection, key: bytes | str) -> bool:
-    """Create the owner's group on an input, from the first entry on. Return whether it was missing.
+async def create_consumer_groups(
+    control: ReconnectingConnection, keys: Sequence[bytes | str]
+) -> int:
+    """Create the owner's group on inputs, from the first entry on. Return how many were missing.
 
     Finished entries are deleted, so everything in the input is still to do.
     """
-    try:
-        await control.call("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM")
-    except BusRefused as error:
-        if error.code != "BUSYGROUP":
-            raise
-        return False
-    return True
+    commands = [("XGROUP", "CREATE", key, GROUP, "0", "MKSTREAM") for key in keys]
+    replies = await control.call_all(commands, keep_refusals=True)
+    refusals = [reply for reply in replies if isinstance(reply, BusRefused)]
+    for refusal in refusals:
+        if refusal.code != "BUSYGROUP":
+            raise refusal
+    return len(replies) - len(refusals)
 
 
 async def read_unfinished(
-    control: ReconnectingConnection, slot: Slot, last: bytes, consumer: str, count: int
+    control: ReconnectingConnection, slot: Slot, last: bytes, count: int
 ) -> list[Entry]:
     """Return up to `count` unfinished entries, up to the ID `last`; [] if there are none left.
 
@@ -195,30 +213,33 @@ async def read_unfinished(
     no list of them (NOACK), which would cost it more than reading and deleting them.
     """
     key = input_key(slot.plan.uid)
-    entries = await control.call("XRANGE", key, "-", last, "COUNT", count)
-    if not entries:
-        await _delete_other_consumers(control, key, consumer)
-    return to_entries(slot.plan, entries)
+    return to_entries(slot.plan, await control.call("XRANGE", key, "-", last, "COUNT", count))
 
 
-async def read_last_delivered(control: ReconnectingConnection, plan: Plan) -> bytes:
-    """Return the last ID that the owner's group has read, whichever worker read it."""
-    for group in await _call_xinfo(control, "GROUPS", input_key(plan.uid)):
+def find_last_delivered(groups: Iterable[Sequence[Any]]) -> bytes:
+    """Return the last ID that the owner's group has read, whichever worker read it.
+
+    `groups` is the reply to XINFO GROUPS.
+    """
+    for group in map(_to_dict, groups):
         if group[b"name"] == GROUP.encode():
             last: bytes = group[b"last-delivered-id"]
             return last
     return b"0-0"  # the group is gone; the next read creates it
 
 
-async def _delete_other_consumers(control: ReconnectingConnection, key: str, consumer: str) -> None:
-    """Delete the consumers of earlier owners."""
-    for other in await _call_xinfo(control, "CONSUMERS", key, GROUP):
-        if other[b"name"] != consumer.encode():
-            await control.call("XGROUP", "DELCONSUMER", key, GROUP, other[b"name"])
+def pack_deletions(
+    key: str, consumers: Iterable[Sequence[Any]], consumer: str
+) -> list[tuple[Any, ...]]:
+    """Return the commands that delete the consumers of earlier owners.
 
-
-async def _call_xinfo(control: ReconnectingConnection, *arguments: str) -> list[dict[bytes, Any]]:
+    `consumers` is the reply to XINFO CONSUMERS.
+    """
+    names = [_to_dict(one)[b"name"] for one in consumers]
     return [
-        dict(zip(words[::2], words[1::2], strict=True))
-        for words in await control.call("XINFO", *arguments)
+        ("XGROUP", "DELCONSUMER", key, GROUP, name) for name in names if name != consumer.encode()
     ]
+
+
+def _to_dict(words: Sequence[Any]) -> dict[bytes, Any]:
+    return dict(zip(words[::2], words[1::2], strict=True))

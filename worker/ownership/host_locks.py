@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from memrelay.memory.lock_holder import find_holder
+
 # Lock files of ended workers are deleted after this time.
 MAX_AGE_S = 86_400.0
 
@@ -73,6 +75,13 @@ class HostLocks:
         if identity == self._identity:
             return int(number) < self._leases
         return _is_unlocked(self._file_of(identity))
+
+    def find_identity(self, process: int) -> str:
+        """Return the identity of another worker of this memory root; "" for another process."""
+        for file in self._folder.glob(f"{socket.gethostname()}:{process}:*.lock"):
+            if process != os.getpid() and find_holder(file, "FLOCK") == process:
+                return file.name.removesuffix(".lock")
+        return ""
 
     def _file_of(self, identity: str) -> Path:
         return self._folder / f"{identity}.lock"

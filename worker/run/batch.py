@@ -23,7 +23,7 @@ from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.calls import carry_out, digest_of, find_by_key, key_conflict, stored_key
+from memrelay.worker.run.calls import answer_by_key, carry_out, digest_of, key_of
 from memrelay.worker.run.cascade import Cascade
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry, decode_unrouted
@@ -219,6 +219,7 @@ class Batch:
     def _find_known(self, work: Input) -> Outcome | None:
         """Return the outcome of an input that ran before, or of one with its idempotency key."""
         key, touched = work.key, self._cascade.touched
+        digest = key_of(work).digest if work.producer_id else b""
         stores = (
             work.plan.stores if work.call is None and not self._former else self._all_stores(work)
         )
@@ -226,10 +227,8 @@ class Batch:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
                 return _repeat(work, done, memory_id, work.unkept)
-            if work.producer_id and (done := find_by_key(inbox, work)) is not None:
-                outcome = _repeat(work, done, "", [])
-                outcome.answer = key_conflict(work, done) or outcome.answer
-                return outcome
+            if digest and (kept := inbox.keys.find(digest)) is not None:
+                return answer_by_key(work, kept)
         return None
 
     def _find_unrouted(self, one: Work) -> Outcome | None:
@@ -259,9 +258,8 @@ class Batch:
         if work.producer_id:
             now_ms = input_time_ms(work.replay_entry or work.id)
             digest = digest_of(work.call) if work.call is not None else 0
-            done = Done(bundle, outcome.to_outputs(0, digest))
-            inbox.add_produced(stored_key(work), done, now_ms)
-            inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))
+            inbox.keys.add(key_of(work), outcome.to_answer(digest), now_ms)
+            inbox.keys.expire(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
     def _count_attempt(self, work: Input) -> int:
         """Journal an attempt in its own transaction before it starts."""

@@ -20,8 +20,6 @@ from memrelay.pipelines.plan import Plan
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
 # Prefix of the idempotency keys of calls. No id of a message contains it.
 CALL_KEY_PREFIX = "\x1f"
-# Ids of messages sort after this character, and keys of calls before it.
-FIRST_MESSAGE_ID = "\x20"
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 # Suffix of the key of an input that waits for a retry after its entry was acknowledged.
 RETRY_SUFFIX = ".again"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memrelay.memory.appends import LONG, MAX_RECORDS
 from memrelay.memory.errors import ResultTooLarge
 from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.appends import LONG, MAX_RECORDS
 from memrelay.memory.sqlite.copy import inspect
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.transfer import exported
