@@ -182,6 +182,7 @@ class MemorySettings(_Section):
     root: FilePath = Path("data/memory")
     threads: Annotated[int, Field(ge=1, le=4)] = 2
     open_files: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    search_cache_mib: Count = 64
 
 
 class BusSettings(_Section):

@@ -222,6 +222,7 @@ class PipelineStatus(_InputCount):
     outbox_bytes: int
     vectors_todo: int
     vectors_fault: str
+    erasure_fault: str
 
 
 @exact
