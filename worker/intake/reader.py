@@ -164,7 +164,9 @@ class Reader:
 
     async def _read(self, keys: list[bytes]) -> None:
         if self._unchecked:
+            # Another slot may become free meanwhile, so the keys are collected again afterwards.
             await self._check_sizes()
+            return
         if self._large and (large := [key for key in keys if key in self._large]):
             for key in large:
                 await self._read_large(key)
