@@ -292,10 +292,13 @@ def _parse_cursor(cursor: str) -> tuple[str, str]:
     if not cursor:
         return "", ""
     try:
-        name, uid = orjson.loads(urlsafe_b64decode(cursor))
-        return str(name), str(uid)
+        value = orjson.loads(urlsafe_b64decode(cursor))
     except ValueError as error:
         raise invalid_cursor() from error
+    match value:
+        case [str(name), str(uid)]:
+            return name, uid
+    raise invalid_cursor()
 
 
 def _parse_version(body: bytes) -> int | None:

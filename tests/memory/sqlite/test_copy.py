@@ -51,6 +51,25 @@ def test_the_next_copy_deletes_only_leftovers_of_killed_programs(
     assert not [*tmp_path.glob(".scrub-*"), *tmp_path.glob(".export-*")]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TRIGGER copier AFTER INSERT ON records BEGIN DELETE FROM memories; END",
+        "CREATE VIEW copied AS SELECT content FROM records",
+    ],
+)
+def test_a_store_with_an_unknown_trigger_or_view_is_not_sound(tmp_path: Path, sql: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "tea")
+    store.close()
+    assert inspect(Path(store.path)).faults == []
+
+    apsw.Connection(store.path).execute(sql)
+
+    (fault,) = inspect(Path(store.path)).faults
+    assert "which Memrelay did not create" in fault
+
+
 def test_records_without_a_checksum_are_counted_as_unknown(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "old.db"))
     connection.execute(migrations()[0])
