@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.support.bundles import make_bundle, make_commands, make_uid
 from tests.support.child import ChildProcess, start_program
@@ -128,6 +129,19 @@ def test_revoking_a_key_disconnects_its_listeners(keyed: Served) -> None:
         began = time.monotonic()
         assert listener.close_frame() == (1008, "the key was revoked")
         assert time.monotonic() - began < 5 + LATE_S
+
+
+def test_revoking_a_key_ends_its_waiting_requests() -> None:
+    with Served(worker=False) as served, ThreadPoolExecutor(1) as pool:
+        uid, key = served.deploy_unserved(), make_key(served.house.root, "publish")
+        await_closed(served)
+
+        waiting = pool.submit(served.say, uid, "/write tea", query="?wait=30", **key.headers)
+        wait_for(lambda: served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in"), "it waits")
+        revoke(served.house.root, key)
+
+        answer = waiting.result()
+    assert answer.problem == (401, "the key was revoked; the message may still run")
 
 
 def test_a_listener_needs_a_key(keyed: Served) -> None:

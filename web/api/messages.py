@@ -20,7 +20,8 @@ from memrelay.bus.streams.log import (
 from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.live import follow_live
-from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.access import requires
+from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.openapi.route_docs import (
     MESSAGE_ID_HEADERS,
     MESSAGE_RESPONSES,
@@ -84,7 +85,7 @@ async def read(request: web.Request) -> web.StreamResponse:
     served, swarm = await _find_swarm(request)
     home = served.bundle.home_of(swarm)
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
-        return await follow_live(request, get_caller(request), home, swarm)
+        return await follow_live(request, home, swarm)
     refuse_unknown(request, ("cursor", "limit", "order"))
     cursor, limit = _parse_cursor(request), parse_limit(request, PAGE_SIZE)
     order = request.query.get("order", "asc")
@@ -121,7 +122,8 @@ async def append_entry(request: web.Request, entry: NewEntry, message_id: str) -
         appended = await services.requester.ingress.append(entry)
         return json_response({"message_id": message_id or appended}, 202)
     try:
-        report = await services.requester.say(entry, wait_s)
+        async with end_when_revoked(request):
+            report = await services.requester.say(entry, wait_s)
     except NoAnswer as fault:
         raise GatewayTimeout(str(fault), message_id=message_id or fault.ident) from fault
     body = {"message_id": message_id or report["id"], "results": report["results"]}
