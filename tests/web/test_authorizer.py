@@ -4,7 +4,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.support.bundles import make_bundle, make_commands, make_uid
+from tests.support.bundles import Json, make_bundle, make_commands, make_uid
 from tests.support.child import ChildProcess, start_program
 from tests.support.house import House
 from tests.support.http import Answer, ask
@@ -87,6 +87,40 @@ def test_lists_and_counts_cover_the_pipelines_of_the_key(keyed: Served) -> None:
     assert [worker["pipelines"] for worker in status["workers"]] in ([], [[mine]])
     assert other.encode() not in get(keyed, "/metrics", key).body
     assert b"memrelay_http_answers" not in get(keyed, "/metrics", key).body
+
+
+def test_a_key_without_read_gets_no_stored_text_from_a_write(keyed: Served) -> None:
+    uid, root = keyed.deploy(), keyed.house.root
+    writer, reader = make_key(root, "write"), make_key(root, "read", "write")
+    base = f"/v1/pipelines/{uid}"
+    wait_for(lambda: get(keyed, f"{base}/records", reader).status == 200, "the key is known")
+
+    def send(method: str, path: str, body: Json, key: Held) -> Answer:
+        return ask(keyed.url, method, path, body, key.headers)
+
+    record = send("POST", f"{base}/records", {"content": "secret"}, reader).json
+    memory = send("POST", f"{base}/memories", {"name": "secret"}, reader).json
+    entry = {"memory_id": memory["id"], "content": "The secret sky is blue"}
+    written = send("POST", f"{base}/entries", entry, reader).json
+    paths = {
+        f"{base}/records/{record['guid']}": {"tags": ["x"]},
+        f"{base}/memories/{memory['id']}": {"tags": ["x"]},
+        f"{base}/entries/{written['id']}": {"tags": ["x"]},
+    }
+
+    hidden = [send("PATCH", path, body, writer) for path, body in paths.items()]
+    hidden.append(send("POST", f"{base}/entries", entry, writer))
+    soat = f"/api/v1/memories/{memory['id']}"
+    hidden.append(send("PUT", soat, {"tags": []}, writer))
+    hidden.append(send("POST", f"{soat}/entries", {"content": entry["content"]}, writer))
+    hidden.append(send("POST", "/api/v1/memory-entries", entry, writer))
+    shown = [send("PATCH", path, body, reader) for path, body in paths.items()]
+
+    assert {answer.status for answer in [*hidden, *shown]} == {200}
+    assert not any(b"secret" in answer.body for answer in hidden)
+    assert hidden[0].json.keys() == {"guid", "version"} and "etag" in hidden[0].headers
+    assert hidden[3].json.keys() == {"id", "memory_id", "version", "action"}
+    assert all(b"secret" in answer.body for answer in shown)
 
 
 def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: Served) -> None:

@@ -10,8 +10,13 @@ from pydantic import TypeAdapter
 
 from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.web.api.answers import CACHEABLE_METHODS
-from memrelay.web.api.operation_routes import STORE, OperationRoute, route_of
-from memrelay.web.api.operations import ACTION
+from memrelay.web.api.operation_routes import (
+    ACTION,
+    STORE,
+    OperationRoute,
+    returns_stored_text,
+    route_of,
+)
 from memrelay.web.auth.access import OPEN, OWN, get_access
 from memrelay.web.openapi.route_docs import (
     HTML,
@@ -21,6 +26,7 @@ from memrelay.web.openapi.route_docs import (
     RouteDocs,
     get_route_docs,
 )
+from memrelay.web.openapi.shapes import Reference
 from memrelay.web.soat.errors import LATER_SCHEMA, SCHEMA, is_later_path, is_soat_path
 
 Json = dict[str, Any]
@@ -166,7 +172,7 @@ def _build_schemas(
     by_key: dict[Any, Any] = {
         one.name: one.output for one in operations if one.output is not type(None)
     }
-    by_key |= {shape: shape for shape in sorted(types, key=str)}
+    by_key |= {shape: shape for shape in sorted(types | {Reference}, key=str)}
     found, definitions = TypeAdapter.json_schemas(
         [(key, "serialization", TypeAdapter(shape)) for key, shape in by_key.items()],
         ref_template=SCHEMA_REF,
@@ -235,7 +241,10 @@ def _operation_parameters(
 def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
         return {"204": {"description": "Done."}}
-    answer = {"description": "Done.", "content": {JSON: {"schema": outputs[operation.name]}}}
+    schema = outputs[operation.name]
+    if returns_stored_text(operation):
+        schema = {"anyOf": [schema, outputs[Reference]]}
+    answer = {"description": "Done.", "content": {JSON: {"schema": schema}}}
     if operation.verb == "get":
         return {"200": answer, "304": {"description": "The client already has this version."}}
     if operation.verb != "create":

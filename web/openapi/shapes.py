@@ -14,6 +14,17 @@ exact = with_config(ConfigDict(extra="forbid"))
 
 
 @exact
+class Reference(TypedDict):
+    """The ids and the version of what was written, for a key without the scope read."""
+
+    guid: NotRequired[str]
+    id: NotRequired[str]
+    memory_id: NotRequired[str]
+    version: NotRequired[str]
+    action: NotRequired[str]
+
+
+@exact
 class Page(TypedDict, Generic[Item]):
     """A page of a list. `next_cursor` is null on the last page."""
 
