@@ -16,7 +16,11 @@ from memrelay.web.console import login, pages
 from memrelay.web.console.frame import show_missing_page
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
-from memrelay.web.server.browser_guard import LOOPBACK, refuse_foreign_browsers
+from memrelay.web.server.browser_guard import (
+    LOOPBACK,
+    add_security_headers,
+    refuse_foreign_browsers,
+)
 from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.connection_limits import BUSY, Traffic, get_connection
 from memrelay.web.server.errors import (
@@ -73,7 +77,9 @@ def make_app(services: Services) -> web.Application:
         app.add_routes(module.routes)
     app[documents.DOCUMENT] = build_document(app)
     app.cleanup_ctx.append(watch_callers)
-    app.on_response_prepare.extend((add_request_id, explain_failed_expectation))
+    app.on_response_prepare.extend(
+        (add_request_id, add_security_headers, explain_failed_expectation)
+    )
     app.on_shutdown.append(close_listeners)
     return app
 
