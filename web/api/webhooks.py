@@ -20,6 +20,7 @@ from memrelay.web.openapi.route_docs import (
     WAIT_QUERY,
     documented,
 )
+from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import Conflict, NotFound, Unauthorized
 from memrelay.web.server.request_body import read_body, to_envelope
 from memrelay.web.server.services import Services, get_services
@@ -47,8 +48,8 @@ async def receive(request: web.Request) -> web.Response:
     """
     services = get_services(request)
     uid, alias = request.match_info["uid"], request.match_info["alias"]
-    body = await read_body(request)
-    await authenticate_webhook(request, uid, await _find_agent(services, uid, alias), body)
+    parse_message_id(request)
+    body = await authenticate_webhook(request, uid, await _find_agent(services, uid, alias))
     served = await services.directory.find(uid)
     return await _deliver(request, body, served, served.get_agent(alias))
 
@@ -97,6 +98,7 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
         raise NotFound(
             f"agent {alias} has the trigger {agent.block.name!r}, not {path['trigger'][:100]!r}"
         )
+    claim_connection(request, f"webhook {served.deployed.uid}/{alias}")
     return await _deliver(request, await read_body(request), served, agent)
 
 

@@ -121,7 +121,7 @@ def _count_answers(traffic: Traffic) -> Middleware:
             response = await handler(request)
         finally:
             if connection is not None:
-                connection.due = None
+                connection.due, connection.has_served = None, True
         answers[response.status] += 1
         return response
 

@@ -37,6 +37,8 @@ class WebOptions:
     # Timeout for a request's head, and again for its body.
     read_timeout_s: float = 10.0
     connections: int = 2_000
+    # The part of the connections and of the bytes of incomplete bodies that one caller may have.
+    caller_share: float = 0.25
     # Requests per second and caller. 0 disables the limit.
     rate: float = 1_000.0
     burst: int = 2_000
