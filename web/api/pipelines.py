@@ -2,7 +2,6 @@
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -14,7 +13,6 @@ from memrelay.memory.errors import PreconditionNotMet
 from memrelay.memory.timestamps import format_time
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
-from memrelay.pipelines.report import Fault
 from memrelay.web.api.answers import (
     MAX_ITEMS,
     invalid_cursor,
@@ -67,7 +65,7 @@ async def create(request: web.Request) -> web.Response:
 
     Returns 201 {pipeline_uid, hash, ...}, or 422 with all faults of the bundle.
     """
-    checked = await asyncio.to_thread(check, await read_body(request))
+    checked = await _check_body(request)
     bundle = _get_accepted(checked)
     get_caller(request).check_bundle(bundle)
     try:
@@ -77,7 +75,7 @@ async def create(request: web.Request) -> web.Response:
             f"pipeline {bundle.uid} is already active; replace it with "
             f"PUT /v1/pipelines/{bundle.uid}"
         ) from error
-    return await _deployed_response(request, swapped, checked.warnings)
+    return await _deployed_response(request, swapped, checked)
 
 
 @routes.put("/v1/pipelines/{uid}")
@@ -98,16 +96,14 @@ async def create(request: web.Request) -> web.Response:
 async def replace(request: web.Request) -> web.Response:
     """Deploy a bundle under the uid in the path. The uid in the bundle is ignored."""
     expected = parse_precondition(request)
-    checked = await asyncio.to_thread(
-        check, await read_body(request), uid=request.match_info["uid"]
-    )
+    checked = await _check_body(request, request.match_info["uid"])
     bundle = _get_accepted(checked)
     get_caller(request).check_bundle(bundle)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, expected)
     except PreconditionNotMet as error:
         raise precondition_failed(error) from error
-    return await _deployed_response(request, swapped, checked.warnings)
+    return await _deployed_response(request, swapped, checked)
 
 
 @routes.get("/v1/pipelines")
@@ -227,10 +223,12 @@ async def rollback(request: web.Request) -> web.Response:
     """
     expected = parse_precondition(request)
     version = _parse_version(await read_json_body(request))
+    services, caller = get_services(request), get_caller(request)
     try:
-        swapped = await get_services(request).deployments.rollback(
-            request.match_info["uid"], version, expected, allow=get_caller(request).check_bundle
-        )
+        async with services.checks.turn(caller.key):
+            swapped = await services.deployments.rollback(
+                request.match_info["uid"], version, expected, allow=caller.check_bundle
+            )
     except NoSuchVersion as error:
         raise NotFound(str(error)) from error
     except PreconditionNotMet as error:
@@ -244,15 +242,17 @@ async def rollback(request: web.Request) -> web.Response:
 
 
 async def _deployed_response(
-    request: web.Request, swapped: DeployResult, warnings: Iterable[Fault] = ()
+    request: web.Request, swapped: DeployResult, checked: Checked | None = None
 ) -> web.Response:
     """Return the response to a deploy, with whether a worker serves the new version."""
     services, deployed = get_services(request), swapped.after
+    if checked is not None and checked.bundle is not None:
+        services.directory.remember(checked.bundle)
     services.directory.invalidate()
     served = await services.deployments.is_served(deployed)
     body = _summarize(deployed) | {
         "served": served,
-        "warnings": [warning.as_json() for warning in warnings],
+        "warnings": [warning.as_json() for warning in (checked.warnings if checked else ())],
     }
     return json_response(
         body,
@@ -260,6 +260,13 @@ async def _deployed_response(
         Location=f"/v1/pipelines/{deployed.uid}",
         ETag=f'"{deployed.hash}"',
     )
+
+
+async def _check_body(request: web.Request, uid: str | None = None) -> Checked:
+    """Check the bundle in the body. Raises Unavailable if too many checks wait."""
+    body = await read_body(request)
+    async with get_services(request).checks.turn(get_caller(request).key):
+        return await asyncio.to_thread(check, body, uid=uid)
 
 
 def _get_accepted(checked: Checked) -> CheckedBundle:

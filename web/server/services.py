@@ -10,6 +10,7 @@ from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
+from memrelay.web.api.bundle_checks import BundleChecks
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
@@ -63,6 +64,7 @@ class Services:
     traffic: Traffic
     secret: Secret
     authorizer: Authorizer
+    checks: BundleChecks = field(default_factory=BundleChecks)
 
 
 SERVICES = web.AppKey("services", Services)
