@@ -23,6 +23,7 @@ from memrelay.web.api.live import follow_live
 from memrelay.web.auth.access import requires
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.openapi.route_docs import (
+    LOG_CURSOR_SCHEMA,
     MESSAGE_ID_HEADERS,
     MESSAGE_RESPONSES,
     MESSAGE_SCHEMAS,
@@ -48,6 +49,7 @@ DEFAULT_SENDER = "User"
     body="An envelope, a message, any JSON, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
+    needs_body=False,
     schemas=MESSAGE_SCHEMAS,
 )
 @requires("publish")
@@ -67,12 +69,12 @@ async def send(request: web.Request) -> web.Response:
 
 @routes.get(MESSAGES_PATH)
 @documented(
-    {101: "With Upgrade: a WebSocket that follows the log.", 200: "A page of the log."},
-    query=PAGE_QUERY
-    | {
-        "order": "asc (oldest first, the default) or desc.",
-        "after": "WebSocket only: the cursor to continue after.",
+    {
+        101: "With Upgrade: a WebSocket that follows the log, with `?after=` from a cursor.",
+        200: "A page of the log.",
     },
+    query=PAGE_QUERY | {"order": "asc (oldest first, the default) or desc."},
+    query_schemas={"cursor": LOG_CURSOR_SCHEMA},
     schemas={200: Page[LogItem]},
 )
 @requires("read")

@@ -29,6 +29,7 @@ from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import (
     IF_MATCH_HEADER,
     IF_NONE_MATCH_HEADER,
+    NUMERIC_CURSOR_SCHEMA,
     PAGE_QUERY,
     documented,
 )
@@ -173,7 +174,12 @@ async def remove(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines/{uid}/versions")
-@documented({200: "A page of versions."}, query=PAGE_QUERY, schemas={200: Page[PipelineVersion]})
+@documented(
+    {200: "A page of versions."},
+    query=PAGE_QUERY,
+    query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
+    schemas={200: Page[PipelineVersion]},
+)
 @requires("read")
 async def versions(request: web.Request) -> web.Response:
     """List all versions of a pipeline, newest first, even if it is no longer active.
@@ -212,6 +218,7 @@ async def versions(request: web.Request) -> web.Response:
     },
     body="`version`, or empty for the previous version.",
     body_schema=Rollback,
+    needs_body=False,
     headers=IF_MATCH_HEADER,
     schemas={200: PipelineDeployed, 201: PipelineDeployed},
 )

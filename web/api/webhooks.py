@@ -37,6 +37,7 @@ ID_SEPARATOR = "\x1f"
     body="Any JSON, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
+    needs_body=False,
     schemas=MESSAGE_SCHEMAS,
 )
 @authenticates_itself
@@ -68,6 +69,7 @@ async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent 
     body="Any JSON, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
+    needs_body=False,
     schemas=MESSAGE_SCHEMAS,
 )
 @authenticates_itself

@@ -2,14 +2,16 @@
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
 from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
+from memrelay.bus.streams.entry import LONGEST_ID
 from memrelay.memory.operation import Operation, all_operations, json_type
-from memrelay.web.api.answers import CACHEABLE_METHODS
+from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
     STORE,
@@ -73,13 +75,28 @@ PATH_PARAMETERS = {
 }
 # Schemas of the query parameters of handwritten routes. All other parameters are strings.
 QUERY_SCHEMAS: dict[str, Json] = {
-    "limit": {"type": "integer", "minimum": 1},
-    "offset": {"type": "integer", "minimum": 0},
-    "page": {"type": "integer", "minimum": 1},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS},
     "wait": {"type": "number", "exclusiveMinimum": 0},
+    "include_invalidated": {"type": "boolean"},
     "tags": {"type": "array", "items": {"type": "string"}},
     "order": {"type": "string", "enum": ["asc", "desc"]},
-    "include_invalidated": {"type": "boolean"},
+}
+# The ids that a client may choose for a message or call: not empty, and no space at the ends.
+MESSAGE_ID_SCHEMA = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": LONGEST_ID,
+    "pattern": r"^\S(.*\S)?$",
+}
+ETAG_LIST_SCHEMA = {
+    "type": "string",
+    "pattern": r'^(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)$',
+}
+# Schemas of request headers. All others are strings.
+HEADER_SCHEMAS: dict[str, Json] = {
+    "webhook-id": MESSAGE_ID_SCHEMA,
+    "Idempotency-Key": MESSAGE_ID_SCHEMA,
+    "If-Match": ETAG_LIST_SCHEMA,
 }
 # Errors of routes that require a key.
 AUTH_ERRORS = {
@@ -208,7 +225,11 @@ def _describe_operation(
             "required": [name for name in required if name in route.body_fields],
             "properties": {name: fields[name] for name in route.body_fields},
         }
-        item["requestBody"] = {"required": True, "content": {JSON: {"schema": body_schema}}}
+        item["requestBody"] = {
+            # An empty body counts as an empty object.
+            "required": bool(body_schema["required"]),
+            "content": {JSON: {"schema": body_schema}},
+        }
     return item
 
 
@@ -221,21 +242,21 @@ def _operation_parameters(
             "query",
             name,
             fields[name]["description"],
-            schema=_without_texts(fields[name]),
+            schema=_query_schema(fields[name]),
             required=name in required,
         )
         parameters.append(parameter)
-    store = "The memory_id of one of the bundle's stores. The default is the first store."
-    parameters.append(_parameter("query", STORE, store))
-    if route.has_if_match:
-        if_match = "The record's ETag, several ETags, or *."
-        parameters.append(_parameter("header", "If-Match", if_match))
+    if not operation.at_home:
+        store = "The memory_id of one of the bundle's stores. The default is the first store."
+        parameters.append(_parameter("query", STORE, store))
     headers: dict[str, str] = {}
+    if route.has_if_match:
+        headers["If-Match"] = "The record's ETag, several ETags, or *."
     if operation.mutates:
-        headers = IDEMPOTENCY_HEADERS
+        headers |= IDEMPOTENCY_HEADERS
     elif operation.verb == "get":
-        headers = IF_NONE_MATCH_HEADER
-    return parameters + [_parameter("header", name, text) for name, text in headers.items()]
+        headers |= IF_NONE_MATCH_HEADER
+    return parameters + _header_parameters(headers)
 
 
 def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
@@ -260,11 +281,14 @@ def _describe_route(route: web.AbstractRoute, path: str, outputs: dict[Any, Json
     if docs is None:
         raise LookupError(f"{route.method} {path} is undocumented; add @documented to its handler")
     module, name = route.handler.__module__.rpartition(".")[2], route.handler.__name__
+    schemas = QUERY_SCHEMAS | dict(docs.query_schemas)
     parameters = _path_parameters(path) + [
-        _parameter("query", name, text, schema=QUERY_SCHEMAS.get(name))
+        _parameter(
+            "query", name, text, schema=schemas.get(name), required=name in docs.required_query
+        )
         for name, text in docs.query.items()
     ]
-    parameters += [_parameter("header", name, text) for name, text in docs.headers.items()]
+    parameters += _header_parameters(docs.headers)
     item: Json = {
         "operationId": f"{module}.{name}",
         "tags": [module],
@@ -276,7 +300,11 @@ def _describe_route(route: web.AbstractRoute, path: str, outputs: dict[Any, Json
     }
     if docs.body:
         content = {docs.body_type: {"schema": outputs[docs.body_schema]}}
-        item["requestBody"] = {"description": docs.body, "content": content}
+        item["requestBody"] = {
+            "description": docs.body,
+            "required": docs.needs_body,
+            "content": content,
+        }
     return item
 
 
@@ -339,6 +367,13 @@ def _path_parameters(path: str) -> list[Json]:
     ]
 
 
+def _header_parameters(headers: Mapping[str, str]) -> list[Json]:
+    return [
+        _parameter("header", name, text, schema=HEADER_SCHEMAS.get(name))
+        for name, text in headers.items()
+    ]
+
+
 def _parameter(
     location: str, name: str, text: str, *, schema: Json | None = None, required: bool = False
 ) -> Json:
@@ -348,5 +383,12 @@ def _parameter(
     return parameter | {"schema": schema or {"type": "string"}}
 
 
-def _without_texts(schema: Json) -> Json:
-    return {name: value for name, value in schema.items() if name not in ("title", "description")}
+def _query_schema(schema: Json) -> Json:
+    """Return the schema of a field in the query string, which cannot be null."""
+    found = {name: value for name, value in schema.items() if name not in ("title", "description")}
+    kinds = [kind for kind in found.get("anyOf", ()) if kind.get("type") != "null"]
+    if kinds:
+        found["anyOf"] = kinds
+    if found.get("default", "") is None:
+        del found["default"]
+    return found

@@ -3,9 +3,9 @@
 The operations declare their own dataclasses.
 """
 
-from typing import Any, Generic, NotRequired, TypeVar
+from typing import Annotated, Any, Generic, NotRequired, TypeVar
 
-from pydantic import ConfigDict, with_config
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 Item = TypeVar("Item")
@@ -80,7 +80,7 @@ class PipelineDeployed(Pipeline):
 class Rollback(TypedDict):
     """The version to roll back to. Without it, the latest version with another bundle."""
 
-    version: NotRequired[int]
+    version: NotRequired[Annotated[int, Field(ge=1)] | None]
 
 
 @exact

@@ -102,6 +102,7 @@ async def show(request: web.Request) -> web.Response:
     schemas={200: SoatEntry | Reference},
     body="{content?, tags?}. null clears tags.",
     body_schema=SoatEntryChange,
+    needs_body=False,
 )
 @requires("write")
 async def update(request: web.Request) -> web.Response:

@@ -89,6 +89,7 @@ async def show(request: web.Request) -> web.Response:
     headers=IDEMPOTENCY_HEADERS,
     schemas={200: SoatMemory | Reference},
     body="{name?, description?, tags?}. null clears description or tags.",
+    needs_body=False,
     body_schema=SoatMemoryChange,
 )
 @requires("write")

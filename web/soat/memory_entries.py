@@ -93,11 +93,18 @@ async def create(request: web.Request) -> web.Response:
     | READ_ERRORS,
     query={
         "memory_id": "The memory. Required.",
-        "limit": "The maximum number of entries, from 1 to 100.",
+        "limit": "The maximum number of entries: 1 to 100, or the nearest.",
         "offset": "The number of entries to skip.",
         "tags": "Only entries with this tag. Repeat it to match any of several tags.",
         "include_invalidated": "Accepted without effect: Memrelay invalidates no entries.",
     },
+    query_schemas={
+        "memory_id": {"type": "string", "minLength": 1},
+        # As in SOAT, any number is accepted.
+        "limit": {"type": "integer"},
+        "offset": {"type": "integer"},
+    },
+    required_query=("memory_id",),
     schemas={200: LaterEntries},
 )
 @requires("read")
@@ -137,6 +144,7 @@ async def show(request: web.Request) -> web.Response:
     schemas={200: LaterEntry | Reference},
     body="{content?, tags?, metadata?}. null clears tags or metadata.",
     body_schema=LaterEntryChange,
+    needs_body=False,
 )
 @requires("write")
 async def update(request: web.Request) -> web.Response:
