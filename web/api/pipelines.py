@@ -34,6 +34,7 @@ from memrelay.web.openapi.route_docs import (
     documented,
 )
 from memrelay.web.openapi.shapes import (
+    NewBundle,
     Page,
     Pipeline,
     PipelineDeployed,
@@ -57,7 +58,7 @@ MAX_VERSION = 10**18 - 1
         422: "The bundle has faults.",
     },
     body="A bundle.",
-    body_schema=dict[str, Any],
+    body_schema=NewBundle,
     schemas={201: PipelineDeployed},
 )
 @requires("deploy")
@@ -88,7 +89,7 @@ async def create(request: web.Request) -> web.Response:
         422: "The bundle has faults.",
     },
     body="A bundle.",
-    body_schema=dict[str, Any],
+    body_schema=NewBundle,
     headers=IF_MATCH_HEADER
     | {"If-None-Match": "Only *: deploy only if the pipeline is not active."},
     schemas={200: PipelineDeployed, 201: PipelineDeployed},

@@ -29,6 +29,7 @@ from memrelay.web.openapi.route_docs import (
     get_route_docs,
 )
 from memrelay.web.openapi.shapes import Reference
+from memrelay.web.server.services import SERVICES
 from memrelay.web.soat.errors import LATER_SCHEMA, SCHEMA, is_later_path, is_soat_path
 
 Json = dict[str, Any]
@@ -147,7 +148,7 @@ def build_document(app: web.Application) -> Json:
         if match:
             item = _describe_operation(*match, outputs)
         else:
-            item = _describe_route(route, path, outputs)
+            item = _describe_route(route, path, outputs, _query_schemas(app))
         paths.setdefault(path, {})[route.method.lower()] = _complete(item, route, path)
     return {
         "openapi": "3.1.0",
@@ -163,6 +164,11 @@ def build_document(app: web.Application) -> Json:
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
+
+
+def _query_schemas(app: web.Application) -> dict[str, Json]:
+    wait = QUERY_SCHEMAS["wait"] | {"maximum": app[SERVICES].options.max_wait_s}
+    return QUERY_SCHEMAS | {"wait": wait}
 
 
 def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
@@ -276,12 +282,14 @@ def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
     return responses
 
 
-def _describe_route(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> Json:
+def _describe_route(
+    route: web.AbstractRoute, path: str, outputs: dict[Any, Json], queries: dict[str, Json]
+) -> Json:
     docs = get_route_docs(route.handler)
     if docs is None:
         raise LookupError(f"{route.method} {path} is undocumented; add @documented to its handler")
     module, name = route.handler.__module__.rpartition(".")[2], route.handler.__name__
-    schemas = QUERY_SCHEMAS | dict(docs.query_schemas)
+    schemas = queries | dict(docs.query_schemas)
     parameters = _path_parameters(path) + [
         _parameter(
             "query", name, text, schema=schemas.get(name), required=name in docs.required_query

@@ -76,6 +76,13 @@ class PipelineDeployed(Pipeline):
     warnings: list[BundleFault]
 
 
+@with_config(ConfigDict(extra="allow"))
+class NewBundle(TypedDict):
+    """A bundle. docs/bundle.schema.json describes all of its fields."""
+
+    agents: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+
 @exact
 class Rollback(TypedDict):
     """The version to roll back to. Without it, the latest version with another bundle."""
