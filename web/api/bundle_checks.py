@@ -12,7 +12,11 @@ MAX_CHECKS, MAX_CALLER_CHECKS = 32, 4
 
 
 class BundleChecks:
-    """Gives each check a turn. A caller is the id of a key, "" without keys."""
+    """Gives each check a turn.
+
+    A caller is the id of a key. Without keys it is "", which all local programs share, so it may
+    have all checks.
+    """
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -21,7 +25,8 @@ class BundleChecks:
     @asynccontextmanager
     async def turn(self, caller: str) -> AsyncIterator[None]:
         """Run the block when no other check runs. Raises Unavailable if too many checks wait."""
-        if self._counts.total() >= MAX_CHECKS or self._counts[caller] >= MAX_CALLER_CHECKS:
+        most = MAX_CALLER_CHECKS if caller else MAX_CHECKS
+        if self._counts.total() >= MAX_CHECKS or self._counts[caller] >= most:
             raise Unavailable("too many bundles are being checked; retry in a second")
         self._counts[caller] += 1
         try:
