@@ -66,7 +66,7 @@ class RouteDocs:
     body_type: str = JSON
     body_schema: Any = Any
     needs_body: bool = True
-    query_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    query_schemas: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     required_query: tuple[str, ...] = ()
     media_type: str = JSON
     schemas: Mapping[int, Any] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, Field, with_config
+from pydantic import ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 from memrelay.memory.operations.entries_create import Threshold
@@ -190,7 +190,7 @@ class LaterEntryChange(SoatEntryChange):
 
 
 # A search needs at least one of these.
-_CRITERIA = [
+_CRITERIA: list[JsonValue] = [
     {"required": ["query"], "properties": {"query": {"type": "string", "pattern": r"\S"}}},
     *(
         {
