@@ -191,15 +191,11 @@ class LaterEntryChange(SoatEntryChange):
 
 # A search needs at least one of these.
 _CRITERIA: list[JsonValue] = [
-    {"required": ["query"], "properties": {"query": {"type": "string", "pattern": r"\S"}}},
-    *(
-        {
-            "required": [name],
-            "properties": {name: {"type": ["string", "array"], "minLength": 1, "minItems": 1}},
-        }
-        for name in ("memory_ids", "memory_tags", "document_paths", "document_ids")
-    ),
+    {"required": ["query"], "properties": {"query": {"type": "string", "pattern": r"\S"}}}
 ]
+for _name in ("memory_ids", "memory_tags", "document_paths", "document_ids"):
+    _filled: JsonValue = {"type": ["string", "array"], "minLength": 1, "minItems": 1}
+    _CRITERIA.append({"required": [_name], "properties": {_name: _filled}})
 
 
 @with_config(ConfigDict(extra="forbid", json_schema_extra={"anyOf": _CRITERIA}))
