@@ -59,8 +59,8 @@ class KnowledgeArgs(NamedMemoryArgs):
     tags: Tags = ()
     """Also search memories with a tag that matches one of these; `*` is any text, `?` one
     character."""
-    min_score: Annotated[float, Field(ge=0, le=1)] = 0
-    """Minimum score of an entry, 0 to 1."""
+    min_score: float = 0
+    """Minimum score of an entry. Scores are 0 to 1."""
     limit: Annotated[int, Field(ge=0, le=MOST)] = 10
     """Maximum number of entries."""
     output_template: Template = ""

@@ -1,5 +1,10 @@
 """memory_append: append the text to a record, or create one (seed 000; `separator` is ours)."""
 
+from typing import NamedTuple
+
+import msgspec
+import orjson
+
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
 from memrelay.blocks.registry import block
@@ -8,13 +13,18 @@ from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_write import WriteInput
 from memrelay.memory.records.record import DEFAULT_KIND
 
+ADDITION_KEYS = {"guid", "text", "content"}
+
 
 class AppendArgs(NewRecordArgs):
-    """`guid` selects the record. Otherwise, if `scope` or `kind` is set, it is the oldest record
-    with the given `scope`, `kind` and `source`."""
+    """`guid` selects the record, here or in the message. Otherwise, if `scope` or `kind` is set, it
+    is the oldest record with the given `scope`, `kind` and `source`.
+
+    A message names the record in its text, as `{"guid": "...", "text": "..."}`, or in the field
+    `targs` of its first part, as `{"guid": "..."}`."""
 
     guid: str = ""
-    """The record to append to, if it exists."""
+    """The record to append to, if it exists. It takes precedence over a guid in the message."""
     separator: str = "\n"
     """Text between the old and the new content; a line break by default."""
 
@@ -22,9 +32,9 @@ class AppendArgs(NewRecordArgs):
 @block("memory_append", AppendArgs)
 def memory_append(call: Call, args: AppendArgs) -> Message:
     """Return {"guid": ..., "appended": true}, or {"guid": ..., "created": true}."""
-    text = call.text
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
+    guid, text = _read_message(call.message)
     if not text:
         return call.error("no content")
     new = WriteInput(
@@ -39,5 +49,48 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
     )
     filters = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
     max_bytes = call.limits.message_bytes * TEMPLATE_READS
-    guid, found = append(call.tx, AppendInput(new, args.guid, filters, args.separator, max_bytes))
+    wanted = AppendInput(new, args.guid or guid, filters, args.separator, max_bytes)
+    guid, found = append(call.tx, wanted)
     return call.reply_json({"guid": guid, "appended" if found else "created": True})
+
+
+class _Addition(NamedTuple):
+    """The guid that a message names, "" for none, and the text to append."""
+
+    guid: str
+    text: str
+
+
+class _PartWithArgs(msgspec.Struct):
+    """The field of a part that an earlier step fills: an object, or an object as JSON text."""
+
+    targs: object = None
+
+
+def _read_message(message: Message) -> _Addition:
+    """Return what a message wants to append.
+
+    JSON with other keys than `guid` and `text` or `content` is a text like any other.
+    """
+    if message.text.startswith("{"):
+        value = _parse_object(message.text)
+        text = value.get("text") or value.get("content") or ""
+        named = value.get("guid")
+        if isinstance(named, str) and isinstance(text, str) and value.keys() <= ADDITION_KEYS:
+            return _Addition(named, text)
+    part = message.args[0]
+    if isinstance(part, msgspec.Raw) and b'"targs"' in memoryview(part).tobytes():
+        targs = msgspec.json.decode(part, type=_PartWithArgs).targs
+        given = _parse_object(targs) if isinstance(targs, str) else targs
+        named = given.get("guid") if isinstance(given, dict) else None
+        return _Addition(named if isinstance(named, str) else "", message.text)
+    return _Addition("", message.text)
+
+
+def _parse_object(text: str) -> dict[str, object]:
+    """Return a JSON object, empty if the text is something else."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from memrelay.blocks.contract import BlockArgs, Call, Transient
@@ -14,7 +15,7 @@ from memrelay.bus.message import Message
 from memrelay.memory import memory_id as memory_ids
 from memrelay.memory.errors import VectorPending
 from memrelay.memory.filter.input import Filter
-from memrelay.memory.operations.records_read import MOST_ESCAPED, too_large
+from memrelay.memory.operations.records_read import MOST_ESCAPED, Found, too_large
 from memrelay.memory.records import tags as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
 from memrelay.memory.records.record import DEFAULT_KIND, Record
@@ -47,6 +48,8 @@ Seconds = Annotated[int, Field(ge=1, le=10**10)]
 
 # Messages' worth of records to read for a template, which may use little of each record.
 TEMPLATE_READS = 8
+# For the field `left_out` of an envelope.
+LEFT_OUT_BYTES = 40
 NO_MEMORY_ID = (
     'memory_id is missing: set it in wf_webhook_args, like "instances/${pipeline_uid}/memories"'
 )
@@ -148,25 +151,43 @@ class ListingArgs(MemoryArgs):
 
         The JSON is an array, or an object with the explanation. Raises ResultTooLarge.
         """
+        return within_message(call, self._reply(call, records, explanation))
+
+    def answer_best(self, call: Call, found: Found) -> Message:
+        """Return the best of these records that fit into a message, and the number of the others.
+
+        Raises ResultTooLarge if the first one alone is too long.
+        """
+        kept, most = found.records, call.limits.message_bytes - LEFT_OUT_BYTES
+        reply = self._reply(call, kept)
+        while len(kept) > 1 and (size := size_of_reply(call, reply)) > most:
+            kept = kept[: max(1, len(kept) * most // size)]
+            reply = self._reply(call, kept)
+        left_out = found.left_out + len(found.records) - len(kept)
+        return within_message(call, replace(reply, left_out=left_out))
+
+    def _reply(self, call: Call, records: list[Record], explanation: object = None) -> Message:
         if self.template is not None:
-            reply = call.reply(self.template.render(records))
-        elif explanation is not None:
-            reply = call.reply_json(
-                {"records": [as_object(record) for record in records], "explanation": explanation}
-            )
-        else:
-            reply = call.reply_json([as_object(record) for record in records])
-        return within_message(call, reply)
+            return call.reply(self.template.render(records))
+        listed = [as_object(record) for record in records]
+        if explanation is not None:
+            return call.reply_json({"records": listed, "explanation": explanation})
+        return call.reply_json(listed)
 
 
 def within_message(call: Call, reply: Message) -> Message:
     """Return the reply. Raises ResultTooLarge if it is longer than a message."""
-    if len(reply.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
-        return reply  # fits with any escaping
-    envelope = msgspec.json.encode({"from": reply.sender, "id": reply.id, "args": reply.args})
-    if len(envelope) > call.limits.message_bytes:
+    if size_of_reply(call, reply) > call.limits.message_bytes:
         raise too_large(call.limits.message_bytes)
     return reply
+
+
+def size_of_reply(call: Call, reply: Message) -> int:
+    """Return the bytes of the envelope, or 0 if it fits with any escaping."""
+    if len(reply.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
+        return 0
+    envelope = {"from": reply.sender, "id": reply.id, "args": reply.args}
+    return len(msgspec.json.encode(envelope)) + LEFT_OUT_BYTES * (reply.left_out > 0)
 
 
 def retry_when_ready(awaited: VectorPending) -> Transient:

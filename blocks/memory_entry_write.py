@@ -9,7 +9,7 @@ from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
 from memrelay.memory.embedding.questions import EmbeddedQuestion
 from memrelay.memory.errors import VectorPending
 from memrelay.memory.operations.entries_create import Threshold, view_written_entry
-from memrelay.memory.operations.entries_write import Mode, NewEntry, write_entry
+from memrelay.memory.operations.entries_write import Mode, NewEntry, WriteResult, write_entry
 from memrelay.memory.operations.memories_create import CreateMemory, add_memory
 from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.memory.records.entry_vector import request_vector
@@ -72,7 +72,7 @@ def memory_entry_write(call: Call, args: EntryArgs) -> Message:
         args.update_threshold,
         args.mode,
     )
-    return call.reply_json(view_written_entry(call.tx, write_entry(call.tx, new, question)))
+    return call.reply_json(view_written_entry(call.tx, _write(call, new, question)))
 
 
 def _input_fault(call: Call, args: EntryArgs) -> str:
@@ -93,6 +93,16 @@ def _find_or_create_memory(call: Call, name: str) -> Memory | None:
     if found is None and name.startswith("mem_"):
         return None
     return found or add_memory(call.tx, CreateMemory(name), call.new_guid(), call.now_ms)
+
+
+def _write(call: Call, new: NewEntry, question: EmbeddedQuestion | None) -> WriteResult:
+    """Write the entry; a merged text whose vector takes longer than MAX_WAIT_S gets it later."""
+    try:
+        return write_entry(call.tx, new, question)
+    except VectorPending as awaited:
+        if awaited.after_s > MAX_WAIT_S:
+            return write_entry(call.tx, new._replace(may_wait=False), question)
+        raise retry_when_ready(awaited) from awaited
 
 
 def _vector(call: Call) -> EmbeddedQuestion | None:

@@ -18,7 +18,13 @@ from memrelay.blocks.memory_args import (
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import VectorPending
-from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
+from memrelay.memory.operations.records_search import (
+    Mode,
+    SearchInput,
+    search,
+    search_best,
+    search_explained,
+)
 from memrelay.memory.search.query import HALF_LIFE_DAYS, WRONG_MODE, Boosts, Days, Weight
 
 
@@ -30,7 +36,9 @@ class SearchArgs(ListingArgs):
     """Only records with all of these tags: a JSON array in a string, an array, or a comma list."""
     limit: Count | None = None
     """Maximum number of records. The default is all in the mode `fts`, and ten in the modes
-    `hybrid` and `semantic`."""
+    `hybrid` and `semantic`. Without a limit, the result has the best records that fit into a
+    message, and the envelope's field `left_out` counts the others. With a limit or `explain`, a
+    result longer than a message is an error."""
     mode: Mode = "fts"
     """`fts` finds records that contain all words as written. `hybrid` finds records that contain
     some of the words in any form, or have a similar meaning. It ranks them by the part of the query
@@ -88,6 +96,8 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
     try:
         if args.explain and not args.output_template:
             return args.answer(call, *search_explained(call.tx, wanted))
+        if args.limit is None:
+            return args.answer_best(call, search_best(call.tx, wanted))
         return args.answer(call, search(call.tx, wanted))
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited

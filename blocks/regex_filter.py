@@ -20,6 +20,9 @@ class FilterArgs(BlockArgs):
     """Any of `i`, `s` and `m`, as for `regex_match`."""
     invert: bool = False
     """Pass texts that do not match. With `^/` it keeps commands away from a model."""
+    text: str = ""
+    """A text to publish in place of the message, such as help for an unknown command. By default
+    the message itself passes."""
 
     @model_validator(mode="after")
     def _compiles(self) -> Self:
@@ -38,5 +41,7 @@ class FilterArgs(BlockArgs):
 
 @block("regex_filter", FilterArgs)
 def regex_filter(call: Call, args: FilterArgs) -> Message:
-    """Return the message unchanged, with the agent as its sender."""
+    """Return the message unchanged, with the agent as its sender, or the text of `text`."""
+    if args.text:
+        return call.reply(args.text)
     return call.message.under(call.agent.name)

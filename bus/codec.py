@@ -1,6 +1,7 @@
 """Decodes and encodes envelopes, and recognizes Memrelay's own live copies by a digest."""
 
 from binascii import hexlify
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -17,6 +18,8 @@ LONGEST_MID = 256
 # A live copy is: head, mid, joint, envelope without its "{".
 COPY_HEAD, COPY_JOINT = b'{"mid":"', b'",'
 SHAPE = 'an envelope is {"from": "...", "id": "...", "args": [{"text": "...", "type": "..."}]}'
+# An envelope with `"args": []` is an empty input: some blocks, such as memory_read, need no text.
+NO_PARTS = (msgspec.Raw(b'{"text":""}'),)
 _TILDE = ord("~")
 # The digest covers the "{" of the envelope, which stands before the mid in a live copy.
 _OPENING = crc32(b"{")
@@ -35,7 +38,16 @@ class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}
     sender: str | None = ""
     id: str | None = ""
     # Messages made by Memrelay have Parts here; the encoder takes either.
-    args: tuple[msgspec.Raw, ...] = ()
+    args: tuple[msgspec.Raw, ...] | None = None
+
+
+class _CutEnvelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
+    """An envelope of the best results: `left_out` others did not fit."""
+
+    sender: str
+    id: str
+    args: tuple[Any, ...]
+    left_out: int
 
 
 _to_json = msgspec.json.Encoder().encode
@@ -58,8 +70,9 @@ def decode(data: bytes, max_bytes: int) -> Message:
             data.decode()
         envelope = _to_envelope(data)
         args = envelope.args
-        if not args:
+        if args is None:
             raise MalformedMessage(f"the envelope has no `args`; {SHAPE}")
+        args = args or NO_PARTS
         part = parse_part(args[0])
         for other in args[1:]:
             parse_part(other)
@@ -77,6 +90,8 @@ def decode(data: bytes, max_bytes: int) -> Message:
 
 def encode(message: Message) -> bytes:
     """Return the envelope without `mid`, as a log stores it."""
+    if message.left_out:
+        return _to_json(_CutEnvelope(message.sender, message.id, message.args, message.left_out))
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
 
 

@@ -33,7 +33,8 @@ class Message(Struct, frozen=True, gc=False):
     """A sender and its parts. `text`, `type` and `timestamp` are those of the first part.
 
     `sender` is the envelope's `from`. `id` is the originator's alias, never an idempotency key.
-    Parts from outside are passed on unparsed, with unknown keys.
+    Parts from outside are passed on unparsed, with unknown keys. `left_out` is the number of
+    results that did not fit into the message.
     """
 
     sender: str
@@ -42,6 +43,7 @@ class Message(Struct, frozen=True, gc=False):
     type: str
     timestamp: Timestamp
     args: tuple[Part | Raw, ...]
+    left_out: int = 0
 
     @property
     def timestamp_ms(self) -> int | None:

@@ -13,11 +13,18 @@ from memrelay.bus.client.url import Address, parse
 from memrelay.bus.embedded.socket_path import find_socket
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
 from memrelay.cli.logs import LogFormat, configure_logging
-from memrelay.cli.settings import Settings, SettingsError, load_settings, may_color
+from memrelay.cli.settings import (
+    Settings,
+    SettingsError,
+    load_settings,
+    may_color,
+    process_environment,
+)
 from memrelay.cli.terminal import escaped
 from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.disk import FREE_SPACE, is_disk_full
 from memrelay.memory.errors import MemoryFault
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.errors import first_cause
 from memrelay.worker.ownership.host_locks import NotTheOwner
 
@@ -105,6 +112,12 @@ def run(
 ) -> Result:
     """Run a command in an event loop, as `run_with_settings` does."""
     return run_with_settings(lambda settings: uvloop.run(command(settings)), log_format)
+
+
+def make_secrets(settings: Settings) -> SecretResolver:
+    """Return the resolver of references in bundles."""
+    folder = settings.secrets.folder or settings.memory.root / "secrets"
+    return SecretResolver(folder, process_environment(), settings.secrets.env)
 
 
 def bus_address(settings: Settings) -> Address:

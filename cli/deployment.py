@@ -8,7 +8,7 @@ import typer
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
-from memrelay.cli.composition import bus_address, fail
+from memrelay.cli.composition import bus_address, fail, make_secrets
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.control.catalog import Catalog, Deployed
@@ -16,7 +16,7 @@ from memrelay.pipelines.check import Checked, check
 from memrelay.web.api.deployments import Deployments
 
 
-def read_bundle(file: Path, uid: str | None) -> Checked:
+def read_bundle(settings: Settings, file: Path, uid: str | None) -> Checked:
     """Return the checked bundle of a file. Print its faults and warnings to stderr.
 
     Faults end the command with exit code 1.
@@ -25,7 +25,7 @@ def read_bundle(file: Path, uid: str | None) -> Checked:
         raw = file.read_bytes()
     except OSError as error:
         fail(f"{file}: {error.strerror}")
-    checked = check(raw, uid=uid)
+    checked = check(raw, uid=uid, secrets=make_secrets(settings))
     for fault in (*checked.faults, *checked.warnings):
         typer.echo(fault.as_line(str(file)), err=True)
     if checked.bundle is None:
@@ -62,4 +62,4 @@ async def deployments(settings: Settings) -> AsyncIterator[Deployments]:
             )
         except BusError:
             connection = None
-        yield Deployments(catalog, connection)
+        yield Deployments(catalog, connection, make_secrets(settings))

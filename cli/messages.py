@@ -49,14 +49,17 @@ async def send_and_wait(requester: Requester, entry: NewEntry, wait_s: float) ->
         raise NoAnswer(f"{error}{more}", error.ident, error.paused) from error
 
 
-def print_results(report: dict[str, Any], *, whole: bool = False) -> bool:
-    """Print the results as JSON lines: payloads, or whole envelopes. Return whether it worked."""
+def print_results(report: dict[str, Any], *, whole: bool = False, hint: str = "") -> bool:
+    """Print the results as JSON lines: payloads, or whole envelopes. Return whether it worked.
+
+    Without results, `hint` tells the user what to send.
+    """
     for result in report["results"]:
         print_json(result if whole else _payload(result["args"][0]))
-    return _print_notes(report)
+    return _print_notes(report, hint)
 
 
-def print_readably(report: dict[str, Any]) -> bool:
+def print_readably(report: dict[str, Any], *, hint: str = "") -> bool:
     """Print the results as text, with the sender if there are several. Return whether it worked."""
     results = values_of(report)
     for sender, value in results:
@@ -64,7 +67,7 @@ def print_readably(report: dict[str, Any]) -> bool:
             print_line(f"{sender}:")
         for line in value_lines(value):
             print_line(line)
-    return _print_notes(report)
+    return _print_notes(report, hint)
 
 
 def values_of(report: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -85,7 +88,7 @@ def _value(part: dict[str, Any]) -> Any:
     return payload if isinstance(payload, str) else orjson.loads(part["text"])
 
 
-def _print_notes(report: dict[str, Any]) -> bool:
+def _print_notes(report: dict[str, Any], hint: str) -> bool:
     for alias in report.get("silent", ()):
         note(f"{alias} ran, but does not publish its results (wf_publish_results)")
     for swarm in dict.fromkeys(report.get("public", ())):
@@ -93,5 +96,6 @@ def _print_notes(report: dict[str, Any]) -> bool:
     for error in report.get("errors", ()):
         note(f"the message is in the dead letters: {error}")
     if not report["results"] and len(report) == 3:
-        note("no results: no agent of the pipeline answers this message")
+        more = f"; {hint}" if hint else ""
+        note(f"no results: no agent of the pipeline answers this message{more}")
     return "errors" not in report

@@ -38,6 +38,7 @@ from memrelay.cli.logs import LogFormat, LogLevel
 from memrelay.memory.retention import HISTORY_DAYS
 from memrelay.memory.validation import find_closest
 from memrelay.pipelines.rules import rule_of
+from memrelay.pipelines.secret_references import Grant, parse_grants
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
@@ -163,6 +164,7 @@ FilePath = Annotated[Path, PlainValidator(_validate_path)]
 # NoDecode: an environment variable lists the paths with commas, not as JSON.
 Paths = Annotated[tuple[Path, ...], NoDecode, PlainValidator(_validate_paths)]
 OptionalPath = Annotated[Path | None, PlainValidator(_validate_optional_path)]
+Grants = Annotated[tuple[Grant, ...], NoDecode, PlainValidator(parse_grants)]
 EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_validate_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_validate_bus_url), Field(repr=False)]
@@ -233,6 +235,11 @@ class EmbeddingSettings(_Section):
     matrix_mib: Count = 256
 
 
+class SecretsSettings(_Section):
+    folder: OptionalPath = None
+    env: Grants = ()
+
+
 class BlocksSettings(_Section):
     paths: Paths = ()
 
@@ -254,6 +261,7 @@ class Settings(BaseSettings):
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     web: WebSettings = Field(default_factory=WebSettings)
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
+    secrets: SecretsSettings = Field(default_factory=SecretsSettings)
     blocks: BlocksSettings = Field(default_factory=BlocksSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 
@@ -366,6 +374,11 @@ def default_config_file(environ: Mapping[str, str] | None = None) -> Path | None
     if named := _or_current(environ).get(CONFIG_VARIABLE):
         return Path(named)
     return next((file for file in (Path("config.yaml"), CHECKOUT_FILE) if file.is_file()), None)
+
+
+def process_environment() -> Mapping[str, str]:
+    """Return the environment variables of this process."""
+    return _environ.get()
 
 
 def may_color(environ: Mapping[str, str] | None = None) -> bool:

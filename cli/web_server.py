@@ -5,8 +5,8 @@ Separate from services, because a worker must not import aiohttp.
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import IngressLimits
-from memrelay.cli.composition import bus_name
-from memrelay.cli.settings import Settings, read_secret
+from memrelay.cli.composition import bus_name, make_secrets
+from memrelay.cli.settings import Settings
 from memrelay.web.server.service import WebServer
 from memrelay.web.server.services import WebOptions
 
@@ -34,4 +34,4 @@ def make_web(settings: Settings, address: Address) -> WebServer:
             backlog=settings.bus.max_backlog, backlog_bytes=settings.bus.max_backlog_bytes
         ),
     )
-    return WebServer(address, settings.memory.root, options, read_secret)
+    return WebServer(address, settings.memory.root, options, make_secrets(settings))

@@ -36,6 +36,8 @@ class Context:
     new_guid: Callable[[], str]
     # Language of the store.
     language: str = DEFAULT_LANGUAGE
+    # Whether a changing operation may raise VectorPending. It is then rolled back and runs again.
+    may_wait: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,8 @@ class EmbeddedStore:
         questions = self._store.meaning.questions
         with suppress(EmbeddingFault):
             _embed_records(self._store, questions.embedder)
-            if operation.embeds:
-                questions.prepare([getattr(checked, operation.embeds)]).result()
+            if operation.embeds and (text := getattr(checked, operation.embeds)) is not None:
+                questions.prepare([text]).result()
 
     def _rewrite(self) -> None:
         """Rewrite the file so that no page contains erased text, and end the erasure."""

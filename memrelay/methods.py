@@ -67,7 +67,8 @@ class RemoteKnowledge(RemoteNoun):
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, write_memory_id: str | None = None,
-            store: str = "") -> KnowledgeContext:
+            document_ids: Strings | None = None, document_paths: Strings | None = None,
+            extraction: bool | JsonObject | None = None, store: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
         return await self._call("knowledge.context", locals())
 
@@ -280,7 +281,9 @@ class EmbeddedKnowledge(EmbeddedNoun):
     def context(self, query: str, *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
-            token_budget: int = 2000, write_memory_id: str | None = None) -> KnowledgeContext:
+            token_budget: int = 2000, write_memory_id: str | None = None,
+            document_ids: Strings | None = None, document_paths: Strings | None = None,
+            extraction: bool | JsonObject | None = None) -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
         return self._call("knowledge.context", locals())
 

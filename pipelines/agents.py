@@ -161,7 +161,7 @@ def _check_secrets(spec: AgentSpec, place: Place, report: Report) -> None:
     for key, kind, given in references:
         if not all(SECRET.fullmatch(reference) for reference in given if reference):
             rule = f"a bundle must not contain a {kind}, only its place"
-            report.error((*place, key), rule, "write env:NAME or file:PATH")
+            report.error((*place, key), rule, "write env:NAME or file:NAME")
 
 
 def _check_publishing(spec: AgentSpec, place: Place, report: Report) -> None:

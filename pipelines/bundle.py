@@ -207,9 +207,9 @@ class AgentSpec(Part):
     wf_webhook_args: Args = ""
     """Arguments of the block: an object, or JSON text of one."""
     wf_webhook_token: KeptAt = ""
-    """Place of the token that webhooks to this agent need: `env:NAME` or `file:PATH`."""
+    """Place of the token that webhooks to this agent need: `env:NAME` or `file:NAME`."""
     wf_webhook_secret: Secrets = ""
-    """Places of the secrets that sign webhooks to this agent: `env:NAME` or `file:PATH`, or a
+    """Places of the secrets that sign webhooks to this agent: `env:NAME` or `file:NAME`, or a
     list."""
     wf_interval_secs: Interval = Field(0, json_schema_extra=INTERVAL_SCHEMA)
     """Interval of a timer that calls the block with an empty text: 1 second to a year, 0 for

@@ -9,6 +9,7 @@ from memrelay.pipelines.agents import check_agent
 from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
 from memrelay.pipelines.json_text import fits, parse_bundle
 from memrelay.pipelines.report import Report
+from memrelay.pipelines.secret_references import SecretResolver, check_references
 from memrelay.pipelines.shape import read_bundle
 from memrelay.pipelines.substitution import choose_uid, fill
 from memrelay.pipelines.wiring import (
@@ -22,18 +23,23 @@ from memrelay.pipelines.wiring import (
 __all__ = ["Checked", "CheckedAgent", "CheckedBundle", "check"]
 
 
-def check(raw: bytes | dict[str, Any], *, uid: str | None = None) -> Checked:
+def check(
+    raw: bytes | dict[str, Any], *, uid: str | None = None, secrets: SecretResolver | None = None
+) -> Checked:
     """Check a bundle and return its faults and warnings, or the checked bundle.
 
-    `uid` takes precedence over the bundle's. Without both, a UID is generated.
+    `uid` takes precedence over the bundle's. Without both, a UID is generated. A deploy passes
+    `secrets`, which also checks the files of references.
     """
     report = Report()
     value = parse_bundle(raw, report)
-    bundle = None if value is None else _check_object(value, uid, report)
+    bundle = None if value is None else _check_object(value, uid, report, secrets)
     return Checked(report.errors, report.warnings, None if report.errors else bundle)
 
 
-def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) -> CheckedBundle:
+def _check_object(
+    value: dict[str, Any], given_uid: str | None, report: Report, secrets: SecretResolver | None
+) -> CheckedBundle:
     uid = choose_uid(given_uid, value, report)
     filled = fill(value | {"pipeline_uid": uid}, uid, report)
     bundle, agents, swarms, stores = read_bundle(filled, report)
@@ -48,6 +54,8 @@ def _check_object(value: dict[str, Any], given_uid: str | None, report: Report) 
     check_display_order(bundle.display_order, agents, report)
     source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
     fits(source, report)
+    if secrets is not None:
+        check_references(agents, secrets, report)
     return CheckedBundle(
         uid=uid,
         name=bundle.pipeline_name,

@@ -1,6 +1,8 @@
 """The chat commands of a pipeline, such as /write, read from the patterns of its relays."""
 
 import re
+from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import orjson
@@ -36,3 +38,19 @@ def commands_of(bundle: CheckedBundle) -> list[Command]:
         if match is not None:
             found.setdefault(match[1], Command(match[1], by_word.get(match[1], text)))
     return list(found.values())
+
+
+def hint_for(text: str, known: Mapping[str, str]) -> str:
+    """Return how to address a pipeline that did not answer `text`; "" if it has no commands.
+
+    `known` has the description of each command by its word.
+    """
+    if not known:
+        return ""
+    listed = f"this pipeline knows the commands {', '.join(known)}"
+    word = text.split(maxsplit=1)[0] if text.startswith("/") else ""
+    if word in known:
+        return f"{word} lacks its argument, or it has another form: {known[word]}"
+    if near := get_close_matches(word, known, 1):
+        return f"did you mean {near[0]}? {listed}"
+    return listed

@@ -30,6 +30,7 @@ class PlannedAgent:
     store: str
     send_swarm: str
     public_swarm: str = ""
+    block: str = ""  # its name
 
     def wants(self, text: str) -> bool:
         """Return whether the block accepts the text. An `Audience` matches all agents at once."""
@@ -213,4 +214,5 @@ def _planned_agent(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent
         agent.args.store,
         "" if is_public else swarm,
         public_swarm=swarm if is_public else "",
+        block=agent.block.name,
     )

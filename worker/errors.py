@@ -43,6 +43,17 @@ class TooManyBytes(CascadeFault):
         )
 
 
+def station_note(alias: str, block: str) -> str:
+    """Return the note for an exception of a block, which `find_station` returns."""
+    return f"agent {alias}, block {block}"
+
+
+def find_station(fault: BaseException) -> str:
+    """Return the agent and block that raised an exception, "" if it was raised elsewhere."""
+    notes: list[str] = getattr(fault, "__notes__", [])
+    return notes[-1] if notes else ""
+
+
 def describe_error(fault: BaseException) -> str:
     """Return the text of an exception, even if its own `__str__` fails, as a block's may."""
     return str(TracebackException(type(fault), fault, None))

@@ -1,18 +1,48 @@
 """Counts what a worker has done for each pipeline since its start."""
 
 import time
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import filterfalse
 from operator import attrgetter
 from types import MappingProxyType
+from typing import Any
 
 from memrelay.worker.run.outcome import Outcome
 
+# Upper bounds of the latency classes in seconds. Longer latencies are counted without a bound.
+LATENCY_BOUNDS_S = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+# Inputs of one batch whose latency is measured.
+SAMPLES = 16
 NONE: Mapping[str, int] = MappingProxyType({})
 # Rates are averages over this time.
 WINDOW_S = 10.0
 _uid, _delayed = attrgetter("uid"), attrgetter("delayed")
+
+
+class Latency:
+    """A histogram of latencies since the start of the worker."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(LATENCY_BOUNDS_S) + 1)
+        self._sum_s = 0.0
+
+    def observe(self, latency_s: float) -> None:
+        """Count one latency. A negative one, after a change of a clock, counts as zero."""
+        self._counts[bisect_left(LATENCY_BOUNDS_S, latency_s)] += 1
+        self._sum_s += max(0.0, latency_s)
+
+    def read(self) -> dict[str, Any]:
+        """Return `bounds_s`, `counts` (the last one has no bound) and `sum_s`."""
+        return {
+            "bounds_s": LATENCY_BOUNDS_S,
+            "counts": list(self._counts),
+            "sum_s": round(self._sum_s, 6),
+        }
 
 
 class Metrics:
@@ -34,6 +64,8 @@ class Metrics:
         self.paused: dict[str, str] = {}
         # Consumer groups that were missing.
         self.recreated = 0
+        # From the arrival of an input to its commit, and from there to the bus's confirmation.
+        self.commit_latency, self.publish_latency = Latency(), Latency()
         self._past: deque[tuple[float, Counter[str]]] = deque()
 
     def count_in(self, uid: str, count: int) -> None:
@@ -51,6 +83,17 @@ class Metrics:
             self._handler_s[uid] += each_s * count
         if duplicates:
             self._duplicates.update(duplicates)
+
+    def sample_commits(self, outcomes: Sequence[Outcome], now_ms: int) -> None:
+        """Measure the latency of some inputs of a batch that was just committed.
+
+        `now_ms` is the server's time, as in the IDs of entries. Continuations and replays are left
+        out: their time includes pauses between retries.
+        """
+        for outcome in outcomes[:: 1 + len(outcomes) // SAMPLES]:
+            if not (outcome.delayed or outcome.pending_store or outcome.replay_entry):
+                arrived_ms = int(outcome.id.partition("-")[0])
+                self.commit_latency.observe((now_ms - arrived_ms) / 1000)
 
     def count_dead(self, uids: Iterable[str]) -> None:
         """Count dead letters, one for each uid."""

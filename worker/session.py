@@ -340,7 +340,7 @@ class Session:
 
 
 def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[str, Any]:
-    """Return {"loop_lag_ms", "groups_recreated", "pipelines"} for the report of a worker.
+    """Return {"loop_lag_ms", "groups_recreated", "latency", "pipelines"} for a worker's report.
 
     Each pipeline has its metrics and the state of its group.
     """
@@ -348,12 +348,13 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
     pipelines: dict[str, dict[str, Any]] = {}
     counts = metrics.read([uid for group in groups for uid in group.slots])
     for group in groups:
-        fault, wal_bytes = watchdog.fault(group.stores), watchdog.wal_bytes(group.stores)
+        fault, wal_bytes = watchdog.fault(group.stores), watchdog.file_bytes(group.stores, "-wal")
         for plan in group.plans:
             uid = plan.uid
             pipelines[uid] = counts[uid] | {
                 "hash": plan.hash,
                 "paused": metrics.paused.get(uid) or fault,
+                "store_bytes": watchdog.file_bytes(plan.all_stores),
                 "wal_bytes": wal_bytes,
                 "outbox_bytes": group.outbox_bytes(uid),
                 "waiting": group.count_delayed(uid),
@@ -363,6 +364,10 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
     return {
         "loop_lag_ms": watchdog.take_lag_ms(),
         "groups_recreated": metrics.recreated,
+        "latency": {
+            "commit": metrics.commit_latency.read(),
+            "publish": metrics.publish_latency.read(),
+        },
         "pipelines": pipelines,
     }
 

@@ -18,6 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, ResponseError, TimeoutError
 from redis.retry import Retry
 
+from memrelay.bus.embedded.machine_memory import server_memory_limit
 from memrelay.bus.errors import AppendOnlyFileLeft
 
 LOG_NAME = "server.log"
@@ -43,6 +44,7 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 def options(data_folder: Path, socket_path: Path) -> list[str]:
     """Return the command line: acknowledged data is on disk, nothing is evicted, no port is open.
 
+    Its memory is limited to half of the machine's: beyond that the server refuses writes.
     Clients that stop reading are disconnected, each at its own limit. Beyond `maxmemory-clients`
     for all of them, the server disconnects those with the longest buffers.
     """
@@ -56,6 +58,7 @@ def options(data_folder: Path, socket_path: Path) -> list[str]:
         *("--save", ""),
         # A dump of a stream contains deleted entries too.
         *("--aof-use-rdb-preamble", "no"),
+        *("--maxmemory", str(server_memory_limit())),
         *("--maxmemory-policy", "noeviction"),
         *("--client-output-buffer-limit", "pubsub", "256mb", "128mb", "60"),
         *("--maxmemory-clients", "512mb"),

@@ -1,7 +1,7 @@
 """Appends entries to the inputs of pipelines, for every process except the owner."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,12 +10,15 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import Word
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, BusError, BusRefused, BusUnavailable
+from memrelay.bus.info import parse_info
 from memrelay.bus.keys import input_key
 from memrelay.bus.lease.workers import pause_reasons, read_workers
 from memrelay.bus.streams.entry import NewEntry
 
-# How long an answer about the size of an input counts as current.
+# How long an answer about the size of an input, or about memory, counts as current.
 FRESH_S = 0.1
+# Share of `maxmemory` above which ingress stops.
+MEMORY_SHARE = 0.8
 # Nodes of the stream from which the server estimates its size.
 SAMPLES = 100
 # Commands in one pipeline, which has to be answered within REPLY_TIMEOUT_S.
@@ -33,6 +36,87 @@ class IngressLimits:
     backlog_bytes: int = 128 << 20
 
 
+class Lookup:
+    """Commands about the state of the server, sent in the same write as an append.
+
+    So they cost no round trip. They are sent when the last answers are older than `fresh_s`.
+    `take` receives the replies; each may be a BusError.
+    """
+
+    __slots__ = ("_asked_at", "_commands", "_fresh_s", "_latest", "_loop", "_take")
+
+    def __init__(
+        self,
+        commands: Sequence[tuple[Word, ...]],
+        fresh_s: float,
+        take: Callable[[list[Any]], None],
+    ) -> None:
+        self._commands, self._fresh_s, self._take = commands, fresh_s, take
+        self._loop = asyncio.get_running_loop()
+        self._asked_at = float("-inf")
+        self._latest: asyncio.Future[list[Any]] | None = None
+
+    def refresh(self, send: Send) -> bool:
+        """Send the commands if the last answers are old. Return whether they were sent."""
+        if self._loop.time() - self._asked_at <= self._fresh_s:
+            return False
+        self._asked_at = self._loop.time()
+        answers = [send(*words) for words in self._commands]
+        self._latest = asyncio.gather(*answers, return_exceptions=True)
+        self._latest.add_done_callback(self._receive)
+        return True
+
+    async def wait(self) -> None:
+        """Wait until the commands under way were answered or have failed."""
+        if self._latest is not None and not self._latest.done():
+            await asyncio.wait([self._latest])
+
+    def _receive(self, latest: asyncio.Future[list[Any]]) -> None:
+        if not latest.cancelled():
+            self._take(latest.result())
+
+
+class ServerMemory:
+    """Whether the server's memory leaves room for more messages.
+
+    Messages are refused while it is above MEMORY_SHARE of `maxmemory`, so that workers can still
+    write results. A server without a limit, or that refuses INFO, accepts everything.
+    """
+
+    def __init__(self) -> None:
+        self._used = self._limit = 0
+        self._lookup = Lookup([("INFO", "memory")], FRESH_S, self._take)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more may be appended."""
+        return self._limit > 0 and self._used > MEMORY_SHARE * self._limit
+
+    def refresh(self, send: Send) -> None:
+        """Ask the server if its last answer is old."""
+        self._lookup.refresh(send)
+
+    async def check(self, send: Send) -> None:
+        """Raise BusBusy if the memory is full by a current answer of the server."""
+        self._lookup.refresh(send)
+        await self._lookup.wait()
+        if self.is_full:
+            raise BusBusy(
+                f"the bus uses {self._used >> 20} of {self._limit >> 20} MiB (maxmemory) and "
+                f"accepts new messages below {MEMORY_SHARE:.0%}; retry later, or free memory as "
+                "docs/operations.md explains"
+            )
+
+    def _take(self, answers: list[Any]) -> None:
+        (reply,) = answers
+        if isinstance(reply, BusRefused):
+            self._limit = 0
+        elif not isinstance(reply, BusError):
+            fields = parse_info(reply)
+            self._used = int(fields.get("used_memory", 0))
+            self._limit = int(fields.get("maxmemory", 0))
+
+
 class Backlog:
     """The number and size of the entries that wait in one input.
 
@@ -42,11 +126,8 @@ class Backlog:
     """
 
     __slots__ = (
-        "_asked_at",
         "_entries",
-        "_latest",
-        "_lookups",
-        "_loop",
+        "_lookup",
         "_most_bytes",
         "_most_entries",
         "_since",
@@ -56,15 +137,14 @@ class Backlog:
     )
 
     def __init__(self, uid: str, limits: IngressLimits) -> None:
-        self._uid, self._loop = uid, asyncio.get_running_loop()
+        self._uid = uid
         self._most_entries, self._most_bytes = limits.backlog, limits.backlog_bytes
         self.is_full = False
         key = input_key(uid)
-        self._lookups = ("XLEN", key), ("MEMORY", "USAGE", key, "SAMPLES", SAMPLES)
+        lookups = ("XLEN", key), ("MEMORY", "USAGE", key, "SAMPLES", SAMPLES)
+        self._lookup = Lookup(lookups, FRESH_S, self._take)
         self._entries = self._size = 0
         self._since = [0, 0]  # entries and bytes that were appended since the server was asked
-        self._asked_at = float("-inf")
-        self._latest: asyncio.Future[list[Any]] | None = None
 
     @property
     def reason(self) -> str:
@@ -83,30 +163,23 @@ class Backlog:
         self._since[0] += 1
         self._since[1] += size
         self.is_full = self._entries >= self._most_entries or self._size >= self._most_bytes
-        if self._loop.time() - self._asked_at > FRESH_S:
-            self._ask(send)
+        self._ask(send)
 
     async def look(self, send: Send) -> None:
         """Wait for a current answer of the server, or until asking has failed."""
-        if self._loop.time() - self._asked_at > FRESH_S:
-            self._ask(send)
-        if self._latest is not None and not self._latest.done():
-            await asyncio.wait([self._latest])
+        self._ask(send)
+        await self._lookup.wait()
 
     def _ask(self, send: Send) -> None:
-        self._asked_at, self._since = self._loop.time(), [0, 0]
-        answers = [send(*words) for words in self._lookups]
-        self._latest = asyncio.gather(*answers, return_exceptions=True)
-        self._latest.add_done_callback(self._take)
+        if self._lookup.refresh(send):
+            self._since = [0, 0]
 
-    def _take(self, latest: asyncio.Future[list[Any]]) -> None:
+    def _take(self, answers: list[Any]) -> None:
         """Take the answers. An unavailable server leaves the old figures.
 
         A server that refuses MEMORY USAGE turns the limit on bytes off.
         """
-        if latest.cancelled():
-            return
-        entries, size = latest.result()
+        entries, size = answers
         if not isinstance(entries, BusError):
             self._entries = int(entries) + self._since[0]
         if not isinstance(size, BusError):
@@ -127,6 +200,7 @@ class Ingress:
         self._client, self._limits = ReconnectingConnection(address), limits or IngressLimits()
         self._waiting = self._waiting_bytes = 0
         self._backlogs: dict[str, Backlog] = {}  # by pipeline
+        self._memory: ServerMemory | None = None  # made in the event loop, with the first append
         self._outgoing: list[tuple[tuple[Word, ...], asyncio.Future[Any]]] = []
         self._sending: asyncio.Task[None] | None = None
 
@@ -155,10 +229,14 @@ class Ingress:
         self._waiting_bytes += size
         try:
             backlog = self._backlogs.get(entry.uid) or self._make_backlog(entry.uid)
+            memory = self._memory = self._memory or ServerMemory()
             if backlog.is_full:
                 await self._check_backlog(backlog)
+            if memory.is_full:
+                await memory.check(self._send)
             appended = self._send(*entry.words())
             backlog.add(self._send, size)
+            memory.refresh(self._send)
             ident: bytes = await appended
         finally:
             self._waiting -= 1

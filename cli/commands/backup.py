@@ -16,6 +16,7 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.files.backup import BackedUpFile, Manifest, back_up
+from memrelay.memory.files.last_backup import note_last_backup
 
 To = Annotated[
     Path,
@@ -38,7 +39,10 @@ def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> Non
         manifest = Manifest(time.time_ns() // 1_000_000, version("memrelay"), found, [], {})
         stores = select_stores(settings, names, found)
         with interruptible():
-            return back_up(settings.memory.root, to, stores, manifest)
+            made = back_up(settings.memory.root, to, stores, manifest)
+        if not names and not made.left_out:
+            note_last_backup(settings.memory.root, made.made_at)
+        return made
 
     manifest = run(command)
     for file in manifest.files:

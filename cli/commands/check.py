@@ -8,7 +8,7 @@ from memrelay.cli.terminal.output import print_json
 
 def check(file: BundleFile, *, as_json: JsonAnyway = False) -> None:
     """Check a bundle without deploying it. Print all faults and warnings."""
-    checked = run_with_settings(lambda _: read_bundle(file, None))
+    checked = run_with_settings(lambda settings: read_bundle(settings, file, None))
     bundle = checked.bundle
     assert bundle is not None
     print_json(

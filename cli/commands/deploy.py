@@ -24,7 +24,7 @@ def deploy(
     file: BundleFile, *, uid: Uid = None, if_match: IfMatch = None, as_json: JsonAnyway = False
 ) -> None:
     """Check a bundle and activate it. Print {pipeline_uid, name, hash, version, served}."""
-    checked = run_with_settings(lambda _: read_bundle(file, uid))
+    checked = run_with_settings(lambda settings: read_bundle(settings, file, uid))
 
     async def command(settings: Settings) -> None:
         async with Catalog(settings.memory.root) as catalog:

@@ -11,6 +11,7 @@ from memrelay.cli.messages import make_envelope, print_results, send_and_wait
 from memrelay.cli.options import JsonAnyway, Pipeline, Swarm, Text, User, Wait
 from memrelay.cli.pipeline import look_up
 from memrelay.cli.settings import Settings
+from memrelay.pipelines.commands import hint_for
 
 Whole = Annotated[
     bool, typer.Option("--envelope", help="Print whole envelopes instead of their texts.")
@@ -38,7 +39,7 @@ def say(
         data = make_envelope(text, user, settings.bus.max_message_bytes)
         async with Requester(bus_address(settings)) as requester:
             report = await send_and_wait(requester, NewEntry(found.uid, data, swarm), wait)
-        if not print_results(report, whole=envelope):
+        if not print_results(report, whole=envelope, hint=hint_for(text, found.commands)):
             raise typer.Exit(1)
 
     run(command)

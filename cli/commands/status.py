@@ -9,6 +9,7 @@ from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
+from memrelay.memory.timestamps import format_time
 from memrelay.web.api.status import read_status
 
 
@@ -36,6 +37,7 @@ def _print(found: dict[str, Any]) -> None:
         f"           append-only {durability['appendonly']}, synced {durability['appendfsync']}"
     )
     print_line(f"           {durability['meaning']}")
+    print_line(f"storage    {_describe_storage(found['storage'])}")
     for worker in found["workers"]:
         served = counted(len(worker["pipelines"]), "pipeline")
         print_line(f"worker     {worker['name']}, {served}{_silence(worker)}")
@@ -47,6 +49,21 @@ def _print(found: dict[str, Any]) -> None:
         print_line(f"pipeline   {one['name']} ({one['pipeline_uid']}): {condition}")
     if not found["pipelines"]:
         print_line("pipeline   none: deploy one with `memrelay deploy FILE`")
+
+
+def _describe_storage(storage: dict[str, Any]) -> str:
+    limit = storage["bus_max_memory_bytes"] >> 20
+    memory = f"bus memory {storage['bus_memory_bytes'] >> 20} MiB"
+    backup = (
+        f"last backup {format_time(storage['last_backup_at'])}"
+        if storage["last_backup_at"]
+        else "no backup yet"
+    )
+    return (
+        f"{memory}{f' of {limit}' if limit else ''}, append-only file "
+        f"{storage['bus_aof_bytes'] >> 20} MiB, {storage['disk_free_bytes'] >> 30} GiB of disk "
+        f"free, {backup}"
+    )
 
 
 def _silence(worker: dict[str, Any]) -> str:

@@ -80,7 +80,7 @@ async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_
         deployed = (
             min(samples, key=attrgetter("deployed_at"))
             if samples
-            else await deploy(settings, read_bundle(SAMPLE, None))
+            else await deploy(settings, read_bundle(settings, SAMPLE, None))
         )
     bus = bus_name(settings)
     if as_json:

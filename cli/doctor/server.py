@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.embedded.binary import MINIMUM_VERSION
 from memrelay.bus.errors import BusRefused
+from memrelay.bus.info import parse_info
 from memrelay.bus.permissions import (
     RefusedCommand,
     check_writable,
@@ -173,10 +174,9 @@ async def check_clock(context: DoctorContext) -> list[Finding]:
 async def _info(connection: ReconnectingConnection, section: str) -> dict[str, str]:
     """Return a section of INFO, or nothing if the server refuses the command."""
     try:
-        text = (await connection.call("INFO", section)).decode(errors="replace")
+        return parse_info(await connection.call("INFO", section))
     except BusRefused:
         return {}
-    return dict(row.split(":", 1) for row in text.splitlines() if ":" in row)
 
 
 async def config_of(connection: ReconnectingConnection, name: str) -> str | None:

@@ -58,6 +58,7 @@ class Catalog:
     """
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self._file = SystemFile(root)
         self.letters = DeadLetters(self._file)
         self.keys, self.sessions = Keys(self._file), Sessions(self._file)

@@ -14,6 +14,8 @@ docs/deduplication.md:
     5     rules        reasons why two facts differ
             roles        who does what to whom
 
+contradiction finds facts that a later line of an entry contradicts.
+
 Word knowledge: irregular reads words/*.txt and knows irregular forms. lexicon knows synonyms and
 contrasts. function_words knows the grammar of function words.
 """

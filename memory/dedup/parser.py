@@ -35,6 +35,10 @@ _BEFORE_NUMBERS = (
 )
 _BOUNDS = {"over": ["signal:above"], "above": ["signal:above"], "under": ["signal:below"]}
 _EVERY = ("every", "each")
+_LAST_LATIN = "\u024f"
+_ONLY_ENGLISH = STOP_WORDS["english"].difference(
+    *(words for language, words in STOP_WORDS.items() if language != "english")
+)
 _LIGHT = stems_of(function_words.LIGHT)
 _BE = frozenset(
     word for word, function_word in function_words.FUNCTION_WORDS.items() if function_word.tenses
@@ -71,11 +75,18 @@ class Word(NamedTuple):
     is_single: bool  # after `a` or `one`: a cat is not cats
     is_counted: bool  # after a number: a unit, or the things that are counted
     is_denied: bool  # the first word after a negation: not with Bob
+    is_only: bool  # the first word after `only`: only admins
+    is_joined: bool  # directly after `and`: Dan and Eve
 
     @property
     def is_number(self) -> bool:
         """Whether it is a number, a time, a date or a code."""
         return self.text[0] == "#"
+
+    @property
+    def is_capital(self) -> bool:
+        """Whether it is a name, or possibly one."""
+        return self.is_name or self.starts_sentence
 
     @property
     def is_passive_participle(self) -> bool:
@@ -104,6 +115,7 @@ class ParsedFact(NamedTuple):
     is_passive: bool  # `by` after a participle
     order: int  # the place of the verb of an order; -1 for none
     content: tuple[str, ...]  # all words without articles; facts with the same ones are equal
+    is_english: bool  # False if its function words or its script belong to another language
 
 
 @lru_cache(512)  # about 2 MB for facts of 100 characters
@@ -160,6 +172,7 @@ class _Parser:
         self._marker = ""  # the present marker
         self._filled = False  # whether a word follows it already
         self._negations, self._participle, self._order, self._denied = 0, False, -1, False
+        self._only = False  # whether no word has followed `only` yet
         self._features: set[str] = set()
         self._tenses: set[str] = set()
 
@@ -199,6 +212,7 @@ class _Parser:
             passive,
             order,
             content,
+            self._language == "english" and not _is_foreign(self._tokens),
         )
 
     def _apply_function_word(self, text: str, at: int) -> bool:
@@ -220,6 +234,7 @@ class _Parser:
             )
             self._negations += function_word.denies
             self._denied |= function_word.denies
+            self._only |= "signal:only" in function_word.features
         # `a` is an article in English, and means `to` in other languages
         is_article = text == "a" and self._language == "english"
         if function_word is not None and function_word.marker and not is_article:
@@ -270,9 +285,11 @@ class _Parser:
                 is_single=self._single(at),
                 is_counted=self._before(at)[:1] == "#" and text[0] != "#",
                 is_denied=self._denied,
+                is_only=self._only,
+                is_joined=self._before(at) == "and",
             )
         )
-        self._filled, self._denied = True, False
+        self._filled, self._denied, self._only = True, False, False
 
     def _weight(self, text: str, entry: LexiconEntry, at: int) -> tuple[bool, str]:
         """Return (whether the word has little meaning, how it may be omitted)."""
@@ -324,6 +341,25 @@ class _Parser:
             token.text in (forms or _BE)
             for token in self._tokens[max(at - (3 if forms else 2), 0) : at]
         )
+
+
+def _is_foreign(tokens: Sequence[Token]) -> bool:
+    """Return whether letters show that the text is not English.
+
+    It has a word in another script, or one with an accent and no function word of English alone.
+    """
+    foreign = [token for token in tokens if not token.text.isascii()]
+    if not foreign:
+        return False
+    return any(map(_is_in_another_script, foreign)) or (
+        not all(token.is_name or token.starts_sentence for token in foreign)
+        and _ONLY_ENGLISH.isdisjoint(token.text for token in tokens)
+    )
+
+
+def _is_in_another_script(token: Token) -> bool:
+    letters = [char for char in token.text if char.isalpha()]
+    return bool(letters) and min(letters) > _LAST_LATIN
 
 
 def _omissible_as(stem: str, tokens: Sequence[Token], at: int, *, passive: bool) -> str:

@@ -61,6 +61,7 @@ _OPPOSED = [
     )
 ]
 
+_ENDING = stems_of(("stop", "remember", "forget", "regret"))
 _SYMMETRIC = stems_of(function_words.SYMMETRIC)  # relations that hold in both directions
 WISHES = stems_of(function_words.WISHES)
 _ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
@@ -142,6 +143,8 @@ def _order_differs(one: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> boo
         (moved and len(pairs) > MAX_PAIRS)
         or _answers_swapped(one.content, other.content)
         or _name_parts_swapped(one, other, moved)
+        or _only_subject_differs(one, other, pairs)
+        or _joined_names_differ(one, other, pairs)
     ):
         return True
     if len(pairs) < _SEVERAL and any(
@@ -154,6 +157,44 @@ def _order_differs(one: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> boo
     )
 
 
+def _only_subject_differs(one: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> bool:
+    """Return whether `only` restricts the subject of one fact, and another word of the other.
+
+    Example: only admins can delete, admins can only delete.
+    """
+    here = next((at for at, word in enumerate(one.words) if word.is_only), None)
+    there = next((at for at, word in enumerate(other.words) if word.is_only), None)
+    if here is None or there is None or 0 not in (here, there):
+        return False
+    return (here, there) not in pairs
+
+
+def _joined_names_differ(one: ParsedFact, other: ParsedFact, pairs: list[Pair]) -> bool:
+    """Return whether `and` joins other names, and one of them is on the other side of a verb.
+
+    Example: Carla manages Dan and Eve, Carla and Dan manage Eve.
+    """
+    partner = dict(pairs)
+    joined = {frozenset(map(partner.get, two)) for two in _joined_names(one)}
+    near = {frozenset(two) for two in _joined_names(other)}
+    if not joined or not near or joined == near or one.tenses == other.tenses == {"now"}:
+        return False
+    return any(
+        one.words[a].is_capital != one.words[b].is_capital and a < b and c > d
+        for a, c in pairs
+        for b, d in pairs
+    )
+
+
+def _joined_names(fact: ParsedFact) -> list[Pair]:
+    """Return the places of the names around each `and`."""
+    return [
+        (at - 1, at)
+        for at, word in enumerate(fact.words)
+        if at and word.is_joined and word.is_capital and fact.words[at - 1].is_capital
+    ]
+
+
 def _prepositions_differ(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
     """Return whether the prepositions of two paired words give them different roles."""
     return (
@@ -161,6 +202,23 @@ def _prepositions_differ(one: ParsedFact, other: ParsedFact, a: int, b: int) -> 
         or _change_differs(one, other, a, b)
         or _containment_differs(one, other, a, b)
         or _recipient_differs(one, other, a, b)
+        or _purpose_differs(one, other, a, b)
+    )
+
+
+def _purpose_differs(one: ParsedFact, other: ParsedFact, a: int, b: int) -> bool:
+    """Return whether a verb is what ended in one fact, and the purpose in the other.
+
+    Example: stopped eating, stopped to eat.
+    """
+    word, near = (one.words[a], other.words[b])
+    if word.marker == "to":
+        word, near = near, word
+    return (
+        (word.marker, near.marker) == ("", "to")
+        and word.text.endswith("ing")
+        and bool(a)
+        and one.words[a - 1].entry.stem in _ENDING
     )
 
 

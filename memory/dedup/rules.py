@@ -311,8 +311,9 @@ def _only_state_differs(start: Word, left: tuple[Word, ...], right: tuple[Word, 
     )
 
 
+NUMBERS_DIFFER = "numbers or dates differ"
 _RULES: tuple[tuple[str, Callable[[ParsedFact, ParsedFact, Alignment], bool]], ...] = (
-    ("numbers or dates differ", _numbers),
+    (NUMBERS_DIFFER, _numbers),
     ("names differ", _names),
     ("one denies", _negations),
     ("opposites", _opposites),

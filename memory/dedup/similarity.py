@@ -6,13 +6,14 @@ from typing import NamedTuple
 from memrelay.memory.dedup.alignment import align
 from memrelay.memory.dedup.normalize import comparable_form, normalize
 from memrelay.memory.dedup.parser import parse
-from memrelay.memory.dedup.rules import difference
+from memrelay.memory.dedup.rules import NUMBERS_DIFFER, difference
 
 # The thresholds of SOAT (004_b7bbdd40b27e8d55.txt).
 DUPLICATE, RELATED = 0.95, 0.75
 CAP = 0.94  # the highest score of facts that differ
 NEARLY_EQUAL = 0.99  # the score of texts that differ only in articles and spelling
 ALL_WORDS_PAIRED = 0.80  # the score of texts whose words all pair up, if there is no cosine
+FOREIGN = "the rules know only English, and the texts are not equal"
 MOST_LINES = 16  # lines of a merged entry that are compared separately
 
 
@@ -76,6 +77,8 @@ def _compare_line(new: str, old: str, cosine: float | None, curve: Curve) -> Sim
         return _different(cosine, curve, "no words to compare")
     matched = align(one, other)
     reason = difference(one, other, matched)
+    if not (one.is_english and other.is_english) and reason != NUMBERS_DIFFER:
+        reason = FOREIGN
     if reason:
         return _different(cosine, curve, reason)
     if cosine is None:

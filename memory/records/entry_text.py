@@ -53,6 +53,12 @@ def merged(old: str, new: str) -> str:
     return "\n".join([old, *missing]) if missing else old
 
 
+def moved_to_end(old: str, new: str) -> str:
+    """Return `old` with the line `new` as its last one, and only there."""
+    known = normalized(new)
+    return "\n".join([*(line for line in old.split("\n") if normalized(line) != known), new])
+
+
 def overlap(one: str, other: str) -> bool:
     """Return whether two texts share enough words to justify a full comparison.
 

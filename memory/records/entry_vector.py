@@ -1,6 +1,4 @@
-"""Get the vector of an entry's text before the transaction that needs it. Entries
-work without one.
-"""
+"""Get and store the vectors of entries' texts. Entries work without one."""
 
 from memrelay.memory.embedding.questions import EmbeddedQuestion
 from memrelay.memory.errors import EmbeddingFault
@@ -34,8 +32,27 @@ def request_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
         return None
 
 
+def embed_merged(
+    tx: Transaction, text: str, question: EmbeddedQuestion | None
+) -> EmbeddedQuestion | None:
+    """Return the vector of a text that is known only inside the transaction.
+
+    `question` is the vector of the text that is merged into it. Without one, the embedder is
+    not available, and None is returned.
+
+    Raises VectorPending: a retry finds the vector. Only an endpoint has to be awaited.
+    """
+    if question is None or question.embedder.waits:
+        return request_vector(tx, text) if question is not None else None
+    try:
+        (vector,) = question.embedder.embed([text])
+    except EmbeddingFault:
+        return None
+    return _meaningful(EmbeddedQuestion(vector, question.embedder))
+
+
 def store_vector(tx: Transaction, row: int, text: str, question: EmbeddedQuestion) -> None:
-    """Store the vector of the record that was just created from the text."""
+    """Store the vector of the record that was just created from the text, or got it."""
     tx.vectors.put_new(
         _serving_set(tx, question), Made(row, text, question.vector.astype("<f2").tobytes())
     )

@@ -16,12 +16,13 @@ HYBRID_MINIMUM_FACTOR = 1.05
 DATE_BOOST = 1.2  # the factor for records of a date or month that the question names
 
 
-def fuse(text: ArmScores, vector: VectorScores) -> Floats:
+def fuse(text: ArmScores, vector: VectorScores, vector_share: float = VECTOR_SHARE) -> Floats:
     """Return the fused scores of records that at least one arm finds.
 
     A record without a vector keeps its text score.
     """
-    together = np.float32(TEXT_SHARE) * text.score + np.float32(VECTOR_SHARE) * vector.score
+    text_share = np.float32(1 - vector_share)
+    together = text_share * text.score + np.float32(vector_share) * vector.score
     found = (text.score > 0) | (vector.score >= vector.min_score)
     scores: Floats = np.where(vector.known, together * found, text.score)
     return scores

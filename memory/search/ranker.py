@@ -16,6 +16,7 @@ from memrelay.memory.search.explain import explain_match, explain_ranked, with_u
 from memrelay.memory.search.explanation import Explanation, QueryAsRun
 from memrelay.memory.search.filters import Filters, RowLists
 from memrelay.memory.search.fusion import (
+    VECTOR_SHARE,
     boost_dated,
     fuse,
     raise_minimum,
@@ -95,11 +96,13 @@ class Ranker:
         semantic: bool = False,
         boosts: Boosts = NO_BOOSTS,
         floor: bool = True,
+        vector_share: float = VECTOR_SHARE,
     ) -> Ranked:
         """Return the best `limit` records that meet all conditions.
 
         `question` is the text that is compared with vectors. With `semantic`, only vectors count.
-        Without `floor`, the best records are returned however low their scores are.
+        Without `floor`, the best records are returned however low their scores are. `vector_share`
+        is the part of meaning in a score of words and meaning.
 
         Raises VectorPending: when the vector of the question is not computed yet.
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
@@ -116,7 +119,13 @@ class Ranker:
         else:
             most = limit if boosts or limit < 1 or not context.layout.threaded else max(limit, READ)
             ranked, standalone = self._search_hybrid(
-                context, query, initial_pool_size(most), language, question=question, floor=floor
+                context,
+                query,
+                initial_pool_size(most),
+                language,
+                question=question,
+                floor=floor,
+                vector_share=vector_share,
             )
             ranked = factors.select_best(ranked, most)
             if not boosts:
@@ -172,6 +181,13 @@ class Ranker:
         context = self._make_context(query, conditions)
         context = replace(context, passing=self._filters.mask(conditions, context.layout))
         return explain_match(context, run, query, conditions, found=found)
+
+    def has_missing_vectors(self, ranked: Ranked) -> bool:
+        """Return whether vectors were compared, and a record that may be found has none yet."""
+        return any(
+            isinstance(arm, VectorScores) and self._vectors.has_missing(ranked.context, arm)
+            for arm in ranked.arms
+        )
 
     def nearest(
         self, within: Conditions, vector: Floats, most: int, beside: Iterable[int] = ()
@@ -262,6 +278,7 @@ class Ranker:
         *,
         question: str,
         floor: bool,
+        vector_share: float,
     ) -> tuple[Ranked, Callable[[], Floats] | None]:
         """Rank by words and, if the store has vectors, by meaning.
 
@@ -282,7 +299,7 @@ class Ranker:
         except EmbeddingFault as fault:  # records without vectors are still found by words
             base, without = text.score, str(fault)
         else:
-            base, arms, without = fuse(text, vector), (text, vector), ""
+            base, arms, without = fuse(text, vector, vector_share), (text, vector), ""
         ranked = _ranked(
             boost_dated(base, on_time),
             context,

@@ -95,6 +95,14 @@ class VectorArm:
             _score(alone, known, calibration),
         )
 
+    def has_missing(self, context: SearchContext, scores: VectorScores) -> bool:
+        """Return whether a record that the search may find has no vector yet."""
+        missing = ~scores.known if context.allowed is None else context.allowed & ~scores.known
+        one = self._table.serving() if missing.any() else None
+        if one is None:
+            return False
+        return self._table.has_missing(one, context.layout.row[missing].tolist())
+
     def nearest(self, rows: Rows, question: Floats, most: int, beside: Rows) -> dict[int, float]:
         """Return row -> cosine of the `most` rows nearest to a vector, and of rows `beside`.
 

@@ -21,7 +21,7 @@ from memrelay.memory.records.record import (
     record_of,
 )
 from memrelay.memory.sqlite.filters import Conditions, Expiry, Filters, where
-from memrelay.memory.sqlite.fulltext import FullTextIndex, best_matches
+from memrelay.memory.sqlite.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.sqlite.rows import Changes, RowInsert
 from memrelay.memory.sqlite.versions import (
     State,
@@ -46,6 +46,8 @@ SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
 PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
 # Columns of a page's row before the further fields.
 WIDTH = 1 + len(Record._fields)
+COUNT = "SELECT count(*) FROM records AS r"
+MATCHING = "r.row IN (SELECT rowid FROM {0} WHERE {0} MATCH ?)"
 NOT_MATCHING = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
 UPDATE_CONTENT = (
     "UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
@@ -373,6 +375,18 @@ class RecordTable:
             others = [NOT_MATCHING.format(index="records_fts"), *clauses], [match, *values]
             yield from best_matches(self._connection, "parts_fts", match, others, remaining)
 
+    def count_matches(self, match: str, unwanted: str, conditions: Conditions) -> int:
+        """Return how many records `search` yields without a limit, or `latest` if `match` is ""."""
+        self.complete()
+        clauses, values = self._clauses(conditions)
+        for index in (INDEXES[1:] if match else INDEXES) if unwanted else ():
+            clauses = [NOT_MATCHING.format(index=index), *clauses]
+            values = [unwanted, *values]
+        if match:
+            clauses = [f"({' OR '.join(map(MATCHING.format, INDEXES))})", *clauses]
+            values = [match, match, *values]
+        return int(self._connection.execute(COUNT + where(*clauses), values).get)
+
     def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
         """Yield the newest records that do not match an FTS5 expression, "" for none."""
         self.complete()
@@ -443,11 +457,7 @@ class RecordTable:
         """Return the number of matching records."""
         self.flush()
         clauses, values = self._clauses(conditions)
-        return int(
-            self._connection.execute(
-                f"SELECT count(*) FROM records AS r{where(*clauses)}", values
-            ).get
-        )
+        return int(self._connection.execute(COUNT + where(*clauses), values).get)
 
 
 def _window(limit: int | None) -> str:

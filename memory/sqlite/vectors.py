@@ -164,11 +164,12 @@ class VectorTable:
         )
 
     def put_new(self, one: VectorSet, made: Made) -> None:
-        """Store the vector of the record that was just created.
+        """Store the vector of the record that was just created or changed.
 
         It is created again later if earlier records have no vector yet.
         """
         run = self._connection.execute
+        run("DELETE FROM vectors_todo WHERE place = ? AND row = ?", (one.place, made.row))
         run(
             f"INSERT OR REPLACE INTO {_table_name(one.place)} VALUES (?, ?, ?)",
             (made.row, crc32(made.text.encode()), made.vector),
@@ -188,6 +189,17 @@ class VectorTable:
         return int(
             self._connection.execute(BACKLOG, {"place": one.place, "looked_at": one.looked_at}).get
         )
+
+    def has_missing(self, one: VectorSet, rows: Sequence[int]) -> bool:
+        """Return whether one of these rows has no vector yet.
+
+        A text that the embedder rejected counts as embedded.
+        """
+        sql = (
+            "SELECT EXISTS (SELECT 1 FROM json_each(?) WHERE NOT EXISTS "
+            f"(SELECT 1 FROM {_table_name(one.place)} WHERE row = value))"
+        )
+        return bool(self._connection.execute(sql, (orjson.dumps(rows).decode(),)).get)
 
     def records(self) -> int:
         """Return about how many records there are."""

@@ -219,6 +219,7 @@ def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
 def test_up_ends_on_a_signal_and_keeps_its_data(
     number: int,
 ) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored, and inherited, under nohup
     with Program() as program:
         program.up()
         uid, server = uid_of(program), program.server_pid()

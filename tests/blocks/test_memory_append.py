@@ -1,5 +1,6 @@
 """memory_append: the lookup order and results of the seed, and the choices that it leaves open."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,48 @@ def test_text_is_appended_to_the_record_of_the_guid(tmp_path: Path) -> None:
     assert contents(read_all(store)) == ["one", "two\nmore"]
     assert contents(find(store, "two more")) == ["two\nmore"]
     assert_sound(store.path)
+
+
+@pytest.mark.parametrize("field", ["text", "content"])
+def test_a_guid_in_the_text_selects_the_record(tmp_path: Path, field: str) -> None:
+    store = make_store(tmp_path)
+    _, guid = write_all(store, "one", "two")
+    text = json.dumps({"guid": guid, field: "more"})
+
+    assert append(store, text, kind="session_log") == {"guid": guid, "appended": True}
+    assert contents(read_all(store)) == ["one", "two\nmore"]
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_guid_in_the_part_of_the_message_selects_the_record(
+    tmp_path: Path, as_text: bool
+) -> None:
+    store = make_store(tmp_path)
+    _, guid = write_all(store, "one", "two")
+    targs: Any = {"guid": guid}
+    message = make_message("more", targs=json.dumps(targs) if as_text else targs)
+
+    with store.transaction() as tx:
+        said = answer("memory_append", make_call(message, tx), memory_id=MEMORY_ID)
+
+    assert said is not None and told(said) == {"guid": guid, "appended": True}
+    assert contents(read_all(store)) == ["one", "two\nmore"]
+
+
+def test_json_with_other_keys_is_text(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "one")
+    text = json.dumps({"guid": guid, "text": "more", "level": "info"})
+
+    assert "created" in append(store, text)
+    assert contents(read_all(store)) == ["one", text]
+
+
+def test_a_guid_without_text_has_no_content(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    (guid,) = write_all(store, "one")
+
+    assert append(store, json.dumps({"guid": guid})) == {"error": "no content"}
 
 
 def test_a_guid_takes_precedence_over_the_filters(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import ValidationError
 
@@ -147,10 +148,55 @@ def test_a_result_longer_than_a_message_is_an_error_that_suggests_limit(tmp_path
     store = make_store(tmp_path)
     write_all(store, *["sky " * 250] * 20)
 
-    said = told(envelope("memory_search", "sky", store, memory_id=MEMORY_ID, message_bytes=10_000))
+    args = {"memory_id": MEMORY_ID, "message_bytes": 10_000, "limit": 20}
+    said = told(envelope("memory_search", "sky", store, **args))
 
     assert said.keys() == {"error"}
     assert "limit" in said["error"]
+
+
+@pytest.mark.parametrize("mode", ["fts", "hybrid"])
+@pytest.mark.parametrize("template", ["", "{{content}}\n"])
+def test_without_a_limit_the_best_records_that_fit_are_returned(
+    tmp_path: Path, mode: str, template: str
+) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *[f'"sky" {number} ' * 150 for number in range(9)])
+    args = {"memory_id": MEMORY_ID, "mode": mode, "output_template": template}
+    whole = envelope("memory_search", "sky", store, **args)
+
+    said = envelope("memory_search", "sky", store, message_bytes=10_000, **args)
+
+    assert len(orjson.dumps(said)) <= 10_000
+    assert "left_out" not in whole and 0 < said["left_out"] < 9
+    (part,), (all_of_it,) = said["args"], whole["args"]
+    if template:
+        assert all_of_it["text"].startswith(part["text"])
+        assert part["text"].count("\n") == 9 - said["left_out"]
+    else:
+        assert told(said) == told(whole)[: 9 - said["left_out"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "count"), [("sky", 40), ("sky -wet", 20), ("kind:observation", 40), ("partone", 40)]
+)
+def test_the_records_that_did_not_fit_are_counted(tmp_path: Path, query: str, count: int) -> None:
+    store = make_store(tmp_path)
+    kinds = ["wet", "dry"] * 20
+    write_all(store, *[f"sky {kind} partOne " * 9 for kind in kinds])
+
+    said = envelope("memory_search", query, store, memory_id=MEMORY_ID, message_bytes=4_000)
+
+    assert len(told(said)) + said["left_out"] == count
+
+
+def test_a_single_record_longer_than_a_message_is_an_error(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "sky " * 5_000)
+
+    said = told(envelope("memory_search", "sky", store, memory_id=MEMORY_ID, message_bytes=10_000))
+
+    assert "truncate" in said["error"]
 
 
 def test_a_query_that_is_too_long_is_an_error(tmp_path: Path) -> None:

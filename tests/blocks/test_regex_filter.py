@@ -74,3 +74,10 @@ def test_invert_may_be_written_as_text(invert: Any) -> None:
 def test_invalid_arguments_are_an_error_at_deploy(args: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         args_of("regex_filter", **args)
+
+
+def test_a_text_is_published_in_place_of_the_message() -> None:
+    said = passed_on(make_envelope(text="/wirte x"), pattern="^/write", invert=True, text="Help!")
+
+    assert said is not None and [part["text"] for part in said["args"]] == ["Help!"]
+    assert said["from"] == "dispatch"

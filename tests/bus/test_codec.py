@@ -82,6 +82,13 @@ def test_unknown_keys_of_an_envelope_are_dropped() -> None:
     assert orjson.loads(encode(message)).keys() == {"from", "id", "args"}
 
 
+def test_an_envelope_without_parts_is_an_empty_input() -> None:
+    message = decode(b'{"from": "Ann", "args": []}', 100)
+
+    assert (message.sender, message.text, message.speaker) == ("Ann", "", "Ann")
+    assert orjson.loads(encode(message))["args"] == [{"text": ""}]
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -95,7 +102,6 @@ def test_unknown_keys_of_an_envelope_are_dropped() -> None:
         b"[]",
         b"null",
         b"{}",
-        b'{"args": []}',
         b'{"args": {"text": "tea"}}',
         b'{"args": null}',
         b'{"args": ["tea"]}',

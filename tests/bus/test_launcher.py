@@ -19,6 +19,7 @@ import pytest
 import redis
 
 from memrelay.bus.embedded.launcher import EmbeddedServer, FolderLock, find_socket, take_lock
+from memrelay.bus.embedded.machine_memory import server_memory_limit
 from memrelay.bus.embedded.socket_path import choose_socket
 from memrelay.bus.errors import NoServerBinary, ServerDidNotStart, ServerHeldByOther
 
@@ -171,6 +172,7 @@ def test_the_server_syncs_all_writes_evicts_nothing_and_has_no_port(
         "appendonly": "yes",
         "appendfsync": "always",
         "save": "",
+        "maxmemory": str(server_memory_limit()),
         "maxmemory-policy": "noeviction",
     }
     assert expected.items() <= config.items()

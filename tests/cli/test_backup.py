@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.files.backup import measure
+from memrelay.memory.files.last_backup import read_last_backup
 from memrelay.memory.sqlite.damage import ANY, mark_damaged
 from tests.cli.serving import run_on
 from tests.support.bundles import make_bundle, make_uid
@@ -64,8 +66,10 @@ def test_a_backup_restores_records_and_active_bundles_on_an_empty_machine() -> N
         house.start_worker(bundles=[make_bundle(uid)])
         house.client.answer(uid, "/write tea")
         saved = str(house.folder / "saved")
+        before = read_last_backup(house.root)
         run_on(house, "backup", "--to", saved)
 
+        assert (before, read_last_backup(house.root) // 100_000) == (0, time.time_ns() // 10**11)
         with House() as empty:
             restored = run_on(empty, "restore", saved)
             empty.start_worker()

@@ -90,8 +90,8 @@ def test_variables_of_other_programs_are_ignored(config: Path) -> None:
         ),
         (
             "- memory",
-            "must hold sections (memory, bus, worker, web, embedding, blocks, log), each with its "
-            "settings",
+            "must hold sections (memory, bus, worker, web, embedding, secrets, blocks, log), each "
+            "with its settings",
         ),
         (
             "web:\n  port: 1\nlog: {}\nweb:\n  host: ::1",
@@ -224,10 +224,10 @@ def test_a_key_in_the_settings_is_rejected_without_repeating_it(
 def test_the_repr_of_the_settings_has_no_password(config: Path) -> None:
     config.write_text("")
 
-    settings = load_settings(config, {"MEMRELAY_BUS__URL": "redis://user:secret@host:6379/0"})
+    settings = load_settings(config, {"MEMRELAY_BUS__URL": "redis://user:pass5d1f@host:6379/0"})
 
-    assert settings.bus.url.startswith("redis://user:secret@")
-    assert "secret" not in repr(settings)
+    assert settings.bus.url.startswith("redis://user:pass5d1f@")
+    assert "pass5d1f" not in repr(settings)
 
 
 def test_relative_paths_start_at_the_config_file_or_the_current_folder(
@@ -274,6 +274,21 @@ def test_a_path_that_the_locale_encodes_differently_from_sqlite_is_rejected(tmp_
 def test_a_missing_secret_is_a_lookup_error(reference: str) -> None:
     with pytest.raises(LookupError):
         read_secret(reference, {})
+
+
+def test_the_grants_of_variables_are_a_list_or_a_text_with_commas(config: Path) -> None:
+    config.write_text("secrets: {folder: hidden, env: ['a-1:ONE', 'b:TWO']}")
+
+    settings = load_settings(config, {}).secrets
+    text = load_settings(config, {"MEMRELAY_SECRETS__ENV": "b:TWO,c:_3"}).secrets.env
+
+    assert (settings.folder, settings.env) == (
+        config.parent / "hidden",
+        (("a-1", "ONE"), ("b", "TWO")),
+    )
+    assert text == (("b", "TWO"), ("c", "_3"))
+    (fault,) = faults_of(config, {"MEMRELAY_SECRETS__ENV": "ONE"})
+    assert fault.startswith("MEMRELAY_SECRETS__ENV: must be a list of UID:NAME")
 
 
 def test_an_empty_server_means_the_installed_one(config: Path) -> None:

@@ -44,10 +44,12 @@ from itertools import cycle
 from pathlib import Path
 from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.check import check
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.deployments import Deployments
 
 async def main(root, die_at, *files):
     async with Catalog(Path(root)) as catalog:
+        deployments = Deployments(catalog, None, SecretResolver(Path(root), {}))
         left = [int(die_at)]
         def step(statement):
             left[0] -= 1
@@ -55,7 +57,7 @@ async def main(root, die_at, *files):
                 os.kill(os.getpid(), signal.SIGKILL)
         await catalog._file._database.set_trace_callback(step)
         for file in files if int(die_at) else cycle(files):
-            await Deployments(catalog, None).deploy(check(Path(file).read_bytes()).accepted())
+            await deployments.deploy(check(Path(file).read_bytes()).accepted())
             print("deployed", flush=True)
 
 asyncio.run(main(*sys.argv[1:]))

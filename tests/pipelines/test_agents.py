@@ -265,7 +265,7 @@ def test_an_agent_needs_no_token() -> None:
 def test_a_token_in_the_bundle_is_an_error_that_does_not_repeat_it(token: str) -> None:
     assert faults_of(make_memory(wf_webhook_token=token)) == [
         "agents[0].wf_webhook_token: a bundle must not contain a token, only its place; "
-        "write env:NAME or file:PATH"
+        "write env:NAME or file:NAME"
     ]
 
 
@@ -289,7 +289,7 @@ def test_a_secret_in_the_bundle_is_an_error_that_does_not_repeat_it(
 ) -> None:
     assert faults_of(make_memory(wf_webhook_secret=secret)) == [
         "agents[0].wf_webhook_secret: a bundle must not contain a secret, only its place; "
-        "write env:NAME or file:PATH"
+        "write env:NAME or file:NAME"
     ]
 
 

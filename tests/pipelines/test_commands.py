@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from memrelay.pipelines.check import check
-from memrelay.pipelines.commands import commands_of
+from memrelay.pipelines.commands import commands_of, hint_for
 from tests.support.bundles import make_agent, make_bundle, make_relay
 
 SAMPLES = Path(__file__).resolve().parents[2] / "pipelines"
@@ -53,3 +53,12 @@ def test_a_command_is_described_by_the_agent_that_names_it_or_by_its_relay() -> 
     (both,) = commands_of(check(make_bundle("p", relay, teller)).accepted())
 
     assert (alone.description, both.description) == ("Picks out /tell.", "/tell says it.")
+
+
+def test_a_hint_names_the_nearest_command() -> None:
+    known = {"/write": "/write TEXT stores the text.", "/read": "/read lists everything."}
+
+    assert hint_for("/wirte tea", known).startswith("did you mean /write?")
+    assert "/write TEXT" in hint_for("/write", known)
+    assert hint_for("hello", known) == "this pipeline knows the commands /write, /read"
+    assert hint_for("/write", {}) == ""

@@ -77,6 +77,14 @@ def test_text_without_a_command_goes_to_talk() -> None:
     assert hearers("good morning", "no_command", "talk") == []
 
 
+@pytest.mark.parametrize("text", ["/write", "/write ", "/wirte tea", "/delete", "/", "/readall"])
+def test_an_incomplete_or_unknown_command_gets_help(text: str) -> None:
+    listening = [agent.agent.name for agent in hearers(text, "User")]
+
+    assert listening == (["dispatch_write"] if text == "/write " else ["help"])
+    assert hearers("Unknown or incomplete command.", "help") == []
+
+
 def test_all_memory_blocks_share_the_store_of_the_pipeline() -> None:
     bundle = sample()
 

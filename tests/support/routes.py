@@ -9,6 +9,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
@@ -20,18 +21,18 @@ from memrelay.web.server.services import Services, WebOptions
 def app_for(root: Path) -> web.Application:
     """Return an application of real parts; none of them is opened."""
     address, catalog = Address(path=str(root / "nobody.sock")), Catalog(root)
-    line = ReconnectingConnection(address)
+    line, secrets = ReconnectingConnection(address), SecretResolver(root, {})
     return make_app(
         Services(
             WebOptions(rate=0),
             catalog,
             Directory(catalog),
-            Deployments(catalog, line),
+            Deployments(catalog, line, secrets),
             Requester(address),
             line,
             Follower(address),
             Traffic(),
-            lambda reference: "",
+            secrets,
             Authorizer(catalog, on_loopback=True),
         )
     )

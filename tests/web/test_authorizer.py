@@ -4,7 +4,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.support.bundles import Json, make_bundle, make_commands, make_uid
+from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_uid
 from tests.support.child import ChildProcess, start_program
 from tests.support.house import House
 from tests.support.http import Answer, ask
@@ -148,6 +148,38 @@ def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: Served
     ]
     assert created == [403, 403, 403]
     assert ask(keyed.url, "DELETE", f"/v1/pipelines/{other}", b"", key.headers).status == 404
+
+
+def test_a_deploy_key_cannot_claim_the_webhooks_of_another_pipeline() -> None:
+    hook = make_memory("write", alias="hook", hears="nobody")
+    guarded = hook | {"wf_webhook_token": "env:SHOP_TOKEN"}
+    path = "/api/v1/pd/webhook/shop-token/hook_/memory_write?wait=10"
+    settings = {"SECRETS__ENV": "mine_1:MY_TOKEN"}
+    with Served(secrets={"SHOP_TOKEN": "shop-token", "MY_TOKEN": "x"}, **settings) as served:
+        shop = served.deploy(guarded)
+        key = make_key(served.house.root, "deploy", pipelines=("mine_1",))
+        await_closed(served)
+
+        def put(agent: Json) -> Answer:
+            bundle = make_bundle("mine_1", agent)
+            return ask(served.url, "PUT", "/v1/pipelines/mine_1", bundle, key.headers)
+
+        refused = [
+            put(hook | {name: reference}).problem
+            for name in ("wf_webhook_token", "wf_webhook_secret")
+            for reference in ("env:SHOP_TOKEN", f"file:{shop}/token", "file:token")
+        ]
+        allowed = [
+            put(hook | {"wf_webhook_token": reference}).status
+            for reference in ("env:MY_TOKEN", "file:${pipeline_uid}/token")
+        ]
+
+        assert {status for status, _ in refused} == {403}
+        assert "may not use env:SHOP_TOKEN; write file:${pipeline_uid}/NAME" in refused[0][1]
+        assert "add mine_1:NAME to secrets.env" in refused[0][1]
+        assert allowed == [201, 200]
+        assert served.post(path, "tea").status == 200
+        assert served.house.contents(shop) == ["tea"]
 
 
 def test_revoking_a_key_disconnects_its_listeners(keyed: Served) -> None:

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import ClientSession
 
 from memrelay.bus.client.url import Address
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.server.service import WebServer
 from memrelay.web.server.services import WebOptions
 from tests.support.served import Served
@@ -80,7 +81,10 @@ def test_a_closed_page_leaves_no_task_behind(served: Served) -> None:
 async def count_tasks(served: Served, paths: list[str]) -> tuple[int, int]:
     """Return the number of tasks of a new web server after one round of requests and after many."""
     server = WebServer(
-        Address(path=str(served.house.client.socket)), served.house.root, WebOptions(port=0), str
+        Address(path=str(served.house.client.socket)),
+        served.house.root,
+        WebOptions(port=0),
+        SecretResolver(served.house.root, {}),
     )
     running = asyncio.create_task(server.run())
     await server.ready.wait()

@@ -1,8 +1,10 @@
 """/live, /ready, /status, and /metrics, with and without the bus."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -61,13 +63,14 @@ def test_lower_durability_is_reported(served: Served, key: str, value: str, mean
 
 def test_a_bus_with_eviction_is_reported(served: Served) -> None:
     redis = served.house.client.redis
+    limit = redis.config_get("maxmemory")["maxmemory"]
     redis.config_set("maxmemory-policy", "allkeys-lru")
-    unlimited = served.get("/status").json["durability"]["meaning"]
-    redis.config_set("maxmemory", 1 << 30)
-
     limited = served.get("/status").json["durability"]["meaning"]
-
     redis.config_set("maxmemory", 0)
+
+    unlimited = served.get("/status").json["durability"]["meaning"]
+
+    redis.config_set("maxmemory", limit)
     redis.config_set("maxmemory-policy", "noeviction")
     assert unlimited == "acknowledged data is on disk"
     assert limited.startswith("MAY BE EVICTED")
@@ -107,6 +110,42 @@ def test_metrics_have_responses_by_status_and_pipelines(served: Served) -> None:
     assert found['memrelay_http_answers_total{status="404"}'] == before + 1
     assert found[f'memrelay_input_lag{{name="test",pipeline="{uid}"}}'] == 0
     assert (found["memrelay_bus_up"], found["memrelay_workers"]) == (1, 1)
+
+
+def test_metrics_have_latencies_sizes_and_ownership(served: Served) -> None:
+    uid = served.deploy()
+    before = samples(served)
+    for _ in range(3):
+        served.say(uid, {"text": "/write tea"}, query="?wait=10")
+
+    wait_for(lambda: pipeline_status(served, uid)["done"] == 3, "the worker has reported")
+
+    found, labels = samples(served), f'{{name="test",pipeline="{uid}"}}'
+    assert found[f"memrelay_store_bytes{labels}"] > 0
+    assert found[f"memrelay_ownership_changes_total{labels}"] == 1
+    assert found[f"memrelay_gaps_total{labels}"] == 0
+    assert found["memrelay_disk_free_bytes"] > 0
+    assert 0 < found["memrelay_bus_memory_bytes"] < found["memrelay_bus_max_memory_bytes"]
+    assert found["memrelay_bus_aof_bytes"] > 0
+    for name in ("commit", "publish"):
+        counts, sums = (
+            [sample for sample in found if sample.startswith(f"memrelay_{name}_latency_{part}")]
+            for part in ("seconds_count", "seconds_sum")
+        )
+        assert found[counts[0]] >= before[counts[0]] + 3
+        assert 0 < found[sums[0]] < 100
+
+
+@pytest.mark.parametrize("file", ["alerts.yml", "grafana.json"])
+def test_dashboard_and_alerts_use_existing_metrics(served: Served, file: str) -> None:
+    served.deploy()
+    wait_for(lambda: any("commit_latency" in name for name in samples(served)), "a worker reports")
+
+    text = (Path(__file__).parents[2] / "docs/operations" / file).read_text()
+
+    named = set(re.findall(r"memrelay_\w+", text))
+    assert len(named) > 10
+    assert named - {name.partition("{")[0] for name in samples(served)} == set()
 
 
 def test_listeners_are_counted_while_connected(served: Served) -> None:
@@ -155,11 +194,13 @@ def test_a_hanging_bus_is_not_ready_and_delays_no_check(served: Served) -> None:
 
 def test_a_full_bus_is_not_ready(served: Served) -> None:
     redis = served.house.client.redis
+    limit, uid = redis.config_get("maxmemory")["maxmemory"], served.deploy_unserved()
     redis.config_set("maxmemory", 1)
 
-    ready, sent = served.get("/ready"), served.say(served.deploy_unserved(), "x")
+    ready, sent = served.get("/ready"), served.say(uid, "x")
 
-    redis.config_set("maxmemory", 0)
+    redis.config_set("maxmemory", limit)
     assert ready.status == 503
     assert (sent.problem[0], sent.headers["retry-after"]) == (503, "1")
     assert served.get("/ready").status == 200
+    wait_for(lambda: served.say(uid, "x").status == 202, "messages are accepted again")

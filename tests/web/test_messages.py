@@ -67,10 +67,19 @@ def test_publishing_turned_off_is_given_as_the_reason(served: Served) -> None:
 
 
 def test_no_matching_agent_is_given_as_the_reason(served: Served) -> None:
-    answer = served.say(served.deploy(), "hello", query="?wait=10")
+    answer = served.say(served.deploy(), "/wirte tea", query="?wait=10")
 
     assert (answer.status, answer.json["results"]) == (200, [])
     assert answer.json["reason"] == "no agent of the pipeline answers this message"
+    assert answer.json["hint"].startswith("did you mean /write? this pipeline knows the commands")
+
+
+def test_a_message_without_parts_is_an_empty_input(served: Served) -> None:
+    uid = served.deploy(make_memory("read", hears="User"))
+
+    answer = served.say(uid, {"args": []}, query="?wait=10")
+
+    assert [one["args"][0]["text"] for one in answer.json["results"]] == ["[]"]
 
 
 def test_a_dead_letter_is_given_as_the_reason(served: Served) -> None:

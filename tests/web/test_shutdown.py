@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.bus.client.url import Address
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.server.service import SHUTDOWN_S, WebServer
 from memrelay.web.server.services import WebOptions
 
@@ -27,7 +28,8 @@ async def end_soon_after_a_connection(root: Path, turns: int) -> None:
 
     The connection is then not yet accepted, not yet open, or not yet read.
     """
-    server = WebServer(Address(path=str(root / "no.sock")), root, WebOptions(port=0), str)
+    address, secrets = Address(path=str(root / "no.sock")), SecretResolver(root, {})
+    server = WebServer(address, root, WebOptions(port=0), secrets)
     serving = asyncio.create_task(server.run())
     await server.ready.wait()
     with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as connection:

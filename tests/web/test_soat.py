@@ -153,6 +153,26 @@ def test_a_memory_and_an_entry_are_created_updated_and_deleted(soat: Soat) -> No
     assert soat("GET", at).json["error"] == "Memory not found"
 
 
+def test_the_seeds_sentences_get_their_actions_without_a_pause(soat: Soat) -> None:
+    memory = soat.make()
+    told = [
+        soat.write(memory, text)
+        for text in (
+            EMAIL,
+            "Customer prefers email, especially for billing inquiries",
+            "The customer likes email more than phone",
+            "Customer fiscal year ends in March",
+        )
+    ]
+
+    assert [(one.status, one.json["action"]) for one in told] == [
+        (201, "created"),
+        (200, "updated"),
+        (200, "skipped"),
+        (201, "created"),
+    ]
+
+
 def test_knowledge_is_found_by_meaning(soat: Soat) -> None:
     memory, other = (
         soat.make("Preferences", tags=["customer-1"]),
@@ -169,7 +189,7 @@ def test_knowledge_is_found_by_meaning(soat: Soat) -> None:
             "project_id": soat.uid,
             "query": "preferred contact method",
             "memory_tags": ["customer-1*"],
-            "min_score": 0.3,
+            "min_score": 0.6,
         },
     )
 
@@ -181,7 +201,7 @@ def test_knowledge_is_found_by_meaning(soat: Soat) -> None:
         memory,
         "memory",
     )
-    assert best["score"] == best["similarity_score"] > 0.3 and "meaning" in best["why"]
+    assert best["score"] == best["similarity_score"] >= 0.6 and "meaning" in best["why"]
     assert all(one["memory_id"] == memory for one in answer.json["results"])
     by_id = soat(
         "POST",
@@ -215,7 +235,7 @@ def test_the_documented_search_and_looser_questions_find_the_entry(soat: Soat) -
     ]
 
     assert [one["content"] for one in best] == [EMAIL] * 3
-    assert all(0 < one["score"] < 0.6 for one in best)  # the score shows a weak match
+    assert [one["score"] >= 0.6 for one in best] == [True, False, True]
     assert found("ways to get in touch", min_score=0.9) == []
     assert [one["content"] for one in found("preferred contact method", limit=1)] == [EMAIL]
 

@@ -144,6 +144,18 @@ def test_an_invalid_timestamp_is_rejected(timestamp: str) -> None:
     assert "is not a number of Unix seconds" in fault
 
 
+def test_a_request_cannot_be_split_in_another_way() -> None:
+    """The id `msg_1` with a body `TIME.rest` has the signed text of the id `msg_1.TIME`."""
+    sent = make_headers()["webhook-timestamp"]
+    body = f"{sent}.rest".encode()
+    headers = signed(body, SECRET)
+
+    split = headers | {"webhook-id": f"msg_1.{headers['webhook-timestamp']}"}
+
+    assert find_fault(headers, body) == ""
+    assert "webhook-id contains a dot" in find_fault(split | {"webhook-timestamp": sent}, b"rest")
+
+
 @pytest.mark.parametrize(
     "secret",
     ["whsec_", "", "whsec_%%%", "whsec_abc", "a b", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS"],

@@ -4,9 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bundles import Json, make_agent, make_commands, make_memory
-from tests.support.http import Answer, send_raw
+from tests.support.bundles import (
+    Json,
+    make_agent,
+    make_bundle,
+    make_commands,
+    make_memory,
+    make_uid,
+)
+from tests.support.http import Answer, ask, send_raw
 from tests.support.served import Served
+from tests.support.waiting import wait_for
 
 TOKEN = "tea-with-milk"  # HOOK_TOKEN in the web server's environment
 
@@ -14,6 +22,14 @@ TOKEN = "tea-with-milk"  # HOOK_TOKEN in the web server's environment
 def make_hook(token: str = "env:HOOK_TOKEN", **keys: object) -> Json:
     """Return a writing agent that hears no swarm and accepts webhooks with a token."""
     return make_memory("write", hears="nobody") | {"wf_webhook_token": token} | keys
+
+
+def make_secret_file(served: Served, name: str, text: str) -> Path:
+    """Write a file into the default folder for secrets."""
+    file = served.house.root / "secrets" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    return file
 
 
 def make_chat(**keys: object) -> Json:
@@ -184,22 +200,53 @@ def test_an_agent_with_a_token_rejects_requests_without_it(served: Served) -> No
 
 
 def test_a_token_file_may_change(served: Served) -> None:
-    file = Path(served.house.folder, "token")
-    file.write_text("first\n")
-    uid = served.deploy(make_hook(f"file:{file}"))
+    file = make_secret_file(served, "token", "first\n")
+    uid = served.deploy(make_hook("file:token"))
 
-    first = served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first")
+    def post(token: str) -> int:
+        return served.webhook(uid, "memory_write_", "tea", Authorization=f"Bearer {token}").status
+
+    first = post("first")
     file.write_text("second\n")
 
-    assert first.status == 202
-    assert (
-        served.webhook(uid, "memory_write_", "tea", Authorization="Bearer first").problem[0] == 401
+    assert first == 202
+    wait_for(lambda: post("second") == 202, "the new token is accepted")
+    assert post("first") == 401
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/ptmx", "/etc/passwd", "../system.db", "~/x"])
+def test_a_file_outside_the_folder_is_a_deploy_fault_and_is_never_opened(
+    served: Served, name: str
+) -> None:
+    bundle = make_bundle(make_uid(), make_hook(f"file:{name}"))
+
+    refused = served.post("/v1/pipelines", bundle)
+    served.house.deploy(bundle)  # past the check
+    answer = served.webhook(
+        bundle["pipeline_uid"], "memory_write_", "tea", Authorization="Bearer x"
     )
-    assert served.webhook(uid, "memory_write_", "tea", Authorization="Bearer second").status == 202
+
+    (fault,) = [one for one in refused.json["faults"] if one["severity"] == "error"]
+    assert (refused.status, fault["pointer"]) == (422, "/agents/0/wf_webhook_token")
+    assert "must lie in the folder secrets.folder" in fault["rule"]
+    assert fault["suggestion"].startswith("move it there and write file:NAME")
+    assert answer.status == 401
+
+
+def test_a_deploy_warns_about_a_file_that_cannot_be_used(served: Served) -> None:
+    make_secret_file(served, "large", "x" * 65_537)
+    hooks = [make_hook(f"file:{name}", agent_alias=name) for name in ("large", "absent")]
+
+    warnings = served.post("/v1/pipelines", make_bundle(make_uid(), *hooks)).json["warnings"]
+
+    assert [one["rule"] for one in warnings if one["pointer"].endswith("token")] == [
+        "file:large is not a regular file of at most 64 KiB",
+        "file:absent cannot be read: No such file or directory",
+    ]
 
 
 @pytest.mark.parametrize(
-    "reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:/nowhere/token"]
+    "reference", ["env:NO_SUCH_TOKEN", "env:EMPTY_TOKEN", "file:nowhere/token"]
 )
 def test_an_unresolvable_reference_admits_nobody(served: Served, reference: str) -> None:
     uid = served.deploy(make_hook(reference, agent_alias=f"hook {reference[-12:-6]}"))
@@ -252,14 +299,29 @@ def test_an_unknown_alias_is_rejected_like_a_wrong_token(served: Served) -> None
     assert (unknown.status, wrong.status) == (401, 401)
 
 
-def test_an_ambiguous_alias_is_reported_with_the_fix(served: Served) -> None:
-    uids = [served.deploy(make_hook(agent_alias="twin")) for _ in range(2)]
+def test_the_last_deployed_of_equal_pipelines_receives_on_the_kilroy_path(served: Served) -> None:
+    bundles = [make_bundle(make_uid(), make_hook(agent_alias="twin")) for _ in range(2)]
+    older, newer = [str(bundle["pipeline_uid"]) for bundle in bundles]
 
-    status, detail = kilroy(served, "twin").problem
+    def contents() -> list[list[str]]:
+        return [served.house.contents(uid) for uid in (older, newer)]
 
-    assert status == 409
-    assert all(uid in detail for uid in uids)
-    assert served.webhook(uids[0], "twin", "tea", Authorization=f"Bearer {TOKEN}").status == 202
+    for bundle in (*bundles, bundles[0]):  # deployed again without a change: still the older one
+        served.house.deploy(bundle)
+    assert kilroy(served, "twin", body="one").status == 200
+    assert contents() == [[], ["one"]]
+
+    assert ask(served.url, "DELETE", f"/v1/pipelines/{newer}").status == 204
+    assert kilroy(served, "twin", body="two").status == 200
+    assert contents() == [["two"], ["one"]]
+
+
+def test_the_trigger_selects_among_agents_of_one_alias(served: Served) -> None:
+    writer = served.deploy(make_hook(agent_alias="same"))
+    served.deploy(make_hook(agent_alias="same", wf_diagram_webhook="memory_read"))
+
+    assert kilroy(served, "same").status == 200
+    assert served.house.contents(writer) == ["tea"]
 
 
 def test_a_wrong_trigger_is_reported(served: Served) -> None:

@@ -20,7 +20,10 @@ def test_a_failed_message_becomes_a_dead_letter_and_leaves_its_batch_unharmed() 
 
         letters = house.dead_letters(uid)
         assert {letter.id for letter in letters} == {idents[at] for at in (0, 7, 8, 199)}
-        assert all("RuntimeError: stepped on a mine" in letter.error for letter in letters)
+        assert {letter.error for letter in letters} == {
+            "RuntimeError: stepped on a mine (agent keeper_, block test_fails)"
+        }
+        assert "station='agent keeper_, block test_fails'" in house.workers[0].said
         assert house.contents(uid) == [text for text in texts if "mine" not in text]
         assert [
             said.text for said in house.client.log(uid) if said.sender == "User"

@@ -82,6 +82,44 @@ def test_entries_get_their_vectors_after_the_embedder_returns() -> None:
         wait_for(lambda: vectors(house, uid) == 4, "all have vectors")
 
 
+def test_a_merged_entry_has_its_vector_before_the_answer() -> None:
+    uid = make_uid()
+    with embedding_server() as server, House() as house:
+        house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
+        memory = make_memory(house, uid)
+        first = write(house, uid, memory, FACTS[0])
+        server.delay_s = 0.2
+        merged = write(house, uid, memory, ALIKE, duplicate_threshold=1.1, update_threshold=0.3)
+        found = call(house, uid, "knowledge.search", {"query": "coffee"})
+
+        assert (merged["action"], merged["id"]) == ("updated", first["id"])
+        assert not found["degraded"] and vectors(house, uid) == 1
+        assert server.asked.count([f"{FACTS[0]}\n{ALIKE}"]) == 1
+
+
+def test_a_block_merges_an_entry_with_its_vector() -> None:
+    uid = make_uid()
+    args = {"memory_id": "instances/${pipeline_uid}/memories", "memory": "notes"}
+    args |= {"duplicate_threshold": 1.1, "update_threshold": 0.3}
+    bundle = make_bundle(uid, make_agent("keep", "memory_entry_write", args, hears="User"))
+    with embedding_server() as server, House() as house:
+        house.start_worker(bundles=[bundle], embedding=options(server))
+        memory = str(house.client.answer(uid, FACTS[0])["memory_id"])
+        wait_for(lambda: vectors(house, uid) == 1, "it has its vector")
+
+        house.client.enter(uid, ALIKE)
+        (content,) = wait_for(lambda: find_merged(house, uid, memory), "it is merged")
+
+        assert content == f"{FACTS[0]}\n{ALIKE}" and vectors(house, uid) == 1
+        assert server.asked.count([content]) == 1
+
+
+def find_merged(house: House, uid: str, memory: str) -> list[str]:
+    """Return the texts of entries with several lines."""
+    entries = call(house, uid, "entries.list", {"memory_id": memory})["items"]
+    return [one["content"] for one in entries if "\n" in one["content"]]
+
+
 def test_messages_go_on_while_a_call_waits_for_its_vector() -> None:
     uid = make_uid()
     with embedding_server() as server, House() as house:

@@ -15,6 +15,7 @@ from memrelay.memory.control.catalog import Catalog, Deployed, DeployResult
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, Precondition, over
 from memrelay.memory.errors import PreconditionNotMet
 from memrelay.pipelines.check import CheckedBundle, check
+from memrelay.pipelines.secret_references import SecretResolver
 
 # How long a deploy waits for a worker to report the new version.
 SERVED_TIMEOUT_S = 5.0
@@ -28,11 +29,13 @@ class Deployments:
     """Changes which pipelines are active.
 
     Notified workers react at once, others at their next poll. `line` is None without a bus: the
-    change is stored all the same.
+    change is stored all the same. `secrets` checks the references of an earlier bundle.
     """
 
-    def __init__(self, catalog: Catalog, line: ReconnectingConnection | None) -> None:
-        self._catalog, self._line = catalog, line
+    def __init__(
+        self, catalog: Catalog, line: ReconnectingConnection | None, secrets: SecretResolver
+    ) -> None:
+        self._catalog, self._line, self._secrets = catalog, line, secrets
 
     async def deploy(
         self, bundle: CheckedBundle, expected: Precondition = ANYTHING
@@ -71,7 +74,7 @@ class Deployments:
                 f"the bundle of version {target.version} is missing in system.db; deploy it from "
                 "a file"
             )
-        checked = await asyncio.to_thread(check, source, uid=uid)
+        checked = await asyncio.to_thread(check, source, uid=uid, secrets=self._secrets)
         bundle = checked.accepted()
         if allow is not None:
             allow(bundle)

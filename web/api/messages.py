@@ -7,6 +7,7 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import istr
 
+from memrelay.bus.codec import decode
 from memrelay.bus.errors import NoAnswer
 from memrelay.bus.keys import swarm_key
 from memrelay.bus.streams.entry import LONGEST_ID, NewEntry, is_valid_id
@@ -17,6 +18,7 @@ from memrelay.bus.streams.log import (
     read_log,
     read_log_backward,
 )
+from memrelay.pipelines.commands import commands_of, hint_for
 from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.live import follow_live
@@ -41,6 +43,7 @@ ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")
 MESSAGES_PATH = "/v1/pipelines/{uid}/swarms/{swarm}/messages"
 PAGE_SIZE = 50
 DEFAULT_SENDER = "User"
+NO_AGENT = "no agent of the pipeline answers this message"
 
 
 @routes.post(MESSAGES_PATH)
@@ -130,7 +133,9 @@ async def append_entry(request: web.Request, entry: NewEntry, message_id: str) -
         raise GatewayTimeout(str(fault), message_id=message_id or fault.ident) from fault
     body = {"message_id": message_id or report["id"], "results": report["results"]}
     if not report["results"]:
-        body["reason"] = _explain_no_results(report)
+        body["reason"] = reason = _explain_no_results(report)
+        hint = await _find_hint(request, entry) if reason == NO_AGENT else ""
+        body |= {"hint": hint} if hint else {}
     return json_response(body)
 
 
@@ -204,4 +209,12 @@ def _explain_no_results(report: dict[str, Any]) -> str:
             f"the message went to the public swarm {report['public'][0]}; only agents that listen "
             "there can answer"
         )
-    return "no agent of the pipeline answers this message"
+    return NO_AGENT
+
+
+async def _find_hint(request: web.Request, entry: NewEntry) -> str:
+    """Return how to address the pipeline of an entry that no agent answered."""
+    services = get_services(request)
+    served = await services.directory.find(entry.uid)
+    message = decode(entry.data, len(entry.data))
+    return hint_for(message.text, dict(commands_of(served.bundle)))

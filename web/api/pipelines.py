@@ -2,6 +2,7 @@
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import partial
 from typing import Any
 
 import orjson
@@ -69,7 +70,7 @@ async def create(request: web.Request) -> web.Response:
     """
     checked = await _check_body(request)
     bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle)
+    get_caller(request).check_bundle(bundle, get_services(request).secrets)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, NOTHING)
     except PreconditionNotMet as error:
@@ -100,7 +101,7 @@ async def replace(request: web.Request) -> web.Response:
     expected = parse_precondition(request)
     checked = await _check_body(request, request.match_info["uid"])
     bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle)
+    get_caller(request).check_bundle(bundle, get_services(request).secrets)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, expected)
     except PreconditionNotMet as error:
@@ -232,10 +233,11 @@ async def rollback(request: web.Request) -> web.Response:
     expected = parse_precondition(request)
     version = _parse_version(await read_json_body(request))
     services, caller = get_services(request), get_caller(request)
+    allow = partial(caller.check_bundle, secrets=services.secrets)
     try:
         async with services.checks.turn(caller.key):
             swapped = await services.deployments.rollback(
-                request.match_info["uid"], version, expected, allow=caller.check_bundle
+                request.match_info["uid"], version, expected, allow=allow
             )
     except NoSuchVersion as error:
         raise NotFound(str(error)) from error
@@ -272,9 +274,9 @@ async def _deployed_response(
 
 async def _check_body(request: web.Request, uid: str | None = None) -> Checked:
     """Check the bundle in the body. Raises Unavailable if too many checks wait."""
-    body = await read_body(request)
-    async with get_services(request).checks.turn(get_caller(request).key):
-        return await asyncio.to_thread(check, body, uid=uid)
+    body, services = await read_body(request), get_services(request)
+    async with services.checks.turn(get_caller(request).key):
+        return await asyncio.to_thread(check, body, uid=uid, secrets=services.secrets)
 
 
 def _get_accepted(checked: Checked) -> CheckedBundle:

@@ -1,15 +1,19 @@
 """The status of the system: workers, pipelines with lag and dead letters, and bus durability."""
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
+from memrelay.bus.info import read_server_figures
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
 from memrelay.bus.streams.log import parse_cursor
 from memrelay.memory.control.catalog import Catalog, Deployed
+from memrelay.memory.files.last_backup import read_last_backup
 
 # By the settings (appendonly, appendfsync).
 DURABILITIES = {
@@ -29,6 +33,7 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "retried": 0,
     "waiting": 0,
     "pauses": 0,
+    "store_bytes": 0,
     "wal_bytes": 0,
     "outbox_bytes": 0,
     "vectors_todo": 0,
@@ -44,10 +49,14 @@ NOT_PERSISTENT = (
 
 
 async def read_status(catalog: Catalog, line: ReconnectingConnection) -> dict[str, Any]:
-    """Return {durability, workers, pipelines}. Raises BusUnavailable, BusRefused, StoreBusy."""
+    """Return {durability, storage, workers, pipelines}.
+
+    Raises BusUnavailable, BusRefused, StoreBusy.
+    """
     deployed, workers = await catalog.active(), await read_workers(line)
     return {
         "durability": await _read_durability(line),
+        "storage": await _read_storage(catalog.root, line),
         "workers": [_describe_worker(one) for one in workers],
         "pipelines": await _describe_pipelines(
             deployed, workers, await catalog.letters.count(), line
@@ -56,7 +65,10 @@ async def read_status(catalog: Catalog, line: ReconnectingConnection) -> dict[st
 
 
 def filter_status(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, Any]:
-    """Return the part of a status that concerns the pipelines that a caller may see."""
+    """Return the part of a status that concerns the pipelines that a caller may see.
+
+    Figures about the whole host are left out.
+    """
     workers = [
         worker | {"pipelines": [uid for uid in worker["pipelines"] if sees(uid)]}
         for worker in status["workers"]
@@ -76,6 +88,20 @@ def _describe_worker(report: dict[str, Any]) -> dict[str, Any]:
         "silent_s": report["silent_s"],
         "loop_lag_ms": report.get("loop_lag_ms", 0.0),
         "groups_recreated": report.get("groups_recreated", 0),
+        "latency": report["latency"],
+    }
+
+
+async def _read_storage(root: Path, line: ReconnectingConnection) -> dict[str, Any]:
+    """Return what fills memory and disks. Figures of a server that refuses INFO are 0."""
+    figures = await read_server_figures(line)
+    used_memory, max_memory, aof_bytes = figures or (0, 0, 0)
+    return {
+        "bus_memory_bytes": used_memory,
+        "bus_max_memory_bytes": max_memory,
+        "bus_aof_bytes": aof_bytes,
+        "disk_free_bytes": shutil.disk_usage(root).free,
+        "last_backup_at": read_last_backup(root),
     }
 
 
@@ -117,11 +143,9 @@ async def _describe_pipelines(
         for uid, figures in report["pipelines"].items()
     }
     uids = [one.uid for one in deployed]
-    lags, gaps = await _read_lags(uids, line), await _read_gaps(uids, line)
+    lags, ownerships = await _read_lags(uids, line), await _read_ownership(uids, line)
     found = []
-    for one, (lag, oldest_s, refused), (gap_count, deaf_s) in zip(
-        deployed, lags, gaps, strict=True
-    ):
+    for one, (lag, oldest_s, refused), ownership in zip(deployed, lags, ownerships, strict=True):
         paused = f"{input_key(one.uid)}: {refused}" if refused else ""
         owner, figures = owners.get(one.uid, (None, OWNER_DEFAULTS | {"paused": paused}))
         row = {
@@ -133,11 +157,11 @@ async def _describe_pipelines(
             "lag": lag,
             "oldest_s": oldest_s,
             "dead_letters": dead_letters.get(one.uid, 0),
-            "gaps": gap_count,
-            "deaf_s": deaf_s,
         }
         found.append(
-            row | {name: figures.get(name, default) for name, default in OWNER_DEFAULTS.items()}
+            row
+            | ownership
+            | {name: figures.get(name, default) for name, default in OWNER_DEFAULTS.items()}
         )
     return found
 
@@ -167,18 +191,22 @@ def _parse_lag(length: Any, first: Any, now_ms: int) -> tuple[int, float, str]:
     return int(length), max(0.0, age_ms / 1000), ""
 
 
-async def _read_gaps(uids: Sequence[str], line: ReconnectingConnection) -> list[tuple[int, float]]:
-    """Return (number of gaps, their duration in s) for each pipeline."""
-    commands = [("HMGET", owner_key(uid), "gaps", "deaf_ms") for uid in uids]
-    return [_parse_gap(reply) for reply in await line.call_all(commands, keep_refusals=True)]
+async def _read_ownership(
+    uids: Sequence[str], line: ReconnectingConnection
+) -> list[dict[str, Any]]:
+    """Return for each pipeline its gaps, their total duration, and its owner's epoch."""
+    commands = [("HMGET", owner_key(uid), "gaps", "deaf_ms", "epoch") for uid in uids]
+    return [_parse_owner(reply) for reply in await line.call_all(commands, keep_refusals=True)]
 
 
-def _parse_gap(reply: Any) -> tuple[int, float]:
-    if isinstance(reply, BusRefused):
-        # The key has a wrong type.
-        return 0, 0.0
+def _parse_owner(reply: Any) -> dict[str, Any]:
     try:
-        return int(reply[0] or 0), int(reply[1] or 0) / 1000
+        # The key may have a wrong type, and its values may not be numbers.
+        gaps, deaf_ms, epoch = [0] * 3 if isinstance(reply, BusRefused) else map(_number, reply)
     except ValueError:
-        # The values are not numbers.
-        return 0, 0.0
+        gaps = deaf_ms = epoch = 0
+    return {"gaps": gaps, "deaf_s": deaf_ms / 1000, "epoch": epoch}
+
+
+def _number(value: bytes | None) -> int:
+    return int(value or 0)

@@ -21,7 +21,7 @@ from memrelay.web.openapi.route_docs import (
     documented,
 )
 from memrelay.web.server.connection_limits import claim_connection
-from memrelay.web.server.errors import Conflict, NotFound, Unauthorized
+from memrelay.web.server.errors import NotFound, Unauthorized
 from memrelay.web.server.request_body import read_body, to_envelope
 from memrelay.web.server.services import Services, get_services
 
@@ -65,7 +65,7 @@ async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent 
 
 @routes.post("/api/v1/pd/webhook/{token}/{alias}/{trigger}")
 @documented(
-    MESSAGE_RESPONSES | {409: "Several pipelines have such an agent."},
+    MESSAGE_RESPONSES,
     body="Any JSON, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
@@ -76,30 +76,22 @@ async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent 
 async def receive_as_kilroy(request: web.Request) -> web.Response:
     """Deliver the body to an agent by Kilroy's path.
 
-    The path holds the agent's token and alias. The trigger is the agent's block.
+    The path holds the agent's token and alias. The trigger is the agent's block. If several
+    pipelines have such an agent, the one that was deployed last receives the message.
     """
     services, path = get_services(request), request.match_info
     alias, token = path["alias"], path["token"]
     directory = services.directory
-    matches = _match_agents(
-        services, await directory.list_pipelines(), alias, token
-    ) or _match_agents(services, await directory.list_pipelines(refresh=True), alias, token)
+    matches = await _match_agents(services, await directory.list_pipelines(), alias, token)
+    if not matches:
+        pipelines = await directory.list_pipelines(refresh=True)
+        matches = await _match_agents(services, pipelines, alias, token)
     if not matches:
         raise Unauthorized(
             f"no agent {alias[:100]!r} has this token; an agent's token is the value that its "
             "wf_webhook_token refers to"
         )
-    if len(matches) > 1:
-        uids = ", ".join(served.deployed.uid for served, _ in matches)
-        raise Conflict(
-            f"several pipelines have an agent {alias} with this token: {uids}; use "
-            f"/webhooks/UID/{alias}"
-        )
-    served, agent = matches[0]
-    if agent.block.handle is not None and path["trigger"] != agent.block.name:
-        raise NotFound(
-            f"agent {alias} has the trigger {agent.block.name!r}, not {path['trigger'][:100]!r}"
-        )
+    served, agent = _choose_receiver(matches, path["trigger"])
     claim_connection(request, f"webhook {served.deployed.uid}/{alias}")
     return await _deliver(request, await read_body(request), served, agent)
 
@@ -124,9 +116,27 @@ async def _deliver(
     return await append_entry(request, entry, message_id)
 
 
-def _match_agents(
+async def _match_agents(
     services: Services, pipelines: list[Served], alias: str, token: str
 ) -> list[tuple[Served, CheckedAgent]]:
-    """Return the agents with this alias and token."""
-    named = [(served, served.agents[alias]) for served in pipelines if alias in served.agents]
-    return [(served, agent) for served, agent in named if has_token(services, agent, token)]
+    """Return the agents with this alias and token, the latest deployment first."""
+    newest_first = sorted(
+        (served for served in pipelines if alias in served.agents),
+        key=lambda served: (served.deployed.deployed_at, served.deployed.uid),
+        reverse=True,
+    )
+    named = [(served, served.agents[alias]) for served in newest_first]
+    return [match for match in named if await has_token(services, match[1], token)]
+
+
+def _choose_receiver(
+    matches: list[tuple[Served, CheckedAgent]], trigger: str
+) -> tuple[Served, CheckedAgent]:
+    """Return the first agent with this trigger. A chat has any trigger. Raises NotFound."""
+    for served, agent in matches:
+        if agent.block.handle is None or agent.block.name == trigger:
+            return served, agent
+    agent = matches[0][1]
+    raise NotFound(
+        f"agent {agent.agent.alias} has the trigger {agent.block.name!r}, not {trigger[:100]!r}"
+    )

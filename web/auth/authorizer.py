@@ -11,7 +11,8 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, FORM, SCOPES, Key, digest_of
 from memrelay.memory.control.sessions import Session
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.pipelines.check import CheckedBundle
+from memrelay.pipelines.check import CheckedAgent, CheckedBundle
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.errors import NotAllowed, Unauthorized, no_pipeline
 
@@ -61,8 +62,8 @@ class Caller(NamedTuple):
             owned = ", ".join(sorted(self.scopes)) or "none"
             raise NotAllowed(f"this needs the scope {scope}; the key has {owned}")
 
-    def check_bundle(self, bundle: CheckedBundle) -> None:
-        """Check that the bundle's pipeline and its stores belong to the caller's pipelines.
+    def check_bundle(self, bundle: CheckedBundle, secrets: SecretResolver) -> None:
+        """Check that the bundle's pipeline, stores and secrets belong to the caller's pipelines.
 
         Raises NotAllowed.
         """
@@ -75,6 +76,22 @@ class Caller(NamedTuple):
                 raise NotAllowed(
                     f"agent {agent.agent.alias}: the key is limited to certain pipelines, and this "
                     "memory_id is in none of them; begin it with instances/${pipeline_uid}/"
+                )
+            self._check_secrets(agent, bundle.uid, secrets)
+
+    def _check_secrets(self, agent: CheckedAgent, uid: str, secrets: SecretResolver) -> None:
+        """Check that a pipeline may use its references. Raises NotAllowed.
+
+        Otherwise it could name the token of another pipeline and receive its webhooks.
+        """
+        if self.sees_all:
+            return
+        for reference in filter(None, (agent.token, *agent.secrets)):
+            if not secrets.may_use(uid, reference):
+                raise NotAllowed(
+                    f"agent {agent.agent.alias}: the key is limited to certain pipelines and may "
+                    f"not use {reference[:100]}; write file:${{pipeline_uid}}/NAME, or ask the "
+                    f"operator to add {uid}:NAME to secrets.env"
                 )
 
     def _may_use_store(self, store: str) -> bool:

@@ -68,15 +68,7 @@ def check_signature_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
     The timestamp may differ from this server's clock by up to five minutes. Raises BadSignature.
     """
-    for name in (ID, TIMESTAMP, SIGNATURE):
-        if not headers.get(name):
-            raise BadSignature(
-                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP}, and "
-                f"{SIGNATURE}"
-            )
-    sent_at = headers[TIMESTAMP]
-    if not (sent_at.isascii() and sent_at.isdecimal() and len(sent_at) < 16):
-        raise BadSignature(f"{TIMESTAMP} is not a number of Unix seconds")
+    sent_at = _check_signed_headers(headers)
     if abs(time.time() - int(sent_at)) > MAX_AGE_S:
         raise BadSignature(TOO_OLD)
     candidates = [
@@ -85,6 +77,23 @@ def check_signature_headers(headers: Mapping[str, str]) -> dict[str, str]:
     if not candidates:
         raise BadSignature(NO_MATCH)
     return {ID: headers[ID], TIMESTAMP: sent_at, SIGNATURE: " ".join(candidates)}
+
+
+def _check_signed_headers(headers: Mapping[str, str]) -> str:
+    """Return the timestamp. Raises BadSignature."""
+    for name in (ID, TIMESTAMP, SIGNATURE):
+        if not headers.get(name):
+            raise BadSignature(
+                f"the header {name} is missing; a signed webhook has {ID}, {TIMESTAMP}, and "
+                f"{SIGNATURE}"
+            )
+    if "." in headers[ID]:
+        # The signed text is ID.TIMESTAMP.BODY. With dots in the id, one text has several meanings.
+        raise BadSignature(f"{ID} contains a dot; send an id without dots")
+    sent_at = headers[TIMESTAMP]
+    if not (sent_at.isascii() and sent_at.isdecimal() and len(sent_at) < 16):
+        raise BadSignature(f"{TIMESTAMP} is not a number of Unix seconds")
+    return sent_at
 
 
 def _matches(webhook: Webhook, headers: dict[str, str], body: bytes) -> bool:
@@ -119,7 +128,7 @@ async def authenticate_webhook(request: web.Request, uid: str, agent: CheckedAge
     of `read_body`.
     """
     services, given = get_services(request), get_bearer_token(request)
-    if agent is not None and has_token(services, agent, given):
+    if agent is not None and await has_token(services, agent, given):
         claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
         return await read_body(request)
     refusal = await _authorize_by_key(request, uid, agent)
@@ -160,20 +169,20 @@ async def _read_signed_body(
     with reading_unverified(request):
         body = await read_body(request)
     references = agent.secrets if agent is not None else ()
-    webhooks = [webhook for one in references for webhook in _load_secrets(services, one)]
+    webhooks = [webhook for one in references for webhook in await _load_secrets(services, one)]
     verify_signature(request.headers, body, webhooks)
     if agent is not None:
         claim_connection(request, f"webhook {uid}/{agent.agent.alias}")
     return body
 
 
-def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
+async def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
     """Compare a token with the agent's in constant time.
 
     An agent without a token, or with an unresolvable reference, matches nothing.
     """
     try:
-        expected = services.secret(agent.token) if agent.token else ""
+        expected = await services.secrets.resolve(agent.token) if agent.token else ""
     except LookupError:
         return False
     return bool(expected) and hmac.compare_digest(
@@ -181,11 +190,11 @@ def has_token(services: Services, agent: CheckedAgent, given: str) -> bool:
     )
 
 
-def _load_secrets(services: Services, reference: str) -> list[Webhook]:
+async def _load_secrets(services: Services, reference: str) -> list[Webhook]:
     """Resolve a reference to its whitespace-separated secrets. Logs and skips unusable ones."""
     found: list[Webhook] = []
     try:
-        for secret in services.secret(reference).split():
+        for secret in (await services.secrets.resolve(reference)).split():
             found.append(parse_secret(secret))
     except (LookupError, ValueError) as error:
         log.warning("webhook_secret_unusable", reference=reference, reason=str(error))

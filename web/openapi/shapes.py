@@ -107,10 +107,11 @@ class AcceptedMessage(TypedDict):
 
 @exact
 class SettledMessage(AcceptedMessage):
-    """The results of a message. `reason` explains why there are none."""
+    """The results of a message. `reason` explains why there are none, `hint` what to send."""
 
     results: list[dict[str, Any]]
     reason: NotRequired[str]
+    hint: NotRequired[str]
 
 
 @exact
@@ -173,6 +174,26 @@ class Durability(TypedDict):
 
 
 @exact
+class Storage(TypedDict):
+    """What fills memory and disks, in bytes. `last_backup_at` is Unix ms, 0 without a backup."""
+
+    bus_memory_bytes: int
+    bus_max_memory_bytes: int
+    bus_aof_bytes: int
+    disk_free_bytes: int
+    last_backup_at: int
+
+
+@exact
+class Latency(TypedDict):
+    """A histogram. The last count has no bound; `sum_s` is the sum of the latencies."""
+
+    bounds_s: list[float]
+    counts: list[int]
+    sum_s: float
+
+
+@exact
 class WorkerStatus(TypedDict):
     """A running worker. `silent_s` is the time since its last heartbeat, sent every 2 s."""
 
@@ -182,6 +203,7 @@ class WorkerStatus(TypedDict):
     silent_s: float
     loop_lag_ms: float
     groups_recreated: int
+    latency: dict[str, Latency]
 
 
 # `in` is a keyword, so a class cannot declare it.
@@ -202,6 +224,7 @@ class PipelineStatus(_InputCount):
     dead_letters: int
     gaps: int
     deaf_s: float
+    epoch: int
     done: int
     dead: int
     rate: float
@@ -211,6 +234,7 @@ class PipelineStatus(_InputCount):
     retried: int
     waiting: int
     pauses: int
+    store_bytes: int
     wal_bytes: int
     outbox_bytes: int
     vectors_todo: int
@@ -219,10 +243,11 @@ class PipelineStatus(_InputCount):
 
 @exact
 class Status(TypedDict):
-    """The current status. `bus` and `listeners` are shown to callers that see all pipelines."""
+    """The current status. Callers that see all pipelines also get the optional fields."""
 
     bus: NotRequired[str]
     listeners: NotRequired[int]
     durability: Durability
+    storage: NotRequired[Storage]
     workers: list[WorkerStatus]
     pipelines: list[PipelineStatus]

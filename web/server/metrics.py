@@ -1,10 +1,16 @@
 """Prometheus metrics, built for each scrape from the current status and traffic."""
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 from memrelay.web.server.connection_limits import Traffic
 
@@ -68,6 +74,30 @@ PIPELINE_METRICS = (
         "memrelay_handler_seconds",
         "Time that batches spent in the database thread.",
         _field("handler_s"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_store_bytes",
+        "Size of the pipeline's stores. Pipelines that share a store all count it.",
+        _field("store_bytes"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_ownership_changes",
+        "Times that a worker took the pipeline, its own restarts included.",
+        _field("epoch"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_gaps",
+        "Times without a worker that listens to PUBLISH.",
+        _field("gaps"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_gap_seconds",
+        "Total duration of the gaps.",
+        _field("deaf_s"),
     ),
     _MetricSpec(
         GaugeMetricFamily,
@@ -138,6 +168,50 @@ PIPELINE_METRICS = (
 )
 
 
+STORAGE_METRICS = (
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_bus_memory_bytes",
+        "Memory that the bus server uses.",
+        _field("bus_memory_bytes"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_bus_max_memory_bytes",
+        "The bus server's maxmemory; 0 without a limit.",
+        _field("bus_max_memory_bytes"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_bus_aof_bytes",
+        "Size of the bus server's append-only file.",
+        _field("bus_aof_bytes"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_disk_free_bytes",
+        "Free space on the disk of the memory root.",
+        _field("disk_free_bytes"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
+        "memrelay_last_backup_timestamp_seconds",
+        "End of the last complete backup in Unix time; 0 if there was none.",
+        lambda storage: storage["last_backup_at"] / 1000,
+    ),
+)
+LATENCIES = {
+    "commit": (
+        "memrelay_commit_latency_seconds",
+        "From the arrival of an input to its commit. At most 16 inputs of a batch are measured.",
+    ),
+    "publish": (
+        "memrelay_publish_latency_seconds",
+        "From the commit of a batch to the bus's confirmation of its results.",
+    ),
+}
+
+
 def render_metrics(status: Status | None, traffic: Traffic | None) -> bytes:
     """Return the metrics page.
 
@@ -167,6 +241,11 @@ class _Snapshot:
         yield GaugeMetricFamily("memrelay_workers", "Running workers.", len(workers))
         for spec in WORKER_METRICS:
             yield _family(spec, workers, worker="name")
+        if storage := self._status.get("storage"):
+            for spec in STORAGE_METRICS:
+                yield spec.family(spec.name, spec.help, value=spec.read(storage))
+        for which, (name, text) in LATENCIES.items():
+            yield _histogram(name, text, {one["name"]: one["latency"][which] for one in workers})
         for spec in PIPELINE_METRICS:
             yield _family(spec, pipelines, pipeline="pipeline_uid", name="name")
 
@@ -176,6 +255,17 @@ def _family(spec: _MetricSpec, items: list[Status], **labels: str) -> Metric:
     family = spec.family(spec.name, spec.help, labels=list(labels))
     for item in items:
         family.add_metric([item[key] for key in labels.values()], spec.read(item))
+    return family
+
+
+def _histogram(name: str, text: str, of_workers: dict[str, Status]) -> Metric:
+    """Return a histogram with one series per worker. Prometheus expects cumulative counts."""
+    family = HistogramMetricFamily(name, text, labels=["worker"])
+    for worker, latency in of_workers.items():
+        bounds = [*map(str, latency["bounds_s"]), "+Inf"]
+        counts = accumulate(latency["counts"])
+        buckets = list(zip(bounds, counts, strict=True))
+        family.add_metric([worker], buckets=buckets, sum_value=latency["sum_s"])
     return family
 
 

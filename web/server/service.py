@@ -14,13 +14,14 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.app import is_loopback, make_app
 from memrelay.web.server.connection_limits import ConnectionLimits, Traffic
 from memrelay.web.server.errors import ProblemRequestHandler, malformed_request_log
-from memrelay.web.server.services import Secret, Services, WebOptions
+from memrelay.web.server.services import Services, WebOptions
 
 log = structlog.stdlib.get_logger(__name__)
 ACCESS_WITH_KEYS = "a key is required"
@@ -41,14 +42,14 @@ class CannotListen(OSError):
 class WebServer:
     """Serves HTTP. It starts without the bus and survives the loss of the bus.
 
-    `secret` resolves a reference in a bundle. `url` is set once `ready` is.
+    `secrets` resolves the references in bundles. `url` is set once `ready` is.
     """
 
     def __init__(
-        self, address: Address, memory_root: Path, options: WebOptions, secret: Secret
+        self, address: Address, memory_root: Path, options: WebOptions, secrets: SecretResolver
     ) -> None:
         self._address, self._root = address, memory_root
-        self._options, self._secret = options, secret
+        self._options, self._secrets = options, secrets
         self._stopping = asyncio.Event()
         self.ready = asyncio.Event()
         self.url = ""
@@ -86,14 +87,14 @@ class WebServer:
             self._options,
             catalog,
             Directory(catalog),
-            Deployments(catalog, line),
+            Deployments(catalog, line, self._secrets),
             requester=await stack.enter_async_context(
                 Requester(self._address, self._options.ingress)
             ),
             line=line,
             follower=await stack.enter_async_context(Follower(self._address)),
             traffic=Traffic(),
-            secret=self._secret,
+            secrets=self._secrets,
             authorizer=Authorizer(catalog, on_loopback=is_loopback(self._options.host)),
         )
 

@@ -1,6 +1,5 @@
 """The dependencies of the request handlers, created once at startup."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -10,14 +9,12 @@ from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.bundle_checks import BundleChecks
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
 from memrelay.web.server.connection_limits import Traffic
-
-# Resolves a reference such as env:NAME. Raises LookupError.
-Secret = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class Services:
     line: ReconnectingConnection
     follower: Follower
     traffic: Traffic
-    secret: Secret
+    secrets: SecretResolver
     authorizer: Authorizer
     checks: BundleChecks = field(default_factory=BundleChecks)
 

@@ -48,12 +48,12 @@ class Watchdog:
         """Return why the first unusable one of these stores cannot be written; "" if all can."""
         return next((self._faults[name] for name in names if name in self._faults), "")
 
-    def wal_bytes(self, names: Iterable[str]) -> int:
-        """Return the size of the write-ahead logs of these stores."""
+    def file_bytes(self, names: Iterable[str], suffix: str = "") -> int:
+        """Return the size of these stores, or of their write-ahead logs for the suffix "-wal"."""
         size = 0
         for name in names:
             with suppress(OSError):
-                size += os.stat(f"{store_path(self._root, name)}-wal").st_size
+                size += os.stat(f"{store_path(self._root, name)}{suffix}").st_size
         return size
 
     async def _measure_lag(self) -> None:

@@ -13,7 +13,7 @@ from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
-from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
 from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.operations.records_import import NAME as IMPORT
 from memrelay.memory.records.ids import input_time_ms
@@ -21,7 +21,7 @@ from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.inbox import Done
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.errors import CascadeFault, describe_error
+from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.calls import carry_out, digest_of, find_by_key, key_conflict, stored_key
 from memrelay.worker.run.cascade import Cascade
@@ -43,6 +43,8 @@ class BatchResult:
     outcomes: list[Outcome] = field(default_factory=list)
     # Inputs that stores keep for a later retry.
     delayed: list[Delayed] = field(default_factory=list)
+    # Calls that wait for a vector, and the seconds until their next attempt.
+    awaiting: list[tuple[Entry, float]] = field(default_factory=list)
     # Inputs beyond the size limit of the batch.
     left: Sequence[Work] = ()
     # The last commit of each store.
@@ -66,7 +68,7 @@ class Batch:
     `settled` has, for each store, inputs that cannot come back. `gone` has the keys of replays
     whose dead letter no longer exists. With `journal`, as after a crash, each attempt is counted
     and inputs run one by one. `former` are stores of earlier bundle versions, whose inboxes may
-    know an input.
+    know an input. With `may_wait`, calls that need a vector are returned as `awaiting`.
     """
 
     def __init__(
@@ -81,12 +83,13 @@ class Batch:
         gone: Collection[str] = (),
         journal: bool = False,
         former: tuple[str, ...] = (),
+        may_wait: bool = True,
         checkpoint: Checkpoint = lambda step: None,
     ) -> None:
         self._rest, self._limits, self._retries = work, limits, retries
         self._settled, self._gone, self._former = settled, gone, former
         self._isolation, self._public_limit = isolation, public_limit
-        self._journal, self._checkpoint = journal, checkpoint
+        self._journal, self._may_wait, self._checkpoint = journal, may_wait, checkpoint
         # A busy store may restart an attempt, which still counts once.
         self._journaled: set[str] = set()
         self._result = BatchResult()
@@ -128,12 +131,19 @@ class Batch:
             raise
         # The fault of a block fails only its message, never the batch or the worker.
         except (Exception, SystemExit) as error:
+            self._note_station(error)
             self._roll_back()
             return len(outcomes), error
         self._result.outcomes += outcomes
         self._rest = self._rest[len(outcomes) :]
         self._size += size
         return len(outcomes), None
+
+    def _note_station(self, error: BaseException) -> None:
+        """Note the agent whose block has raised an exception."""
+        station, self._cascade.calling = self._cascade.calling, None
+        if station is not None:
+            error.add_note(station_note(station.agent.alias, station.block))
 
     def _isolate(self) -> AbstractContextManager[None]:
         """Return the context of the next inputs: one that was tried before a crash runs alone."""
@@ -182,7 +192,7 @@ class Batch:
     def _call(self, work: Input, call: Call) -> Outcome:
         outcome = new_outcome(work)
         outcome.store, outcome.answer = carry_out(
-            work, call, self._begin, self._limits.message_bytes
+            work, call, self._begin, self._limits.message_bytes, may_wait=self._may_wait
         )
         outcome.size = len(outcome.answer)
         self._result.erased |= call.operation.name == ERASE
@@ -279,7 +289,8 @@ class Batch:
         for _ in range(failed if second_fault is not None else 0):
             self._run_alone()
         if failed < count and ran == failed:
-            self._run_alone(fault if not failed or isinstance(fault, Transient) else None)
+            is_known = not failed or isinstance(fault, Transient | VectorPending)
+            self._run_alone(fault if is_known else None)
 
     def _run_alone(self, fault: Exception | SystemExit | None = None) -> None:
         """Run the next input alone, unless its `fault` is known. A failed input is retried later,
@@ -289,13 +300,18 @@ class Batch:
         if fault is None:
             return
         one, self._rest = self._rest[0], self._rest[1:]
+        if isinstance(fault, VectorPending) and isinstance(one, Entry):
+            self._result.awaiting.append((one, fault.after_s))
+            return
         reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
+        station = find_station(fault)
         if isinstance(fault, Transient):
             work = decode_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
             reason = self._retries.note(work, fault, self._stores)
             attempts = self._limits.retries + 1
         if reason:
-            self._result.outcomes.append(_fail(one, reason, attempts))
+            where = f" ({station})" if station else ""
+            self._result.outcomes.append(_fail(one, reason + where, attempts))
         # One traceback per batch is enough to find the fault. It contains no message.
         if (
             reason
@@ -303,7 +319,13 @@ class Batch:
             and not self._has_logged_traceback
         ):
             self._has_logged_traceback = True
-            log.error("block_failed", pipeline=one.plan.uid, message_id=one.id, exc_info=fault)
+            log.error(
+                "block_failed",
+                pipeline=one.plan.uid,
+                message_id=one.id,
+                station=station,
+                exc_info=fault,
+            )
 
     def _keep_delayed(self) -> None:
         """Keep the inputs to retry in their stores. Their entries are then finished."""

@@ -25,11 +25,18 @@ MAX_ANSWER_MESSAGES = 8
 
 
 def carry_out(
-    work: Input, call: Call, begin: Callable[[str], Store], message_bytes: int
+    work: Input,
+    call: Call,
+    begin: Callable[[str], Store],
+    message_bytes: int,
+    *,
+    may_wait: bool = True,
 ) -> tuple[str, bytes]:
     """Run an operation and return its store and its answer.
 
     `begin` returns a store with an open transaction. A replay gives the same answer.
+
+    Raises VectorPending: when `may_wait` is set and the call needs a vector that is not there yet.
     """
     uid, numbers = work.plan.uid, count(1)
     try:
@@ -42,6 +49,7 @@ def carry_out(
         MAX_ANSWER_MESSAGES * message_bytes,
         lambda: derive_guid(uid, work.id, call.operation.name, next(numbers)),
         work.plan.languages.get(memory_id, DEFAULT_LANGUAGE),
+        may_wait,
     )
     return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
 

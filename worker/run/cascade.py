@@ -45,6 +45,8 @@ class Cascade:
         self._now_ms, self._guids = 0, 0
         self._queue: list[tuple[str, Message, int]] = []
         self.outcome: Outcome
+        # The agent whose block runs, or has raised an exception.
+        self.calling: PlannedAgent | None = None
 
     def run(self, work: Input) -> Outcome:
         """Run an input to its end. Raises CascadeFault, and whatever a block raises."""
@@ -85,10 +87,12 @@ class Cascade:
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
             tx.records.acts(self._now_ms, agent.name)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
+        self.calling = station
         try:
             answer = station.handle(call, station.args)
         except Refused as refused:
             answer = call.error(str(refused))
+        self.calling = None
         if answer is None:
             return
         if answer.__class__ is not Message:

@@ -1,5 +1,8 @@
 """Embeds the text of a call before the call runs, outside of any transaction.
 
+An entry's merged text is known only while its call runs. If an endpoint embeds it, the call is
+rolled back and runs again when the vector is there.
+
 Such calls wait beside the other inputs and lose their place to them, for a bounded time. They run
 without a vector if none was made in time.
 """
@@ -74,6 +77,13 @@ class EmbeddingPrefetch:
         ready, self._ready = self._ready, []
         return ready
 
+    def postpone(self, calls: Iterable[tuple[Entry, float]]) -> None:
+        """Return calls from `take` again after their seconds have passed."""
+        for entry, after_s in calls:
+            task = asyncio.create_task(self._take_later(entry, after_s))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
     async def prepare(self, entries: Iterable[Entry]) -> None:
         """Return when the vectors of these entries are known, or the wait is over."""
         if calls := [(entry, text) for entry in entries if (text := self._missing_text(entry))]:
@@ -83,6 +93,11 @@ class EmbeddingPrefetch:
         """Stop waiting. Calls that were not taken stay pending."""
         for task in self._tasks:
             task.cancel()
+
+    async def _take_later(self, entry: Entry, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        self._ready.append(entry)
+        self._wanted.set()
 
     async def _prepare_later(self, calls: Sequence[tuple[Entry, str]]) -> None:
         await self._embed(calls)

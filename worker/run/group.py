@@ -194,13 +194,16 @@ class Group:
             )
         )
         result = await self._retry.in_thread(self._make_batch(work, known, journal).run)
+        committed_s = time.monotonic()
+        shared.metrics.sample_commits(result.outcomes, shared.clock.now_ms)
         self._todo.extendleft(reversed([*result.left, *later]))
+        self._prefetch.postpone(result.awaiting)
         outcomes = result.outcomes + await continuations.follow(result.outcomes)
         await self._store_letters(outcomes, known)
         shared.metrics.count(outcomes, result.took_s, result.duplicates)
         await continuations.delay(result.delayed)
         await self._confirm(1)
-        await self._send(outcomes, result)
+        await self._send(outcomes, result, committed_s)
         self._parts.vectors.wake(result.embedded, result.imported)
         self._parts.expiry.wake()
         self._parts.index_merge.wake(result.marks)
@@ -217,6 +220,7 @@ class Group:
             public_limit=shared.public_limit,
             journal=journal,
             former=self._recovery.former,
+            may_wait=not self._recovery.is_running,
             checkpoint=shared.checkpoint,
         )
 
@@ -238,7 +242,8 @@ class Group:
                 reason=added[0].error[:200],
             )
 
-    async def _send(self, outcomes: list[Outcome], result: BatchResult) -> None:
+    async def _send(self, outcomes: list[Outcome], result: BatchResult, committed_s: float) -> None:
+        latency = self._shared.metrics.publish_latency
         may_be_public = (
             self._publishes_in_public
             or self._recovery.is_running
@@ -252,6 +257,7 @@ class Group:
         self._leaving.append(_SentBatch(futures, outcomes, result.erased))
         for future in futures:
             future.add_done_callback(lambda _: self._wanted.set())
+            future.add_done_callback(lambda _: latency.observe(time.monotonic() - committed_s))
         self._shared.checkpoint("sent")
 
     async def _confirm(self, most: int) -> None:

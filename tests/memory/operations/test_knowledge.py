@@ -88,6 +88,28 @@ def test_a_search_without_vectors_is_marked_as_degraded(tx: Store) -> None:
     ).results
 
 
+def test_a_context_accepts_all_fields_of_a_knowledge_config(tx: Store) -> None:
+    memory = make_memory(tx)
+    entry = write(tx, memory, A)
+
+    context = perform(
+        tx,
+        "knowledge.context",
+        query="email",
+        memory_ids=[memory],
+        memory_tags=None,
+        document_ids=["doc_1"],
+        document_paths=["/notes"],
+        min_score=-0.5,
+        limit=1000,
+        write_memory_id=memory,
+        extraction={"enabled": True, "model": "small"},
+    )
+
+    assert context.entry_ids == (entry.id,)
+    assert perform(tx, "knowledge.context", query="email", limit=0).text == ""
+
+
 def test_a_search_returns_weak_hits_and_a_context_omits_them_by_default(
     tx: Store,
 ) -> None:

@@ -1,0 +1,229 @@
+"""References to secrets: where they may point, who may use them, and their values.
+
+`env:NAME` is an environment variable. `file:NAME` is a file in the folder `secrets.folder`.
+"""
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from stat import S_ISREG
+
+from memrelay.bus.keys import UID
+from memrelay.pipelines.bundle import AgentSpec
+from memrelay.pipelines.report import Place, Report
+
+MAX_SECRET_BYTES = 65_536
+# Seconds after which a use looks for a change of the file.
+FRESH_S = 1.0
+# Files that the check of one bundle reads.
+MAX_CHECKED_FILES = 100
+GRANT = re.compile(rf"({UID.pattern}):([A-Za-z_][A-Za-z0-9_]*)")
+# Opening a pipe does not wait, and a link that replaces the file is not followed.
+OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+OUTSIDE = "is outside the folder secrets.folder"
+TOO_LARGE = f"is not a regular file of at most {MAX_SECRET_BYTES >> 10} KiB"
+
+# (uid, variable)
+Grant = tuple[str, str]
+
+
+class SecretOutsideFolder(LookupError):
+    """The file of a reference lies outside the folder for secrets."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"{reference} {OUTSIDE}")
+
+
+@dataclass(frozen=True, slots=True)
+class _SecretFile:
+    """The value of a file, or why it cannot be used. `version` is () unless it was read."""
+
+    value: str
+    fault: str
+    version: tuple[int, ...]
+    checked_at_s: float
+
+
+class SecretResolver:
+    """Resolves references. Files are cached, and read again when they change.
+
+    `folder` is that of the files. `granted` has pairs (uid, variable): the variables that a key
+    limited to a pipeline may refer to. `clock` returns seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        granted: Collection[Grant] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder, self._environ = folder, environ
+        # An absolute reference may spell the folder with or without its symbolic links.
+        self._spellings = (folder, Path(os.path.realpath(folder)))
+        self._granted, self._clock = frozenset(granted), clock
+        self._files: dict[str, _SecretFile] = {}
+        self._reading: dict[str, asyncio.Task[_SecretFile]] = {}
+
+    async def resolve(self, reference: str) -> str:
+        """Return a secret without blocking the event loop. A change takes effect within a second.
+
+        Raises LookupError: the text names the reference and the reason.
+        """
+        kind, _, name = reference.partition(":")
+        if kind != "file":
+            return self._read_variable(reference, name)
+        known = self._files.get(name)
+        if known is None or self._clock() - known.checked_at_s >= FRESH_S:
+            known = await self._refresh(name)
+        return _value_of(reference, known)
+
+    def read(self, reference: str) -> str:
+        """Read a secret now, past the cache. Blocks while it reads a file.
+
+        Raises SecretOutsideFolder and LookupError.
+        """
+        kind, _, name = reference.partition(":")
+        if kind != "file":
+            return self._read_variable(reference, name)
+        return _value_of(reference, self._load(name, None))
+
+    def is_outside(self, reference: str) -> bool:
+        """Return whether a reference names a file outside the folder, by its text alone."""
+        kind, _, name = reference.partition(":")
+        return kind == "file" and self._relative_path(name) is None
+
+    def may_use(self, uid: str, reference: str) -> bool:
+        """Return whether a key that is limited to a pipeline may deploy this reference there.
+
+        It may use the files `UID/...` of the folder, and the variables granted to the pipeline.
+        """
+        kind, _, name = reference.partition(":")
+        if kind == "env":
+            return (uid, name) in self._granted
+        path = self._relative_path(name)
+        return path is not None and len(path.parts) > 1 and path.parts[0] == uid
+
+    def _read_variable(self, reference: str, name: str) -> str:
+        value = self._environ.get(name)
+        if value is None:
+            raise LookupError(f"{reference} is not set")
+        return value
+
+    async def _refresh(self, name: str) -> _SecretFile:
+        """Look at a file in a thread. Concurrent callers share one look."""
+        task = self._reading.get(name)
+        if task is None:
+            task = asyncio.create_task(asyncio.to_thread(self._load, name, self._files.get(name)))
+            self._reading[name] = task
+            task.add_done_callback(lambda done: self._keep(name, done))
+        return await asyncio.shield(task)
+
+    def _keep(self, name: str, done: "asyncio.Task[_SecretFile]") -> None:
+        del self._reading[name]
+        if not done.cancelled() and done.exception() is None:
+            self._files[name] = done.result()
+
+    def _load(self, name: str, known: _SecretFile | None) -> _SecretFile:
+        """Return the file as it is now. An unchanged file is not read again."""
+        now_s, path = self._clock(), self._relative_path(name)
+        if path is None:
+            return _SecretFile("", OUTSIDE, (), now_s)
+        try:
+            real = (self._folder / path).resolve()
+            if not real.is_relative_to(self._folder.resolve()):
+                return _SecretFile("", OUTSIDE, (), now_s)
+            found = real.stat()
+            if not S_ISREG(found.st_mode) or found.st_size > MAX_SECRET_BYTES:
+                return _SecretFile("", TOO_LARGE, (), now_s)
+            version = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            if known is not None and known.version == version:
+                return replace(known, checked_at_s=now_s)
+            return _SecretFile(_read_text(real), "", version, now_s)
+        except OSError as error:
+            return _SecretFile("", f"cannot be read: {error.strerror}", (), now_s)
+        except (ValueError, RuntimeError):  # no UTF-8; before Python 3.13, a loop of links
+            return _SecretFile("", "is not a file with text in UTF-8", (), now_s)
+
+    def _relative_path(self, name: str) -> Path | None:
+        """Return the path below the folder, or None if the name leads elsewhere."""
+        path = Path(name)
+        if path.is_absolute():
+            above = next((one for one in self._spellings if path.is_relative_to(one)), None)
+            if above is None:
+                return None
+            path = path.relative_to(above)
+        leads_elsewhere = name.startswith("~") or ".." in path.parts or not path.parts
+        return None if leads_elsewhere else path
+
+
+def parse_grants(value: object) -> tuple[Grant, ...]:
+    """Return the grants of a list of `UID:NAME`, or of its text with commas. Raises ValueError."""
+    texts = [text for text in value.split(",") if text] if isinstance(value, str) else value
+    forms = (
+        [GRANT.fullmatch(str(one)) for one in texts] if isinstance(texts, list | tuple) else [None]
+    )
+    if None in forms:
+        raise ValueError("must be a list of UID:NAME, a pipeline and an environment variable")
+    return tuple((form[1], form[2]) for form in forms if form is not None)
+
+
+def check_references(
+    agents: Mapping[int, AgentSpec], secrets: SecretResolver, report: Report
+) -> None:
+    """Report references to files outside the folder, and warn about files that cannot be used.
+
+    The warnings come only with a bundle without faults. Otherwise a deployer whose bundle is
+    rejected could find out which files exist.
+    """
+    found = [one for one in _references(agents) if one[1].startswith("file:")]
+    for place, reference in found:
+        if secrets.is_outside(reference):
+            _report_outside(place, report)
+    if report.errors:
+        return
+    for place, reference in islice(found, MAX_CHECKED_FILES):
+        try:
+            secrets.read(reference)
+        except SecretOutsideFolder:
+            _report_outside(place, report)
+        except LookupError as error:
+            report.warn(place, str(error), "until it can be read, it admits no webhook")
+
+
+def _report_outside(place: Place, report: Report) -> None:
+    report.error(
+        place,
+        "the file of a secret must lie in the folder secrets.folder, also after following links",
+        "move it there and write file:NAME, relative to that folder",
+    )
+
+
+def _references(agents: Mapping[int, AgentSpec]) -> Iterator[tuple[Place, str]]:
+    for at, spec in agents.items():
+        if spec.wf_webhook_token:
+            yield ("agents", at, "wf_webhook_token"), spec.wf_webhook_token
+        for reference in spec.secrets:
+            yield ("agents", at, "wf_webhook_secret"), reference
+
+
+def _value_of(reference: str, file: _SecretFile) -> str:
+    """Return the value. Raises SecretOutsideFolder and LookupError."""
+    if file.fault == OUTSIDE:
+        raise SecretOutsideFolder(reference)
+    if file.fault:
+        raise LookupError(f"{reference} {file.fault}")
+    return file.value
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a file without its last line break. Raises OSError and ValueError."""
+    with open(os.open(path, OPEN_FLAGS), "rb") as file:
+        data = file.read(MAX_SECRET_BYTES)
+    return data.decode().rstrip("\r\n")
