@@ -219,6 +219,7 @@ class WebSettings(_Section):
     call_timeout_s: Count = 10
     read_timeout_s: Count = 10
     max_connections: Count = 2_000
+    caller_share: Annotated[float, Field(gt=0, le=1)] = 0.25
     max_json_depth: Annotated[int, Field(ge=1, le=250)] = 64
     max_json_keys: Count = 10_000
     rate: Annotated[int, Field(ge=0)] = 1_000
