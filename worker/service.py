@@ -223,7 +223,7 @@ class Worker:
         return None
 
 
-def start_steps(uids: Sequence[str]) -> list[Collection[str]]:
+def start_steps(uids: Sequence[str]) -> list[set[str]]:
     """Return growing parts of the pipelines, each with all of the parts before it.
 
     The first pipelines are served while the bundles of the others are compiled.
