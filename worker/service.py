@@ -228,8 +228,7 @@ def start_steps(uids: Sequence[str]) -> list[set[str]]:
 
     The first pipelines are served while the bundles of the others are compiled.
     """
-    steps: list[Collection[str]] = [set(uids[:FIRST_PIPELINES])]
-    count = FIRST_PIPELINES
+    steps, count = [set(uids[:FIRST_PIPELINES])], FIRST_PIPELINES
     while count < len(uids):
         count *= 2
         steps.append(set(uids[:count]))

@@ -397,7 +397,6 @@ class Session:
 def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[str, Any]:
     """Return {"loop_lag_ms", "groups_recreated", "malformed", "latency", "pipelines"}.
 
-
     Each pipeline has its metrics and the state of its group.
     """
     metrics, watchdog = shared.metrics, shared.watchdog
@@ -406,20 +405,15 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
     left = sum(group.is_recovering for group in groups)
     progress = f"it recovers after a start; {left} of {len(groups)} groups of pipelines are left"
     for group in groups:
-        fault, wal_bytes = watchdog.fault(group.stores), watchdog.file_bytes(group.stores, "-wal")
+        fault = watchdog.fault(group.stores)
         fault = fault or (progress if group.is_recovering and left >= MANY_GROUPS else "")
+        wal_bytes = watchdog.file_bytes(group.stores, "-wal")
         for plan in group.plans:
-            uid = plan.uid
-            pipelines[uid] = counts[uid] | {
-                "hash": plan.hash,
-                "paused": metrics.paused.get(uid) or fault,
+            pipelines[plan.uid] = counts[plan.uid] | {
+                "paused": metrics.paused.get(plan.uid) or fault,
                 "store_bytes": watchdog.file_bytes(plan.all_stores),
                 "wal_bytes": wal_bytes,
-                "outbox_bytes": group.outbox_bytes(uid),
-                "waiting": group.count_delayed(uid),
-                "vectors_todo": group.vectors.backlog(plan.all_stores),
-                "vectors_fault": group.vectors.fault,
-                "erasure_fault": group.erasure_fault,
+                **_describe_pipeline(plan, group),
             }
     return {
         "loop_lag_ms": watchdog.take_lag_ms(),
@@ -430,6 +424,17 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
         },
         "malformed": MALFORMED.total,
         "pipelines": pipelines,
+    }
+
+
+def _describe_pipeline(plan: Plan, group: Group) -> dict[str, Any]:
+    return {
+        "hash": plan.hash,
+        "outbox_bytes": group.outbox_bytes(plan.uid),
+        "waiting": group.count_delayed(plan.uid),
+        "vectors_todo": group.vectors.backlog(plan.all_stores),
+        "vectors_fault": group.vectors.fault,
+        "erasure_fault": group.erasure_fault,
     }
 
 

@@ -141,7 +141,7 @@ def test_a_malformed_envelope_becomes_a_dead_letter(house: House) -> None:
 
     letters = [
         house.await_dead_letter(uid, hand(house, uid, "memory_write_", data))
-        for data in (b"", b"tea", b'{"args":[]}')
+        for data in (b"", b"tea", b'{"args":{}}')
     ]
 
     assert all(
