@@ -29,6 +29,7 @@ from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry, decode_unrouted
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, new_outcome
 from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outcome
+from memrelay.worker.run.step_results import find_step_results, keep_step_results
 
 log = structlog.stdlib.get_logger(__name__)
 DAY_MS = 86_400_000
@@ -218,8 +219,16 @@ class Batch:
             if work.producer_id and (done := find_by_key(inbox, work)) is not None:
                 outcome = _repeat(work, done, "", [])
                 outcome.answer = key_conflict(work, done) or outcome.answer
-                return outcome
+                return self._add_step_results(work, outcome)
         return None
+
+    def _add_step_results(self, work: Input, repeat: Outcome) -> Outcome:
+        """Add the results of steps in other stores for a client that waits."""
+        if work.reply and work.call is None:
+            names = dict.fromkeys((*work.plan.stores, *self._former))
+            stores = [self._cascade.touched.get(name) or self._stores.get(name) for name in names]
+            repeat.step_results = find_step_results(work, repeat.publish_id, stores)
+        return repeat
 
     def _find_unrouted(self, one: Work) -> Outcome | None:
         """Return the outcome of an entry that an earlier bundle ran and this one cannot."""
@@ -245,6 +254,8 @@ class Batch:
         store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))
+        if work.step_of:
+            keep_step_results(inbox, work, outcome, input_time_ms(work.id))
         if work.producer_id:
             now_ms = input_time_ms(work.replay_entry or work.id)
             digest = digest_of(work.call) if work.call is not None else 0

@@ -47,6 +47,8 @@ class Outcome(Struct, gc=False):
     published: Published = Published.NO
     # The numbers of the messages that no agent of the pipeline took.
     results: list[int] = []
+    # Envelopes that a repeat also reports: results of steps in other stores.
+    step_results: list[bytes] = []
     # Bytes of the messages.
     size: int = 0
     # The store with the inbox row; "" if there is none.
@@ -68,8 +70,9 @@ class Outcome(Struct, gc=False):
         """Return this input's part of the report to the client that waits for the cascade."""
         if self.answer:
             return {"answer": orjson.Fragment(self.answer)}
+        results = [self.messages[number][1] for number in self.results]
         report: dict[str, Any] = {
-            "results": [orjson.Fragment(self.messages[number][1]) for number in self.results]
+            "results": [orjson.Fragment(result) for result in (*results, *self.step_results)]
         }
         if self.silent:
             report["silent"] = list(self.silent)
