@@ -117,6 +117,7 @@ def test_waiting_retries_are_reported(house: House, tmp_path: Path) -> None:
 
     assert told("retried")[0] >= 1
     assert told("done") == [1]
+    assert "it is not the time (agent keeper_, block test_waits)" in house.workers[0].said
 
 
 def test_exhausted_retries_become_a_dead_letter_with_the_last_reason(
@@ -129,7 +130,8 @@ def test_exhausted_retries_become_a_dead_letter_with_the_last_reason(
 
     assert (letter.id, letter.error) == (
         ident,
-        "it is not the time (tried 101 times; worker.retries is 100)",
+        "it is not the time (tried 101 times; worker.retries is 100) "
+        "(agent keeper_, block test_waits)",
     )
     assert tries(gate) == 101
     wait_for(lambda: not pending(house, uid), "no step is pending")
