@@ -323,20 +323,21 @@ class Batch:
         if reason:
             where = f" ({station})" if station else ""
             self._result.outcomes.append(_fail(one, reason + where, attempts))
-        # One traceback per batch is enough to find the fault. It contains no message.
-        if (
-            reason
-            and not isinstance(fault, CascadeFault | Transient)
-            and not self._has_logged_traceback
-        ):
-            self._has_logged_traceback = True
-            log.error(
-                "block_failed",
-                pipeline=one.plan.uid,
-                message_id=one.id,
-                station=station,
-                exc_info=fault,
-            )
+        if reason and not isinstance(fault, CascadeFault | Transient):
+            self._log_traceback(one, station, fault)
+
+    def _log_traceback(self, work: Work, station: str, fault: BaseException) -> None:
+        """Log the traceback of a fault, without the message. One per batch is enough."""
+        if self._has_logged_traceback:
+            return
+        self._has_logged_traceback = True
+        log.error(
+            "block_failed",
+            pipeline=work.plan.uid,
+            message_id=work.id,
+            station=station,
+            exc_info=fault,
+        )
 
     def _keep_delayed(self) -> None:
         """Keep the inputs to retry in their stores. Their entries are then finished."""
