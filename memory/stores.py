@@ -63,6 +63,10 @@ class OpenStores:
         elif self.exists(memory_id):
             self.get(memory_id)
 
+    def take_over_later(self, memory_id: str, epoch: int) -> None:
+        """Set the owner's fencing epoch of a store, which is written when it is opened."""
+        self._epochs[memory_id] = epoch
+
     def _write_epoch(self, memory_id: str, store: Store) -> None:
         if epoch := self._epochs.get(memory_id, 0):
             store.take_over(epoch, held=self._epochs_in_file.get(memory_id) == epoch)

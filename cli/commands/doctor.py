@@ -18,6 +18,7 @@ from memrelay.cli.doctor.server import (
     check_idle,
     check_limits,
     check_memory,
+    check_password,
     check_permissions,
     check_version,
     check_writes,
@@ -54,6 +55,7 @@ LOCAL_CHECKS: tuple[Check, ...] = (
 )
 BUS_CHECKS: tuple[BusCheck, ...] = (
     check_version,
+    check_password,
     check_permissions,
     check_writes,
     check_durability,

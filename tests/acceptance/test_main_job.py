@@ -222,6 +222,7 @@ def test_concurrent_starts_in_one_folder_deploy_one_sample() -> None:
 def test_up_ends_on_a_signal_and_keeps_its_data(
     number: int,
 ) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored, and inherited, under nohup
     with Program() as program:
         program.up()
         uid, server = uid_of(program), program.server_pid()
@@ -281,7 +282,7 @@ def test_a_killed_embedded_server_is_restarted() -> None:
 
 def test_a_worker_serves_on_a_configured_bus(program: Program) -> None:
     with Program() as other:
-        url = {"MEMRELAY_BUS__URL": f"unix://{program.client().socket}"}
+        url = {"MEMRELAY_BUS__URL": program.run("bus", "--url").out.strip()}
         other.environment |= url
         sample = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
         assert other.run("deploy", sample, "--uid", "elsewhere").code == 0

@@ -220,6 +220,34 @@ def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
     assert holding(empty) == []
 
 
+def test_an_erasure_covers_idempotency_keys(empty: House, tmp_path: Path) -> None:
+    uid, gate, key = make_uid(), tmp_path / "gate", "order of zwitscherling"
+    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    empty.start_worker(
+        limits={"first_pause_s": 0.5, "longest_pause_s": 1.0, "retries": 100},
+        bundles=[make_bundle(uid, agent)],
+    )
+    for text, ident in ((make_waiting("it waits", gate), f"{key} 1"), ("the first", key)):
+        empty.client.enter(uid, text, id=ident)
+    call(empty, uid, "records.create", {"content": "the second"}, producer_id=key)
+    empty.client.enter_raw(uid, b"broken", id=key)
+    wait_for(
+        lambda: empty.dead_letters(uid) and empty.rows(uid, "SELECT id FROM pending"),
+        "one waits and one is a dead letter",
+    )
+    empty.client.await_quiet(uid)
+    before = holding(empty)
+
+    call(empty, uid, "records.erase", {"text": "zwitscherling"})
+
+    told = await_end(empty, uid)
+    for word in ("system.db", "memories.db", "appendonly"):
+        assert any(word in name for name in before), before
+    assert (holding(empty), told["letters"], told["replies"]) == ([], 1, 1)
+    empty.client.await_done(uid, empty.client.enter(uid, "not again", id=key))
+    assert empty.contents(uid) == ["the first", "the second"]
+
+
 def test_a_short_content_does_not_match_longer_messages(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])

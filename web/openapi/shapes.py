@@ -186,6 +186,7 @@ class WorkerStatus(TypedDict):
     loop_lag_ms: float
     groups_recreated: int
     latency: dict[str, Latency]
+    malformed: int
 
 
 # `in` is a keyword, so a class cannot declare it.

@@ -25,7 +25,7 @@ from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Input
-from memrelay.worker.run.outcome import redact_outputs
+from memrelay.worker.run.outcome import redact_answer, redact_outputs
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
@@ -150,6 +150,17 @@ class ErasureTask:
         self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
         self._wanted = asyncio.Event()
+        # Whether no erasure is open.
+        self._has_none = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no erasure is open."""
+        return self._has_none and not self._wanted.is_set()
+
+    def rest(self) -> None:
+        """Begin with the knowledge that no erasure is open."""
+        self._has_none = True
 
     def wake(self) -> None:
         """Announce an erasure whose call is answered and no longer in the input."""
@@ -158,9 +169,14 @@ class ErasureTask:
     async def run(self, control: ReconnectingConnection) -> None:
         """Work until cancelled or fenced. Raises nothing: failures are retried."""
         try:
+            if self._has_none:
+                await self._wanted.wait()
             while True:
                 self._wanted.clear()
-                await wait(self._wanted, await self._run_round(control))
+                self._has_none = False
+                pause_s = await self._run_round(control)
+                self._has_none = pause_s is None
+                await wait(self._wanted, pause_s)
         except StoreFenced:
             log.warning("erasure_stopped", stores=self._stores)
 
@@ -207,7 +223,11 @@ class ErasureTask:
         self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
-        self._drop(lambda work: content.in_json(encode(work.message)))
+        self._drop(
+            lambda work: (
+                content.in_json(encode(work.message)) or content.in_json(work.producer_id.encode())
+            )
+        )
         messages = await purge(control, self._uids, self._public, asked_at, content.in_json)
         letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
         replies = 0
@@ -238,7 +258,9 @@ def _find_open(stores: OpenStores, name: str) -> _OpenErasure | None:
 
 def _redact(stores: OpenStores, name: str, content: ErasedContent) -> int:
     with stores.get(name).transaction() as store:
-        return store.erasures.silence(content.in_json, content.in_msgpack, redact_outputs)
+        return store.erasures.silence(
+            content.in_json, content.in_msgpack, redact_outputs, redact_answer
+        )
 
 
 def _forget_wanted(

@@ -27,6 +27,15 @@ class IndexMergeTask:
         self._has_work, self._last_batch_s = asyncio.Event(), 0.0
         self._has_work.set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all stores are merged."""
+        return not self._stores
+
+    def rest(self) -> None:
+        """Begin with the knowledge that all stores are merged."""
+        self._stores.clear()
+
     def wake(self, stores: Iterable[str]) -> None:
         """Announce a batch that wrote to these stores."""
         self._stores.update(stores)

@@ -23,14 +23,12 @@ CALL_KEY_PREFIX = "\x1f"
 # Prefix of the idempotency key in the pending row of a cascade's step, and suffix of the key under
 # which its results are kept. No id of a message contains it.
 STEP_MARK = "\x1e"
-# Ids of messages sort after this character, and keys of calls before it.
-FIRST_MESSAGE_ID = "\x20"
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 # Suffix of the key of an input that waits for a retry after its entry was acknowledged.
 RETRY_SUFFIX = ".again"
 # Bytes of each field except `data`.
 MAX_FIELD_BYTES = 1024
-# Bytes of a field that the dead letter of an oversized entry keeps.
+# Bytes of `data` that the dead letter of an oversized entry keeps.
 KEPT_FIELD_BYTES = 65_536
 
 
@@ -140,7 +138,10 @@ class Entry(Struct, frozen=True, gc=False):
 
     def shorten(self) -> "Entry":
         """Return a copy with truncated fields, so that one dead letter cannot fill system.db."""
-        return replace(self, fields=[field[:KEPT_FIELD_BYTES] for field in self.fields])
+        short = [field[:MAX_FIELD_BYTES] for field in self.fields]
+        if data := self.field(b"data"):
+            short += b"data", data[:KEPT_FIELD_BYTES]
+        return replace(self, fields=short)
 
 
 Work = Entry | Input

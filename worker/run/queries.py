@@ -10,6 +10,7 @@ import structlog
 
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.lease.workers import BusClock
+from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.request import (
     BROKEN,
     BUSY,
@@ -68,6 +69,7 @@ class Queries:
         database: int,
     ) -> None:
         self._thread, self._stores, self._publish = thread, list(stores), publish
+        self._message_bytes = message_bytes
         self._answer_bytes = MAX_ANSWER_MESSAGES * message_bytes
         self._clock, self._database = clock, database
         self._waiting: deque[_Query] = deque()
@@ -87,11 +89,11 @@ class Queries:
             self._refuse(self._waiting.popleft().question, *OWNER_LEAVES)
 
     def accept(self, plan: Plan, payload: bytes) -> None:
-        """Take one query from the channel. A malformed one has no reply channel: it is logged."""
+        """Take one query from the channel. A malformed one is counted and dropped."""
         try:
-            question = read_question(payload, plan.uid)
+            question = read_question(payload, plan.uid, self._message_bytes)
         except MalformedMessage as error:
-            log.warning("question_malformed", pipeline=plan.uid, reason=str(error)[:200])
+            MALFORMED.drop("question", error, plan.uid)
             return
         if question.database not in (None, self._database):
             return  # channels are shared by all databases; the owner in that one answers

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from memrelay.blocks.contract import Transient
-from memrelay.memory.sqlite.inbox import Done, Inbox
+from memrelay.memory.sqlite.idempotency import ProducerKey
+from memrelay.memory.sqlite.inbox import Inbox
 from memrelay.memory.sqlite.store import Store
 from memrelay.worker.run.inputs import STEP_MARK, Input
 from memrelay.worker.run.outcome import Outcome, new_outcome
@@ -20,9 +21,8 @@ PAUSE_S = 0.2
 def keep_step_results(inbox: Inbox, work: Input, outcome: Outcome, now_ms: int) -> None:
     """Keep the results of a step, in the transaction with its effects."""
     if outcome.results:
-        number = sum(1 for _ in _kept_outputs(inbox, work, work.step_of))
-        done = Done(work.plan.hash, outcome.to_outputs(0))
-        inbox.add_produced(_key(work, work.step_of, number), done, now_ms)
+        number = sum(1 for _ in _kept_answers(inbox, work, work.step_of))
+        inbox.keys.add(_key(work, work.step_of, number), outcome.to_answer(), now_ms)
 
 
 def find_step_results(work: Input, first_id: str, stores: Sequence[Store]) -> list[bytes]:
@@ -34,24 +34,24 @@ def find_step_results(work: Input, first_id: str, stores: Sequence[Store]) -> li
         raise Transient("the first message with this id still runs", PAUSE_S, counts=False)
     steps = []
     for store in stores:
-        for outputs in _kept_outputs(store.inbox, work, work.producer_id):
+        for answer in _kept_answers(store.inbox, work, work.producer_id):
             step = new_outcome(work)
-            step.take_outputs(outputs, [], work.hop)
+            step.take_answer(answer)
             steps.append(step)
     steps.sort(key=lambda step: _place(step.publish_id))
     return [step.messages[number][1] for step in steps for number in step.results]
 
 
-def _kept_outputs(inbox: Inbox, work: Input, producer_id: str) -> Iterator[bytes]:
+def _kept_answers(inbox: Inbox, work: Input, producer_id: str) -> Iterator[bytes]:
     for number in count():
-        done = inbox.produced(_key(work, producer_id, number))
-        if done is None:
+        answer = inbox.keys.find(_key(work, producer_id, number).digest)
+        if answer is None:
             return
-        yield done.outputs
+        yield answer
 
 
-def _key(work: Input, producer_id: str, number: int) -> str:
-    return f"{work.plan.uid}/{producer_id}{STEP_MARK}{number}"
+def _key(work: Input, producer_id: str, number: int) -> ProducerKey:
+    return ProducerKey(work.plan.uid, f"{producer_id}{STEP_MARK}{number}", is_call=False)
 
 
 def _place(ident: str) -> tuple[int, list[list[int]]]:
