@@ -2,18 +2,21 @@
 results."""
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
+import orjson
 from msgspec.structs import replace
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from memrelay.blocks.contract import BlockArgs, Call, Transient
-from memrelay.blocks.templates import MAX_SOURCE, OutputTemplate
-from memrelay.bus.message import Message
+from memrelay.blocks.templates import MAX_OUTPUT, MAX_SOURCE, OutputTemplate
+from memrelay.bus.message import JSON, Message
 from memrelay.memory import memory_id as memory_ids
-from memrelay.memory.errors import VectorPending
+from memrelay.memory.errors import ResultTooLarge, VectorPending
 from memrelay.memory.filter.input import Filter
 from memrelay.memory.operations.records_read import MOST_ESCAPED, Found, too_large
 from memrelay.memory.records import tags as tag_lists
@@ -158,11 +161,16 @@ class ListingArgs(MemoryArgs):
 
         Raises ResultTooLarge if the first one alone is too long.
         """
-        kept, most = found.records, call.limits.message_bytes - LEFT_OUT_BYTES
-        reply = self._reply(call, kept)
-        while len(kept) > 1 and (size := size_of_reply(call, reply)) > most:
-            kept = kept[: max(1, len(kept) * most // size)]
-            reply = self._reply(call, kept)
+        if not found.left_out:
+            with suppress(ResultTooLarge):
+                return self.answer(call, found.records)
+        if self.template is None:
+            texts = (orjson.dumps(as_object(record)).decode() for record in found.records)
+            kept = _take_fitting(call, texts, call.limits.message_bytes)
+            reply = call.reply(f"[{','.join(kept)}]", JSON)
+        else:
+            kept = _take_fitting(call, self.template.render_each(found.records), MAX_OUTPUT)
+            reply = call.reply("".join(kept))
         left_out = found.left_out + len(found.records) - len(kept)
         return within_message(call, replace(reply, left_out=left_out))
 
@@ -173,6 +181,25 @@ class ListingArgs(MemoryArgs):
         if explanation is not None:
             return call.reply_json({"records": listed, "explanation": explanation})
         return call.reply_json(listed)
+
+
+def _take_fitting(call: Call, texts: Iterable[str], max_bytes: int) -> list[str]:
+    """Return the first texts that fit into a message as a list, and into `max_bytes`.
+
+    Raises ResultTooLarge if the first one alone is too long.
+    """
+    envelope_bytes = _size_of_envelope(replace(call.reply("", JSON), left_out=LARGEST))
+    room = min(max_bytes, call.limits.message_bytes - envelope_bytes)
+    # A text in JSON has two quotes, and needs one comma. The list has two brackets.
+    taken, size = list[str](), 1
+    for text in texts:
+        size += len(msgspec.json.encode(text)) - 1
+        if size > room:
+            break
+        taken.append(text)
+    if not taken:
+        raise too_large(call.limits.message_bytes)
+    return taken
 
 
 def within_message(call: Call, reply: Message) -> Message:
@@ -186,8 +213,12 @@ def size_of_reply(call: Call, reply: Message) -> int:
     """Return the bytes of the envelope, or 0 if it fits with any escaping."""
     if len(reply.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
         return 0
-    envelope = {"from": reply.sender, "id": reply.id, "args": reply.args}
-    return len(msgspec.json.encode(envelope)) + LEFT_OUT_BYTES * (reply.left_out > 0)
+    return _size_of_envelope(reply)
+
+
+def _size_of_envelope(message: Message) -> int:
+    envelope = {"from": message.sender, "id": message.id, "args": message.args}
+    return len(msgspec.json.encode(envelope)) + LEFT_OUT_BYTES * (message.left_out > 0)
 
 
 def retry_when_ready(awaited: VectorPending) -> Transient:

@@ -124,9 +124,17 @@ class OutputTemplate:
 
         Raises ResultTooLarge, and Refused if a filter fails or the time limit is reached.
         """
+        return self._join(self._parts(records, time.thread_time() + MAX_RENDER_S))
+
+    def render_each(self, records: Iterable[Record]) -> Iterator[str]:
+        """Yield the formatted records one by one. All share the time limit. Raises as `render`."""
+        until = time.thread_time() + MAX_RENDER_S
+        return (self._join(self._parts([record], until)) for record in records)
+
+    def _join(self, texts: Iterator[str]) -> str:
         parts, size = [], 0
         try:
-            for part in self._parts(records):
+            for part in texts:
                 parts.append(part)
                 size += len(part) if part.isascii() else len(part.encode())
                 if size > MAX_OUTPUT:
@@ -138,9 +146,8 @@ class OutputTemplate:
             raise Refused(f"output_template cannot be rendered: {error}") from error
         return "".join(parts)
 
-    def _parts(self, records: Iterable[Record]) -> Iterator[str]:
+    def _parts(self, records: Iterable[Record], until: float) -> Iterator[str]:
         """Yield the text in parts, so that a text that is too long ends early."""
-        until = time.thread_time() + MAX_RENDER_S
         for record in records:
             _check_time(until)
             tags = ", ".join(load_json(record.tags, record.guid))

@@ -63,7 +63,9 @@ class Message(Struct, frozen=True, gc=False):
 
     def under(self, sender: str) -> "Message":
         """Return the same message from another sender."""
-        return Message(sender, self.id, self.text, self.type, self.timestamp, self.args)
+        return Message(
+            sender, self.id, self.text, self.type, self.timestamp, self.args, self.left_out
+        )
 
 
 def new_message(

@@ -95,6 +95,9 @@ def _print_notes(report: dict[str, Any], hint: str) -> bool:
         note(f"sent to the public swarm {swarm}: listeners answer there, not here")
     for error in report.get("errors", ()):
         note(f"the message is in the dead letters: {error}")
+    for result in report["results"]:
+        if left_out := result.get("left_out"):
+            note(f"{result['from']} left out {left_out} more results; narrow the search")
     if not report["results"] and len(report) == 3:
         more = f"; {hint}" if hint else ""
         note(f"no results: no agent of the pipeline answers this message{more}")

@@ -158,6 +158,15 @@ class PendingTable:
         found = self._connection.execute("SELECT * FROM pending WHERE id = ?", (ident,)).fetchone()
         return Pending._make(found) if found else None
 
+    def has_cascade(self, pipeline: str, root: str) -> bool:
+        """Return whether a message of the cascade that the input `root` started is pending."""
+        return (
+            self._connection.execute(
+                "SELECT 1 FROM pending WHERE pipeline = ? AND root = ?", (pipeline, root)
+            ).get
+            is not None
+        )
+
     def put_off(self, pending: Pending) -> None:
         """Update the due time and the attempts of a pending message."""
         self._connection.execute(

@@ -81,11 +81,14 @@ def test_a_text_without_a_command_passes_the_filter(program: Program) -> None:
     assert ended.lines == ["good morning"]
 
 
-def test_an_unknown_command_has_no_results(program: Program) -> None:
-    ended = program.run("say", "memory_test", "/dance")
+@pytest.mark.parametrize("text", ["/dance", "/write", "/wirte tea"])
+def test_an_unknown_or_incomplete_command_is_answered_with_the_known_ones(
+    program: Program, text: str
+) -> None:
+    ended = program.run("say", "memory_test", text)
 
-    assert (ended.code, ended.lines) == (0, [])
-    assert "no results" in ended.err
+    assert (ended.code, len(ended.lines)) == (0, 1)
+    assert "/write TEXT, /read, /search WORDS" in ended.lines[0]
 
 
 def test_the_whole_envelope_is_printed_on_demand(program: Program) -> None:

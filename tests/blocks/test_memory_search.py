@@ -190,6 +190,17 @@ def test_the_records_that_did_not_fit_are_counted(tmp_path: Path, query: str, co
     assert len(told(said)) + said["left_out"] == count
 
 
+def test_a_template_is_filled_up_to_its_own_limit(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, *["sky " * 1_000] * 100)
+    args = {"memory_id": MEMORY_ID, "output_template": "{{content}}"}
+
+    said = envelope("memory_search", "sky", store, **args)
+
+    assert said["args"][0]["text"] == "sky " * 1_000 * 65
+    assert said["left_out"] == 35
+
+
 def test_a_single_record_longer_than_a_message_is_an_error(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     write_all(store, "sky " * 5_000)

@@ -51,11 +51,11 @@ def test_an_invalid_line_fails_the_script_but_not_the_other_lines(
     )
 
 
-def test_an_unknown_chat_command_is_not_a_failure(served: Program) -> None:
+def test_an_unknown_chat_command_is_answered_with_the_known_ones(served: Program) -> None:
     ended = served.run("chat", "memory_test", stdin=b"/dance\n")
 
-    assert (ended.code, ended.out) == (0, "")
-    assert "no results" in ended.err
+    assert (ended.code, ended.err) == (0, "")
+    assert "Commands: /write TEXT" in ended.out
 
 
 def test_the_prompt_completes_commands_and_guids(served: Program) -> None:

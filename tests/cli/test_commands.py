@@ -82,7 +82,7 @@ def test_a_check_changes_nothing(program: Program) -> None:
     ended = program.run("check", SAMPLE)
 
     assert (ended.code, ended.err) == (0, "")
-    assert ended.lines == [{"ok": True, "name": "memory_test", "agents": 13, "warnings": 0}]
+    assert ended.lines == [{"ok": True, "name": "memory_test", "agents": 14, "warnings": 0}]
     assert not program.root.exists()
 
 

@@ -1,5 +1,6 @@
 """Webhooks under Memrelay's path and under Kilroy's path."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -340,3 +341,42 @@ def test_a_chat_on_the_kilroy_path_accepts_any_trigger(served: Served) -> None:
 
     assert kilroy(served, "telegram", trigger="swarm_hook", body="hello").status == 200
     assert [entry.text for entry in served.house.client.log(uid)] == ["hello"]
+
+
+def deploy_two_stores(served: Served) -> str:
+    """Deploy a relay whose message two agents write to different stores."""
+    notes = {"memory_id": "instances/${pipeline_uid}/notes"}
+    return served.deploy(
+        make_agent("relay", "regex_filter", {"pattern": ""}, hears="nobody"),
+        make_memory("write", hears="relay"),
+        make_agent("note", "memory_write", notes, hears="relay"),
+        make_agent("copy", "memory_write", notes, hears="memory_write"),
+    )
+
+
+def test_a_repeat_gets_the_same_answer_from_two_stores(served: Served) -> None:
+    uid = deploy_two_stores(served)
+    answers = [
+        served.webhook(uid, "relay_", "tea", query="?wait=10", webhook_id="order 1")
+        for _ in range(3)
+    ]
+
+    results = [answer.json["results"] for answer in answers]
+    assert [result["from"] for result in results[0]] == ["note", "copy"]
+    assert results[1:] == [results[0]] * 2
+    assert len(served.house.contents(uid, "notes")) == 2
+
+
+def test_concurrent_repeats_wait_for_the_end_of_the_first_message(served: Served) -> None:
+    uid = deploy_two_stores(served)
+
+    def send(_: int) -> Json:
+        query = "?wait=10"
+        return served.webhook(uid, "relay_", "tea", query=query, webhook_id="order 2").json
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(send, range(4)))
+
+    assert len(answers[0]["results"]) == 2
+    assert answers == answers[:1] * 4
+    assert len(served.house.contents(uid, "notes")) == 2

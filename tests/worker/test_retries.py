@@ -117,6 +117,7 @@ def test_waiting_retries_are_reported(house: House, tmp_path: Path) -> None:
 
     assert told("retried")[0] >= 1
     assert told("done") == [1]
+    assert "it is not the time (agent keeper_, block test_waits)" in house.workers[0].said
 
 
 def test_exhausted_retries_become_a_dead_letter_with_the_last_reason(

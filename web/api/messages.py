@@ -134,7 +134,8 @@ async def append_entry(request: web.Request, entry: NewEntry, message_id: str) -
     body = {"message_id": message_id or report["id"], "results": report["results"]}
     if not report["results"]:
         body["reason"] = reason = _explain_no_results(report)
-        hint = await _find_hint(request, entry) if reason == NO_AGENT else ""
+        is_chat = reason == NO_AGENT and entry.swarm
+        hint = await _find_hint(request, entry) if is_chat else ""
         body |= {"hint": hint} if hint else {}
     return json_response(body)
 

@@ -30,6 +30,7 @@ from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry, decode_unrouted
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, new_outcome
 from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outcome
+from memrelay.worker.run.step_results import find_step_results, keep_step_results
 
 log = structlog.stdlib.get_logger(__name__)
 DAY_MS = 86_400_000
@@ -239,8 +240,16 @@ class Batch:
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
                 return _repeat(work, done, memory_id, work.unkept)
             if digest and (kept := inbox.keys.find(digest)) is not None:
-                return answer_by_key(work, kept)
+                return self._add_step_results(work, answer_by_key(work, kept))
         return None
+
+    def _add_step_results(self, work: Input, repeat: Outcome) -> Outcome:
+        """Add the results of steps in other stores for a client that waits."""
+        if work.reply and work.call is None:
+            names = dict.fromkeys((*work.plan.stores, *self._former))
+            stores = [self._cascade.touched.get(name) or self._stores.get(name) for name in names]
+            repeat.step_results = find_step_results(work, repeat.publish_id, stores)
+        return repeat
 
     def _find_unrouted(self, one: Work) -> Outcome | None:
         """Return the outcome of an entry that an earlier bundle ran and this one cannot."""
@@ -266,6 +275,8 @@ class Batch:
         store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))
+        if work.step_of:
+            keep_step_results(inbox, work, outcome, input_time_ms(work.id))
         if work.producer_id:
             now_ms = input_time_ms(work.replay_entry or work.id)
             digest = digest_of(work.call) if work.call is not None else 0

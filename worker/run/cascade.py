@@ -16,7 +16,7 @@ from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import PlannedAgent
 from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.inputs import Input, Published
+from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
 
 PUBLIC_NEXT = Published.PUBLIC_NEXT
@@ -148,6 +148,7 @@ class Cascade:
     ) -> None:
         """Keep a step for another store in this store's transaction. It runs as its own input."""
         work, outcome = self._work, self.outcome
+        producer_id = work.producer_id or work.step_of
         ident = f"{work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
         pending = Pending(
             ident,
@@ -160,6 +161,7 @@ class Cascade:
             outcome.root,
             work.reply,
             self._now_ms,
+            producer=STEP_MARK + producer_id if producer_id else "",
         )
         self.touched[outcome.store].pending.add(pending)
         outcome.continuations += (pending,)

@@ -20,6 +20,9 @@ from memrelay.pipelines.plan import Plan
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
 # Prefix of the idempotency keys of calls. No id of a message contains it.
 CALL_KEY_PREFIX = "\x1f"
+# Prefix of the idempotency key in the pending row of a cascade's step, and suffix of the key under
+# which its results are kept. No id of a message contains it.
+STEP_MARK = "\x1e"
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 # Suffix of the key of an input that waits for a retry after its entry was acknowledged.
 RETRY_SUFFIX = ".again"
@@ -78,6 +81,8 @@ class Input(Struct, gc=False):
     # The channel that receives the report at the end of the cascade.
     reply: str = ""
     producer_id: str = ""
+    # For a step of a cascade in another store: the idempotency key of the cascade's first input.
+    step_of: str = ""
     published: Published = Published.NO
     # Whether the input gets an inbox row even if it touches no store.
     needs_inbox_row: bool = False
@@ -315,6 +320,8 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     # The length was checked when the entry arrived.
     message = decode(pending.data, len(pending.data))
     published, swarm = Published.PUBLIC_NEXT, pending.swarm
+    is_step = pending.producer.startswith(STEP_MARK)
+    producer_id = "" if is_step else pending.producer
     if pending.published >= 0:
         published = Published(pending.published)
     elif swarm.startswith("{"):  # rows of earlier versions have the hop count in front: {3}news
@@ -328,9 +335,10 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
         pending.hop,
         pending.root,
         reply=pending.reply,
-        producer_id=pending.producer,
+        producer_id=producer_id,
+        step_of=pending.producer.removeprefix(STEP_MARK) if is_step else "",
         published=published,
-        needs_inbox_row=bool(pending.producer),
+        needs_inbox_row=bool(producer_id),
         only_agent=pending.agent,
         first_kept=0 if pending.agent else 1,
     )

@@ -47,6 +47,8 @@ class Outcome(Struct, gc=False):
     published: Published = Published.NO
     # The numbers of the messages that no agent of the pipeline took.
     results: list[int] = []
+    # Envelopes that a repeat also reports: results of steps in other stores.
+    step_results: list[bytes] = []
     # The numbers under which the messages are published, if they are not 0, 1, 2, ...
     numbers: list[int] | None = None
     # Public swarms with messages that are not in `messages`.
@@ -72,8 +74,9 @@ class Outcome(Struct, gc=False):
         """Return this input's part of the report to the client that waits for the cascade."""
         if self.answer:
             return {"answer": orjson.Fragment(self.answer)}
+        results = [self.messages[number][1] for number in self.results]
         report: dict[str, Any] = {
-            "results": [orjson.Fragment(self.messages[number][1]) for number in self.results]
+            "results": [orjson.Fragment(result) for result in (*results, *self.step_results)]
         }
         if self.silent:
             report["silent"] = list(self.silent)

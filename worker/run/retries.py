@@ -6,7 +6,7 @@ from zlib import crc32
 from memrelay.blocks.contract import Transient
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.errors import describe_error
+from memrelay.worker.errors import describe_error, find_station
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import Input, to_pending
 from memrelay.worker.run.outcome import Outcome, new_outcome
@@ -48,6 +48,8 @@ class Retries:
         most, reason = self._limits.retries, describe_error(fault)
         if fault.counts and attempts > most:
             return f"{reason} (tried {attempts} times; worker.retries is {most})"
+        if station := find_station(fault):
+            reason = f"{reason} ({station})"
         due = self._now_ms + int(1000 * pause_s(fault, work.key, attempts, self._limits))
         if kept is not None:
             noted = Delayed(kept._replace(due=due, attempts=attempts), memory_id, reason, None)
