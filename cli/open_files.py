@@ -15,8 +15,8 @@ WANTED_HANDLES = 65_536
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def resolve_open_files(configured: int) -> int:
-    """Return `memory.open_files`; for 0, the number that the handles and the memory allow."""
+def resolve_open_files(configured: int | None) -> int:
+    """Return `memory.open_files`; for None, the number that the handles and the memory allow."""
     return configured or max(
         1, min(fitting_stores(), _memory_bytes() // MEMORY_PART // STORE_BYTES)
     )
