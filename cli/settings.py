@@ -181,7 +181,7 @@ class _Section(BaseModel):
 class MemorySettings(_Section):
     root: FilePath = Path("data/memory")
     threads: Annotated[int, Field(ge=1, le=4)] = 2
-    open_files: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    open_files: Count | None = None
     search_cache_mib: Count = 64
 
 

@@ -1,4 +1,4 @@
-"""The memory of the machine or of the container, from which the server's limit follows."""
+"""The memory of the machine or of the container, from which limits follow."""
 
 import os
 from pathlib import Path
@@ -12,10 +12,15 @@ CGROUP_LIMITS = (
 SERVER_SHARE = 0.5
 
 
+def memory_bytes() -> int:
+    """Return the memory of the machine, or of the container if that is less."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([physical, *filter(None, map(_read_limit, CGROUP_LIMITS))])
+
+
 def server_memory_limit() -> int:
     """Return the embedded server's `maxmemory` in bytes: half of the memory."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return int(SERVER_SHARE * min([physical, *filter(None, map(_read_limit, CGROUP_LIMITS))]))
+    return int(SERVER_SHARE * memory_bytes())
 
 
 def _read_limit(file: Path) -> int:
