@@ -191,8 +191,10 @@ def _stream_commands(uid: str) -> list[str]:
         f"memory usage {entries}",
     ]
     for log in _logs(uid):
-        lines += _on(log, "xadd * a b", "xrange - +", "xrevrange + -", "xdel 0-1")
-        lines.append(f"xread streams {log} 0")
+        lines += _on(
+            log, "xadd * a b", "xrange - +", "xrevrange + -", "xdel 0-1", "xlen", "xtrim maxlen 1"
+        )
+        lines += [f"xread streams {log} 0", f"memory usage {log}"]
     return lines
 
 

@@ -4,13 +4,14 @@ A pipeline that only publishes on a swarm sorts behind the listeners. It receive
 owner may be the one that logs messages which other clients PUBLISH.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Self
 from zlib import crc32
 
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import pack
-from memrelay.bus.keys import LISTENERS, PUBLIC, swarm_key
+from memrelay.bus.keys import LISTENERS, PUBLIC, SWARM, UID, swarm_key
+from memrelay.bus.malformed import MALFORMED
 
 # In this order within a swarm.
 LISTENS, ONLY_SPEAKS = "0", "1"
@@ -52,14 +53,18 @@ class Member(NamedTuple):
 
     @classmethod
     def of(cls, word: bytes) -> Self:
-        """Parse a member of the set."""
+        """Parse a member of the set. Raises ValueError."""
         swarm, kind, uid = word.decode().split(BEFORE)
+        if not SWARM.fullmatch(swarm) or kind not in (LISTENS, ONLY_SPEAKS):
+            raise ValueError(f"no member of a public swarm: {word[:100]!r}")
+        if not UID.fullmatch(uid):
+            raise ValueError(f"not a uid: {uid[:100]!r}")
         return cls(swarm, uid, kind == LISTENS)
 
 
 async def list_members(client: ReconnectingConnection) -> list[Member]:
     """Return all pipelines on all public swarms. Raises BusUnavailable and BusRefused."""
-    return [Member.of(word) for word in await client.call("ZRANGE", LISTENERS, 0, -1)]
+    return _parse_members(await client.call("ZRANGE", LISTENERS, 0, -1))
 
 
 async def list_listeners(client: ReconnectingConnection, swarm: str) -> list[str]:
@@ -70,7 +75,18 @@ async def list_listeners(client: ReconnectingConnection, swarm: str) -> list[str
     words: list[bytes] = await client.call(
         "ZRANGEBYLEX", LISTENERS, *_span(f"{swarm}{BEFORE}{LISTENS}")
     )
-    return [Member.of(word).uid for word in words]
+    return [member.uid for member in _parse_members(words)]
+
+
+def _parse_members(words: Iterable[bytes]) -> list[Member]:
+    """Parse members, without those in another form, which another program added."""
+    found = []
+    for word in words:
+        try:
+            found.append(Member.of(word))
+        except ValueError as error:
+            MALFORMED.drop("public_listener", error)
+    return found
 
 
 def pack_add_members(members: Collection[Member]) -> bytes:

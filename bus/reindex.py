@@ -3,10 +3,14 @@
 A request is kept until the owner of the pipeline has begun.
 """
 
+import re
 import secrets
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import REINDEX_REQUESTS
+from memrelay.bus.keys import REINDEX_REQUESTS, UID
+from memrelay.bus.malformed import MALFORMED
+
+TOKEN = re.compile(r"[0-9a-f]{16}")
 
 
 async def request_reindex(client: ReconnectingConnection, uid: str) -> None:
@@ -20,9 +24,20 @@ async def is_reindex_requested(client: ReconnectingConnection, uid: str) -> bool
 
 
 async def read_reindex_requests(client: ReconnectingConnection) -> dict[str, str]:
-    """Return the token of each waiting request, by uid. Each new request has a new token."""
+    """Return the token of each waiting request, by uid. Each new request has a new token.
+
+    Requests in another form are deleted.
+    """
     words: list[bytes] = await client.call("HGETALL", REINDEX_REQUESTS)
-    return dict(zip(map(bytes.decode, words[::2]), map(bytes.decode, words[1::2]), strict=True))
+    requests: dict[str, str] = {}
+    for word, value in zip(words[::2], words[1::2], strict=True):
+        uid, token = word.decode(errors="replace"), value.decode(errors="replace")
+        if UID.fullmatch(uid) and TOKEN.fullmatch(token):
+            requests[uid] = token
+            continue
+        MALFORMED.drop("reindex_request", f"{uid[:100]!r} has the token {token[:100]!r}")
+        await client.call("HDEL", REINDEX_REQUESTS, word)
+    return requests
 
 
 async def clear_reindex_request(client: ReconnectingConnection, uid: str) -> None:

@@ -2,14 +2,14 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from itertools import count
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 import orjson
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
@@ -23,10 +23,12 @@ from memrelay.bus.errors import (
     BusUnavailable,
     CallFailed,
     MalformedMessage,
+    MessageTooLong,
     NoAnswer,
     NoOwner,
 )
 from memrelay.bus.keys import ask_channel, reply_channel
+from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress, IngressLimits
 
@@ -43,7 +45,14 @@ SHAPE = 'a question is {"op": "...", "input": {...}, "reply": "reply:{...", "wit
 FRESH_S = 0.25
 # How long to look for the reason why nobody answered.
 PAUSE_TIMEOUT_S = 0.5
+# Bytes of a question besides its input.
+QUESTION_BYTES = 8192
+# The longest time that a caller may await an answer.
+MAX_WITHIN_MS = 86_400_000
+# Replies that a request keeps until it knows the ID of its entry.
+MAX_EARLY = 8
 Report = dict[str, Any]
+Word = Annotated[str, Meta(max_length=1024)]
 
 
 class NewCall(Struct, frozen=True):
@@ -91,7 +100,7 @@ class NewCall(Struct, frozen=True):
                 Raw(self.data),
                 self.store,
                 self.actor,
-                int(within_s * 1000),
+                min(max(int(within_s * 1000), 1), MAX_WITHIN_MS),
                 database,
             )
         )
@@ -104,23 +113,27 @@ class Question(Struct, frozen=True):
     of a server, so only owners in the same `database` answer.
     """
 
-    op: str
-    reply: str
+    op: Word
+    reply: Annotated[str, Meta(max_length=256)]
     input: Raw
-    store: str = ""
-    actor: str = ""
-    within_ms: int = 60_000
-    database: int | None = None
+    store: Word = ""
+    actor: Word = ""
+    within_ms: Annotated[int, Meta(ge=1, le=MAX_WITHIN_MS)] = 60_000
+    database: Annotated[int, Meta(ge=0)] | None = None
 
 
-def read_question(payload: bytes, uid: str) -> Question:
-    """Parse a message from the ask channel of a pipeline.
+def read_question(payload: bytes, uid: str, message_bytes: int) -> Question:
+    """Parse a message from the ask channel of a pipeline, with an input of up to `message_bytes`.
 
     Raises MalformedMessage, also if the reply channel belongs to another pipeline.
     """
+    if len(payload) > message_bytes + QUESTION_BYTES:
+        raise MessageTooLong(
+            f"the question has {len(payload)} bytes; bus.max_message_bytes allows {message_bytes}"
+        )
     try:
         question = _to_question(payload)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedMessage(f"{error}; {SHAPE}") from error
     prefix = reply_channel(uid, "")
     if not question.reply.startswith(prefix):
@@ -151,10 +164,10 @@ class Requester:
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
         self.ingress, self._database = Ingress(address, limits), address.database
         self._replies = ReconnectingConnection(address, connections=1)
-        self._token, self._numbers = secrets.token_hex(8), count()
+        self._token = secrets.token_hex(8)
         self._subscribing = asyncio.Lock()
         self._receiving: asyncio.Task[None] | None = None
-        self._waiting: dict[bytes, asyncio.Future[Report]] = {}  # by reply channel
+        self._waiting: dict[bytes, _Expected] = {}  # by reply channel
         self._owned: dict[str, float] = {}  # pipeline -> when it had an owner
         self._stack = AsyncExitStack()
 
@@ -177,11 +190,13 @@ class Requester:
         message stays in the input and runs when the owner does. Raises what `Ingress.append` does.
         """
         ident = ""
-        async with self._expect_reply(entry.uid) as (channel, report):
+        async with self._expect_reply(entry.uid, is_report) as (channel, expected):
             try:
                 ident = await self.ingress.append(replace(entry, reply=channel))
+                # The report of a replay has the ID of the input that failed.
+                expected.bind(entry.replay_of or ident)
                 async with asyncio.timeout(timeout_s):
-                    return await report
+                    return await expected.report
             except TimeoutError as error:
                 paused = await self._pause_of(entry.uid)
                 raise NoAnswer(
@@ -214,16 +229,17 @@ class Requester:
             if not await self.ingress.listeners(ask_channel(call.uid)):
                 raise _no_owner(call.uid)
             self._owned[call.uid] = now_s
-        async with self._expect_reply(call.uid) as (channel, report):
-            await self.ingress.append(call.as_entry(channel))
-            return await report
+        async with self._expect_reply(call.uid, is_answer) as (channel, expected):
+            expected.bind(await self.ingress.append(call.as_entry(channel)))
+            return await expected.report
 
     async def _ask(self, call: NewCall, timeout_s: float) -> Report:
-        async with self._expect_reply(call.uid) as (channel, report):
+        async with self._expect_reply(call.uid, is_answer) as (channel, expected):
+            expected.bind("")
             question = call.as_question(channel, timeout_s, self._database)
             if not await self.ingress.publish(ask_channel(call.uid), question):
                 raise _no_owner(call.uid)
-            return await report
+            return await expected.report
 
     async def _pause_of(self, uid: str) -> str:
         """Return why a pipeline is paused, "" if that cannot be found out quickly."""
@@ -233,18 +249,20 @@ class Requester:
         return ""
 
     @asynccontextmanager
-    async def _expect_reply(self, uid: str) -> AsyncIterator[tuple[str, asyncio.Future[Report]]]:
-        """Yield a new reply channel and the future of its report.
+    async def _expect_reply(
+        self, uid: str, fits: Callable[[Any], bool]
+    ) -> AsyncIterator[tuple[str, "_Expected"]]:
+        """Yield a new reply channel and the expected reply.
 
-        Raises BusUnavailable and BusRefused.
+        The channel belongs to this request alone, and its name cannot be guessed from others.
+        Replies that do not fit are ignored. Raises BusUnavailable and BusRefused.
         """
         if self._receiving is None or self._receiving.done():
             await self._subscribe()
-        channel = reply_channel(uid, f"{self._token}.{next(self._numbers)}")
-        report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
-        self._waiting[channel.encode()] = report
+        channel = reply_channel(uid, f"{self._token}.{secrets.token_hex(8)}")
+        expected = self._waiting[channel.encode()] = _Expected(uid, fits)
         try:
-            yield channel, report
+            yield channel, expected
         finally:
             del self._waiting[channel.encode()]
 
@@ -260,16 +278,83 @@ class Requester:
         """Pass on replies until the connection breaks."""
         try:
             async for message in subscription.listen():
-                report = self._waiting.get(message["channel"])
-                if report is not None and not report.done():
-                    report.set_result(orjson.loads(message["data"]))
+                if (expected := self._waiting.get(message["channel"])) is not None:
+                    expected.take(message["data"])
         except RedisError as error:
             # The entries were appended, so they run.
             lost = BusUnavailable(f"the connection that awaited the reply broke: {error}")
-            for report in self._waiting.values():
-                fail(report, lost)
+            for expected in self._waiting.values():
+                fail(expected.report, lost)
         finally:
             await subscription.aclose()  # type: ignore[no-untyped-call]
+
+
+class _Expected:
+    """A request whose reply is awaited. `fits` returns whether parsed JSON is such a reply."""
+
+    def __init__(self, uid: str, fits: Callable[[Any], bool]) -> None:
+        self.report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
+        self._uid, self._fits = uid, fits
+        # The ID of the request's entry, "" for a question; None while it is unknown.
+        self._ident: str | None = None
+        # Replies that came before the ID.
+        self._early: deque[Report] = deque(maxlen=MAX_EARLY)
+
+    def bind(self, ident: str) -> None:
+        """Accept only the reply to this entry; "" stands for a question, which has no ID."""
+        self._ident = ident
+        for reply in self._early:
+            self._settle(reply)
+
+    def take(self, payload: bytes) -> None:
+        """Settle the request, unless the payload is malformed."""
+        try:
+            reply = orjson.loads(payload)
+        except orjson.JSONDecodeError as error:
+            MALFORMED.drop("reply", error, self._uid)
+            return
+        if not self._fits(reply):
+            MALFORMED.drop("reply", "neither a report nor an answer to a call", self._uid)
+        elif self._ident is None:
+            self._early.append(reply)
+        else:
+            self._settle(reply)
+
+    def _settle(self, reply: Report) -> None:
+        if reply.get("id", "") != self._ident:
+            MALFORMED.drop("reply", "it belongs to another message", self._uid)
+        elif not self.report.done():
+            self.report.set_result(reply)
+
+
+def is_report(reply: Any) -> bool:
+    """Return whether a parsed reply is a report of a cascade, as `Requester.say` returns it."""
+    return (
+        isinstance(reply, dict)
+        and isinstance(reply.get("id"), str)
+        and reply.get("settled") is True
+        and _is_list_of(dict, reply.get("results"))
+        and all(_is_list_of(str, reply.get(key, [])) for key in ("silent", "public", "errors"))
+    )
+
+
+def is_answer(reply: Any) -> bool:
+    """Return whether a parsed reply answers a call, or reports that the owner gave it up."""
+    if not isinstance(reply, dict) or "answer" not in reply:
+        return is_report(reply)
+    answer = reply["answer"]
+    if not isinstance(answer, dict) or len(answer) != 1:
+        return False
+    if "output" in answer:
+        return isinstance(answer["output"], dict | None)
+    error = answer.get("error")
+    return isinstance(error, dict) and all(
+        isinstance(error.get(key), str) for key in ("code", "detail")
+    )
+
+
+def _is_list_of(kind: type, values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
 def _check_answer(call: NewCall, report: Report) -> Report:

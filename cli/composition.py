@@ -11,6 +11,7 @@ import uvloop
 from memrelay.blocks.sources import use_folders
 from memrelay.bus.client.url import Address, parse
 from memrelay.bus.embedded.socket_path import find_socket
+from memrelay.bus.embedded.users import PASSWORD_NAME, find_address
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
 from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import (
@@ -133,10 +134,10 @@ def bus_address(settings: Settings) -> Address:
             certificate=str(bus.certificate or ""),
             key=str(bus.key or ""),
         )
-    socket = find_socket(settings.bus.data)
-    if socket is None:
+    address = find_address(settings.bus.data)
+    if address is None:
         raise NoBus(settings.bus.data)
-    return Address(path=str(socket))
+    return address
 
 
 def bus_name(settings: Settings) -> str:
@@ -144,6 +145,11 @@ def bus_name(settings: Settings) -> str:
     return settings.bus.url.rpartition("@")[2] or str(
         find_socket(settings.bus.data) or settings.bus.data
     )
+
+
+def bus_password_file(settings: Settings) -> str:
+    """Return the file with the password of the embedded server, "" if another one is configured."""
+    return "" if settings.bus.url else str(settings.bus.data.absolute() / PASSWORD_NAME)
 
 
 def open_catalog(settings: Settings) -> Catalog:

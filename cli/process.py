@@ -21,14 +21,15 @@ from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.errors import BusError
 from memrelay.cli.composition import NoBus, bus_address, run, run_with_settings
 from memrelay.cli.logs import LogFormat
+from memrelay.cli.open_files import WANTED_HANDLES
 from memrelay.cli.settings import Settings
-
-# Each listener takes one file handle and each open store three. A shell usually allows 1,024.
-WANTED_HANDLES = 65_536
 
 
 def raise_handle_limit() -> None:
-    """Raise the limit of open files to WANTED_HANDLES, or as far as the system allows."""
+    """Raise the limit of open files to WANTED_HANDLES, or as far as the system allows.
+
+    Each listener takes one file handle and each open store three. A shell usually allows 1,024.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_HANDLES if hard == resource.RLIM_INFINITY else min(WANTED_HANDLES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -6,6 +6,7 @@ Separate from web_server, because a worker must not import aiohttp.
 from functools import partial
 
 from memrelay.bus.client.url import Address
+from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings, read_secret
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.worker.limits import WorkerLimits
@@ -20,6 +21,8 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         max_cascade=settings.worker.max_cascade,
         message_bytes=settings.bus.max_message_bytes,
         log_length=settings.bus.log_length,
+        log_bytes=settings.bus.log_bytes,
+        dead_letter_bytes=settings.worker.dead_letter_bytes,
         producer_id_days=settings.worker.producer_id_days,
         history_days=settings.worker.history_days,
         grace_s=settings.worker.grace_s,
@@ -30,10 +33,11 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         address,
         settings.memory.root,
         settings.memory.threads,
-        settings.memory.open_files,
+        resolve_open_files(settings.memory.open_files),
         limits,
         embedding_options(settings),
         settings.embedding.matrix_mib << 20,
+        settings.memory.search_cache_mib << 20,
     )
     return Worker(options)
 

@@ -181,7 +181,8 @@ class _Section(BaseModel):
 class MemorySettings(_Section):
     root: FilePath = Path("data/memory")
     threads: Annotated[int, Field(ge=1, le=4)] = 2
-    open_files: Count = 256
+    open_files: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    search_cache_mib: Count = 64
 
 
 class BusSettings(_Section):
@@ -195,6 +196,7 @@ class BusSettings(_Section):
     max_backlog: Count = 10_000
     max_backlog_bytes: Annotated[int, Field(ge=1, le=2**53)] = 134_217_728
     log_length: Count = 10_000
+    log_bytes: Annotated[int, Field(ge=65_536, le=2**53)] = 67_108_864
 
 
 class WorkerSettings(_Section):
@@ -202,6 +204,7 @@ class WorkerSettings(_Section):
     max_hops: Count = 32
     max_cascade: Count = 1_000
     producer_id_days: Count = 4
+    dead_letter_bytes: Annotated[int, Field(ge=65_536, le=2**53)] = 67_108_864
     history_days: Annotated[int, Field(ge=0, le=MAX_COUNT)] = HISTORY_DAYS
     retries: Annotated[int, Field(ge=0)] = 8
     grace_s: Count = 10

@@ -5,7 +5,7 @@ Separate from services, because a worker must not import aiohttp.
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import IngressLimits
-from memrelay.cli.composition import bus_name, make_secrets
+from memrelay.cli.composition import bus_name, bus_password_file, make_secrets
 from memrelay.cli.settings import Settings
 from memrelay.web.server.service import WebServer
 from memrelay.web.server.services import WebOptions
@@ -30,6 +30,7 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         burst=web.burst,
         listener_backlog=web.listener_backlog,
         bus_name=bus_name(settings),
+        bus_password_file=bus_password_file(settings),
         ingress=IngressLimits(
             backlog=settings.bus.max_backlog, backlog_bytes=settings.bus.max_backlog_bytes
         ),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from memrelay.memory.control.dead_letters import CONTENT_BYTES
 from memrelay.memory.retention import HISTORY_DAYS
 
 
@@ -17,12 +18,17 @@ class WorkerLimits:
     max_cascade: int = 1000
     cascade_bytes: int = 64 << 20
     message_bytes: int = 1 << 20
-    # Entries of a swarm's log.
+    # Entries of a swarm's log, and their bytes in the server.
     log_length: int = 10_000
+    log_bytes: int = 64 << 20
+    # Content of a pipeline's dead letters.
+    dead_letter_bytes: int = CONTENT_BYTES
     producer_id_days: float = 4
     history_days: float = HISTORY_DAYS
     # Bytes of messages after which a batch is committed and sent. They fit the cache of a core.
     batch_bytes: int = 256 << 10
+    # Time after which a batch is committed, so that other pipelines of its thread have their turn.
+    batch_s: float = 0.25
     # Attempts to run an input that was in flight in a crash.
     attempts: int = 3
     grace_s: float = 10

@@ -2,9 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -16,7 +19,7 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.search.pool import Pool, SemanticResources
+from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
@@ -31,12 +34,15 @@ from memrelay.worker.shared import EmbeddingThread, PlanCache, WorkerContext
 from memrelay.worker.waiting import wait
 
 log = structlog.stdlib.get_logger(__name__)
+Result = TypeVar("Result")
 # The catalog and the other workers are read this often even if no change is announced.
 CATALOG_PAUSE_S = 2.0
 # Extra time after the grace time before connections are cut.
 ABORT_MARGIN_S = 0.5
 # Pauses between attempts to reach the bus double from the first to the longest.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+# Pipelines that a starting worker serves before it compiles the bundles of others.
+FIRST_PIPELINES = 64
 REFUSED = "`memrelay doctor` names the problem with the server"
 
 
@@ -44,16 +50,18 @@ REFUSED = "`memrelay doctor` names the problem with the server"
 class WorkerOptions:
     """Where and with what resources a worker runs.
 
-    `matrix_bytes` is the memory for vectors of each thread.
+    `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
+    caches.
     """
 
     address: Address
     memory_root: Path
     threads: int = 2
-    open_files: int = 256
+    open_files: int = 1024
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
     matrix_bytes: int = 256 << 20
+    cache_bytes: int = BUDGET
 
 
 class Worker:
@@ -108,7 +116,9 @@ class Worker:
     def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
         options = self._options
         open_files = max(1, options.open_files // options.threads)
-        meaning = SemanticResources(questions, Pool(options.matrix_bytes))
+        meaning = SemanticResources(
+            questions, Pool(options.cache_bytes, largest=options.matrix_bytes)
+        )
         return [
             DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
             for number in range(options.threads)
@@ -129,6 +139,8 @@ class Worker:
                     await self._run_session(session, shared)
             except* (Fenced, StoreFenced) as errors:
                 memory.served.clear()
+                # A store with a higher epoch must be opened, so that the lease surpasses it.
+                memory.trusts_rest = False
                 ends.append(("worker_fenced", first_cause(errors)))
             except* BusError as errors:
                 ends.append(("bus_lost", first_cause(errors)))
@@ -164,10 +176,11 @@ class Worker:
                     log.error("key_has_wrong_type", reason=str(wrong), remedy=wrong.remedy)
 
     async def _run_session(self, session: Session, shared: WorkerContext) -> None:
-        plans = await self._read_plans(shared)
+        steps = start_steps(await session.sort_by_traffic(await self._read_uids(shared)))
+        plans = await self._read_plans(shared, steps[0])
         limiting = asyncio.create_task(self._abort_late(session))
         try:
-            await session.run(plans, self.ready, self._watch_catalog(session, shared))
+            await session.run(plans, self.ready, self._watch_catalog(session, shared, steps[1:]))
         finally:
             limiting.cancel()
 
@@ -177,20 +190,47 @@ class Worker:
         await asyncio.sleep(self._options.limits.grace_s + ABORT_MARGIN_S)
         session.abort()
 
-    async def _watch_catalog(self, session: Session, shared: WorkerContext) -> None:
+    async def _watch_catalog(
+        self, session: Session, shared: WorkerContext, steps: Sequence[Collection[str]]
+    ) -> None:
         await self.ready.wait()
+        for uids in steps:
+            if not self._stopping.is_set():
+                await session.apply(await self._read_plans(shared, uids))
         while not self._stopping.is_set():
             await session.apply(await self._read_plans(shared))
             await wait(self._changed, CATALOG_PAUSE_S)
             self._changed.clear()
         await session.stop(self._options.limits.grace_s)
 
-    async def _read_plans(self, shared: WorkerContext) -> list[Plan]:
-        """Return the plans of the pipelines in service, as soon as the catalog can be read."""
+    async def _read_uids(self, shared: WorkerContext) -> list[str]:
+        return await self._read_catalog(shared.plans.uids) or []
+
+    async def _read_plans(
+        self, shared: WorkerContext, uids: Collection[str] | None = None
+    ) -> list[Plan]:
+        """Return the plans of the pipelines in service, or of those of them in `uids`."""
+        return await self._read_catalog(partial(shared.plans.active, uids)) or []
+
+    async def _read_catalog(self, read: Callable[[], Awaitable[Result]]) -> Result | None:
+        """Return what `read` returns, as soon as the catalog can be read; None after `stop`."""
         while not self._stopping.is_set():
             try:
-                return await shared.plans.active()
+                return await read()
             except (StoreBusy, StoreBroken) as error:  # running pipelines go on
                 log.warning("catalog_busy", reason=str(error))
             await wait(self._stopping, LONGEST_PAUSE_S)
-        return []
+        return None
+
+
+def start_steps(uids: Sequence[str]) -> list[set[str]]:
+    """Return growing parts of the pipelines, each with all of the parts before it.
+
+    The first pipelines are served while the bundles of the others are compiled.
+    """
+    steps: list[Collection[str]] = [set(uids[:FIRST_PIPELINES])]
+    count = FIRST_PIPELINES
+    while count < len(uids):
+        count *= 2
+        steps.append(set(uids[:count]))
+    return steps

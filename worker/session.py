@@ -4,6 +4,7 @@ When a connection breaks, the session ends and the worker starts a new one.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -18,11 +19,13 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused, BusUnavailable
-from memrelay.bus.keys import CHANGES, fence_key
+from memrelay.bus.keys import CHANGES, fence_key, input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
 from memrelay.bus.lease.workers import HEARTBEAT_S, read_workers
+from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
+from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.outbox import Outbox
@@ -31,9 +34,11 @@ from memrelay.worker.deliver.public_members import PublicMembers
 from memrelay.worker.intake.reader import Reader
 from memrelay.worker.intake.subscriber import Subscriber
 from memrelay.worker.intake.timers import Timers
-from memrelay.worker.ownership.group_lease import GroupLease
+from memrelay.worker.ownership.group_lease import GroupLease, begin_each, open_each
 from memrelay.worker.ownership.host_locks import HostLocks
+from memrelay.worker.ownership.hung_workers import HungWorkers
 from memrelay.worker.run.group import Group, create_group, key_of
+from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
@@ -45,17 +50,23 @@ REINDEX_PAUSE_S = 1.0
 PING_PAUSE_S = 5.0
 # Pause between two looks for workers of this host that have ended.
 OTHERS_PAUSE_S = 0.25
+# Pause between two looks for hung workers.
+HUNG_PAUSE_S = 0.5
+# So many groups recover for longer than a moment, so their reports show it.
+MANY_GROUPS = 50
 
 
 @dataclass(slots=True)
 class SessionMemory:
     """State of a worker that outlives a session.
 
-    `served` are the pipelines that it owned without a crash since.
+    `served` are the pipelines that it owned without a crash since. `trusts_rest` is whether rest
+    notes replace the recovery.
     """
 
     host_locks: HostLocks
     served: set[str] = field(default_factory=set)
+    trusts_rest: bool = True
 
 
 class Session:
@@ -75,6 +86,7 @@ class Session:
         self._address, self._threads, self._shared = address, threads, shared
         self._memory, self._changed = memory, changed
         self._groups: dict[Group, asyncio.Task[None]] = {}
+        self._turns = RecoveryTurns()
         # Leases of the other workers of this memory root.
         self._other_leases: list[str] = []
         self._stack = AsyncExitStack()
@@ -101,14 +113,15 @@ class Session:
         await shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()
-        self._subscriber = Subscriber(writer, echo, self._changed, limits)
+        log_trimmer = LogTrimmer(writer, limits.log_bytes)
+        self._subscriber = Subscriber(writer, echo, self._changed, limits, log_trimmer)
         self._subscribed = await self._connect(self._subscriber.receive, echo.skip)
         self._connections = writing, blocking, self._subscribed
         self._quiet = writing, blocking
         self._lease = Lease(self._control, name, int(limits.lease_s * 1000))
         self._reader = Reader((blocking, writing), self._control, name, limits, shared.metrics)
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
-        self._outbox = Outbox(writer, echo, limits.log_length, public_fanout)
+        self._outbox = Outbox(writer, echo, limits.log_length, public_fanout, log_trimmer)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)
         self._timers = Timers(self._control)
         if before:
@@ -138,6 +151,7 @@ class Session:
                 self._send_heartbeats,
                 self._watch_other_workers,
                 self._start_reindexes,
+                self._end_hung_workers,
                 self._keep_connections_open,
             )
             background += [tasks.create_task(work()) for work in works]
@@ -151,6 +165,13 @@ class Session:
             for task in background:
                 task.cancel()
 
+    async def sort_by_traffic(self, uids: Sequence[str]) -> list[str]:
+        """Return the pipelines whose inputs have entries, then the others."""
+        commands = [("XLEN", input_key(uid)) for uid in uids]
+        lengths = await self._control.call_all(commands, keep_refusals=True)
+        has_entries = {uid: bool(length) for uid, length in zip(uids, lengths, strict=True)}
+        return sorted(uids, key=lambda uid: not has_entries[uid])
+
     async def apply(self, plans: Sequence[Plan]) -> None:
         """Serve this worker's share of the pipelines.
 
@@ -163,7 +184,7 @@ class Session:
         keep, may_take = balance(list(groups), mine, await self._read_others())
         wanted = [groups[uids] for uids in keep]
         leases = [self._new_lease(groups[uids]) for uids in may_take]
-        taken = [lease for lease in leases if await lease.begin()]
+        taken = await begin_each(leases)
         keys = {key_of(members) for members in wanted}
         ending = [group for group in self._groups if group.key not in keys]
         if not taken and not ending:
@@ -229,7 +250,7 @@ class Session:
         others = [
             report
             for report in await read_workers(self._control)
-            if report["root"] == str(host_locks.root)
+            if report.get("root") == str(host_locks.root)
             and not host_locks.has_ended(report["lease"])
             and report["lease"] != self._lease.name
         ]
@@ -250,6 +271,10 @@ class Session:
             await wait(self._applied, min(HEARTBEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
             await self._lease.send_heartbeat(self._describe_worker())
+            if self._turns.unfinished:
+                log.info(
+                    "pipelines_recovering", left=self._turns.unfinished, groups=len(self._groups)
+                )
             await self._shared.clock.look(self._control)
 
     async def _start_reindexes(self) -> None:
@@ -259,6 +284,21 @@ class Session:
                 if any(group.vectors.reindex(token) for group in groups):
                     await clear_reindex_request(self._control, uid)
             await asyncio.sleep(REINDEX_PAUSE_S)
+
+    async def _end_hung_workers(self) -> None:
+        """Free the stores that a worker of this host locks although it lost its lease."""
+        hung = HungWorkers(self._memory.host_locks, self._control)
+        while sys.platform == "linux":
+            paused = self._shared.metrics.paused
+            busy = [
+                name
+                for group in self._groups
+                if not paused.keys().isdisjoint(group.slots)
+                for name in group.stores
+            ]
+            with suppress(BusRefused):
+                await hung.look(busy)
+            await asyncio.sleep(HUNG_PAUSE_S)
 
     async def _keep_connections_open(self) -> None:
         """Use idle connections: a server may close them after its `timeout`."""
@@ -300,21 +340,36 @@ class Session:
         await self._subscriber.serve(self._subscribed, served, handlers)
         await self._public_members.serve(served)
         self._timers.serve(served)
-        for group, lease in begun:
-            lease.after_crash = not self._memory.served.issuperset(group.slots)
-            self._memory.served.update(group.slots)
-            created = await lease.open()
-            if not lease.after_crash:  # this worker had created the consumer groups before
-                self._shared.metrics.recreated += created
-            self._groups[group] = self._tasks.create_task(group.run(lease))
-            log.info(
-                "pipelines_served",
-                pipelines=list(group.slots),
-                epoch=lease.epoch,
-                stores=[name for plan in lease.plans for name in plan.stores],
-            )
+        await self._open_inputs(begun)
+        # Pipelines with traffic come first.
+        for group, lease in sorted(begun, key=lambda one: not one[1].waiting):
+            self._start(group, lease)
         self._applied.set()
         await self._read(self._groups)
+
+    async def _open_inputs(self, begun: Sequence[tuple[Group, GroupLease]]) -> None:
+        """Prepare the inputs of groups for reading."""
+        for again in (True, False):  # whether this worker served the pipelines before
+            leases = [
+                lease
+                for group, lease in begun
+                if self._memory.served.issuperset(group.slots) == again
+            ]
+            created = await open_each(leases, self._control) if leases else 0
+            # Some consumer groups are missing that this worker had created.
+            self._shared.metrics.recreated += created if again else 0
+
+    def _start(self, group: Group, lease: GroupLease) -> None:
+        lease.after_crash = not self._memory.served.issuperset(group.slots)
+        self._memory.served.update(group.slots)
+        lease.may_rest = self._memory.trusts_rest
+        self._groups[group] = self._tasks.create_task(group.run(lease, self._turns))
+        log.info(
+            "pipelines_served",
+            pipelines=list(group.slots),
+            epoch=lease.epoch,
+            stores=[name for plan in lease.plans for name in plan.stores],
+        )
 
     async def _read(self, groups: Iterable[Group]) -> None:
         await self._reader.serve(slot for group in groups for slot in group.slots.values())
@@ -340,15 +395,19 @@ class Session:
 
 
 def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[str, Any]:
-    """Return {"loop_lag_ms", "groups_recreated", "latency", "pipelines"} for a worker's report.
+    """Return {"loop_lag_ms", "groups_recreated", "malformed", "latency", "pipelines"}.
+
 
     Each pipeline has its metrics and the state of its group.
     """
     metrics, watchdog = shared.metrics, shared.watchdog
     pipelines: dict[str, dict[str, Any]] = {}
     counts = metrics.read([uid for group in groups for uid in group.slots])
+    left = sum(group.is_recovering for group in groups)
+    progress = f"it recovers after a start; {left} of {len(groups)} groups of pipelines are left"
     for group in groups:
         fault, wal_bytes = watchdog.fault(group.stores), watchdog.file_bytes(group.stores, "-wal")
+        fault = fault or (progress if group.is_recovering and left >= MANY_GROUPS else "")
         for plan in group.plans:
             uid = plan.uid
             pipelines[uid] = counts[uid] | {
@@ -360,6 +419,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
                 "waiting": group.count_delayed(uid),
                 "vectors_todo": group.vectors.backlog(plan.all_stores),
                 "vectors_fault": group.vectors.fault,
+                "erasure_fault": group.erasure_fault,
             }
     return {
         "loop_lag_ms": watchdog.take_lag_ms(),
@@ -368,6 +428,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
             "commit": metrics.commit_latency.read(),
             "publish": metrics.publish_latency.read(),
         },
+        "malformed": MALFORMED.total,
         "pipelines": pipelines,
     }
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -58,9 +58,20 @@ class PlanCache:
             self._plans[known] = Plan(checked.bundle)
         return self._plans[known]
 
-    async def active(self) -> list[Plan]:
-        """Return the plans of the pipelines in service, except invalid ones. Raises StoreBusy."""
-        plans = [await self.version(one.uid, one.hash) for one in await self._catalog.active()]
+    async def uids(self) -> list[str]:
+        """Return the pipelines in service, by name. Raises StoreBusy."""
+        return [one.uid for one in await self._catalog.active()]
+
+    async def active(self, uids: Collection[str] | None = None) -> list[Plan]:
+        """Return the plans of the pipelines in service, except invalid ones.
+
+        With `uids`, only theirs are compiled. Raises StoreBusy.
+        """
+        plans = [
+            await self.version(one.uid, one.hash)
+            for one in await self._catalog.active()
+            if uids is None or one.uid in uids
+        ]
         return [plan for plan in plans if plan is not None]
 
     def _log_refused(self, known: tuple[str, str], faults: Sequence[Fault]) -> None:

@@ -22,3 +22,10 @@ class BlockingConnection:
             while (reply := self._reader.gets()) is False:
                 self._reader.feed(self._socket.recv(1 << 18))
         return reply
+
+    def receive(self, within_s: float) -> Any:
+        """Return the next reply or message. Raises TimeoutError."""
+        self._socket.settimeout(within_s)
+        while (reply := self._reader.gets()) is False:
+            self._reader.feed(self._socket.recv(1 << 18))
+        return reply

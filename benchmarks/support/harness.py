@@ -40,9 +40,9 @@ def write_result(result: dict[str, Any], file: Path | None) -> None:
 
 @contextmanager
 def temporary_bus(name: str) -> Iterator[tuple[Path, EmbeddedServer]]:
-    """Yield a temporary folder and a running bus in it."""
+    """Yield a temporary folder and a running bus in it, which needs no password."""
     folder = Path(tempfile.mkdtemp(prefix=name))
-    server = EmbeddedServer(folder / "bus")
+    server = EmbeddedServer(folder / "bus", with_password=False)
     server.start()
     try:
         yield folder, server

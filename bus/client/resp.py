@@ -66,13 +66,16 @@ class SwarmEncoder:
         # By swarm: the beginnings of its XADD and of the words after PUBLISH.
         self._heads: dict[SwarmName, tuple[bytes, bytes]] = {}
 
-    def write(self, ident: bytes, said: Iterable[SwarmMessage]) -> tuple[list[bytes], list[bytes]]:
-        """Pack all messages that the input `ident` led to.
+    def write(
+        self, ident: bytes, said: Iterable[SwarmMessage], numbers: Iterable[int] | None = None
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Pack messages that the input `ident` led to, by default all, with the numbers 0, 1, ...
 
         Return the XADD commands and, for each message, the packed words after PUBLISH.
         """
         logged, live, heads, join, fixed = [], [], self._heads, b"".join, len(ident) + DIGEST_SIZE
-        for number, (swarm, data) in enumerate(said):
+        numbered = enumerate(said) if numbers is None else zip(numbers, said, strict=True)
+        for number, (swarm, data) in numbered:
             log, copy = heads.get(swarm) or self._make_heads(swarm)
             place = PLACES[number] if number < len(PLACES) else format_place(number)
             size, length = fixed + len(place), len(data)
@@ -96,3 +99,8 @@ class SwarmEncoder:
         )
         self._heads[swarm] = heads
         return heads
+
+    @property
+    def logs(self) -> list[str]:
+        """The logs of all swarms that messages were packed for."""
+        return [key_of(self._uid, swarm) for swarm in self._heads]

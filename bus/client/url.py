@@ -1,9 +1,9 @@
 """The address of the Redis or Valkey server, parsed from `bus.url`."""
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from redis.asyncio.connection import (
     Connection,
@@ -28,7 +28,7 @@ class Address:
     port: int = 6379
     tls: bool = False
     username: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     database: int = 0
     ca: str = ""
     certificate: str = ""
@@ -40,6 +40,13 @@ class Address:
             return f"unix://{self.path}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"redis{'s' if self.tls else ''}://{host}:{self.port}/{self.database}"
+
+    def make_url(self) -> str:
+        """Return the URL with the password; never log it."""
+        user = ":".join(quote(word, safe="") for word in (self.username, self.password))
+        kind, _, rest = str(self).partition("://")
+        rest = quote(self.path) if self.path else rest
+        return f"{kind}://{user}@{rest}" if user != ":" else f"{kind}://{rest}"
 
     def make_tls_context(self) -> ssl.SSLContext:
         """Read the TLS files. Raises BadAddress if one cannot be used."""

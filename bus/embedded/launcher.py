@@ -17,11 +17,11 @@ from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
 
 import structlog
 
 from memrelay.bus.client.reconnecting import Backoff
+from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.binary import find_binary
 from memrelay.bus.embedded.process import (
     LOG_NAME,
@@ -37,6 +37,7 @@ from memrelay.bus.embedded.process import (
     spawn,
 )
 from memrelay.bus.embedded.socket_path import choose_socket, find_socket
+from memrelay.bus.embedded.users import find_address, read_password, write_users
 from memrelay.bus.errors import EmbeddedServerError, ServerDidNotStart, ServerHeldByOther
 
 __all__ = ["EmbeddedServer", "find_socket"]
@@ -112,6 +113,8 @@ class EmbeddedServer:
     `stop` at the end. Before `start` has returned, only `launched` may be read.
 
     - `with_parent`: the server ends with this process, even if it is killed (Linux)
+    - `with_password`: the default user needs the password in the folder. Only measurements and
+      tests of other parts do without
     - `attach_timeout_s`: how long the holder of the folder may be silent
     - `start_timeout_s`: how long a launched server may be silent, and how long another one may load
     """
@@ -122,6 +125,7 @@ class EmbeddedServer:
         binary: str | None = None,
         *,
         with_parent: bool = True,
+        with_password: bool = True,
         attach_timeout_s: float = 5.0,
         start_timeout_s: float = 30.0,
         backoff_first_s: float = 0.1,
@@ -130,7 +134,7 @@ class EmbeddedServer:
     ) -> None:
         self._folder = data_folder.absolute()
         self._configured = binary
-        self._with_parent = with_parent
+        self._with_parent, self._with_password = with_parent, with_password
         self._attach_timeout_s = attach_timeout_s
         self._start_timeout_s = start_timeout_s
         self._backoff = Backoff(
@@ -157,9 +161,10 @@ class EmbeddedServer:
         return self._socket
 
     @property
-    def url(self) -> str:
-        """Return the quoted URL `unix:///path/to/socket`."""
-        return f"unix://{quote(str(self.socket_path))}"
+    def address(self) -> Address:
+        """Return the address with the password."""
+        password = read_password(self._folder) if self._with_password else ""
+        return Address(path=str(self.socket_path), password=password)
 
     @property
     def pid(self) -> int | None:
@@ -254,16 +259,16 @@ class EmbeddedServer:
         """Return the folder's lock once it is free, None once its holder's server answers."""
         began = silent_since = time.monotonic()
         while (lock := take_lock(self._folder)) is None:
-            path = find_socket(self._folder)
-            answer = probe(path)
+            address = find_address(self._folder)
+            answer = probe(address)
             now = time.monotonic()
             if answer.state is State.READY:
-                self._set_ready(path, answer.pid)
+                self._set_ready(find_socket(self._folder), answer.pid)
                 return None
             if answer.state is State.BUSY:
                 silent_since = now
             if now - silent_since > self._attach_timeout_s or now - began > self._start_timeout_s:
-                raise ServerHeldByOther(self._explain_held(path, answer.state))
+                raise ServerHeldByOther(self._explain_held(address, answer.state))
             yield RETRY_S
         return lock
 
@@ -274,7 +279,8 @@ class EmbeddedServer:
             self._binary = self._binary or find_binary(self._configured)
             self._socket = choose_socket(self._folder)
             self._log_start = size_of(self._log_path)
-            command = [str(self._binary), *options(self._folder, self._socket)]
+            users = write_users(self._folder) if self._with_password else None
+            command = [str(self._binary), *options(self._folder, self._socket, users)]
             process = spawn(
                 command, self._log_path, keep=lock.descriptor, with_parent=self._with_parent
             )
@@ -288,11 +294,11 @@ class EmbeddedServer:
 
     def _until_ready(self, process: subprocess.Popen[bytes]) -> Steps:
         """Wait until the launched server is ready, as long as it reports that it is loading."""
-        answered_at = time.monotonic()
+        answered_at, address = time.monotonic(), self.address
         while process.poll() is None:
-            answer = probe(self._socket)
-            if answer.state is State.READY and self._socket is not None:
-                count_all_replies(self._socket)
+            answer = probe(address)
+            if answer.state is State.READY:
+                count_all_replies(address)
                 self._set_ready(self._socket, process.pid)
                 return
             if answer.state is State.BUSY:
@@ -336,12 +342,12 @@ class EmbeddedServer:
     def _log_path(self) -> Path:
         return self._folder / LOG_NAME
 
-    def _explain_held(self, path: Path | None, state: State) -> str:
+    def _explain_held(self, address: Address | None, state: State) -> str:
         doing = "is still loading its data" if state is State.BUSY else "does not answer"
         return (
             f"another process holds {self._folder}, which belongs to one server at a time, and "
-            f"{doing} on {path or 'any socket'}: wait and start again, or end that process "
-            f"(fuser {self._folder / LOCK_NAME} shows it)"
+            f"{doing} on {address.path if address else 'any socket'}: wait and start again, or end "
+            f"that process (fuser {self._folder / LOCK_NAME} shows it)"
         )
 
     def _explain_end(self, exit_code: int) -> str:

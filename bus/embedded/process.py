@@ -18,6 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, ResponseError, TimeoutError
 from redis.retry import Retry
 
+from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.machine_memory import server_memory_limit
 from memrelay.bus.errors import AppendOnlyFileLeft
 
@@ -41,9 +42,10 @@ _AOF_LINE = re.compile(r"^file (\S+) seq \d+ type [bhi]\b", re.MULTILINE)
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
-def options(data_folder: Path, socket_path: Path) -> list[str]:
+def options(data_folder: Path, socket_path: Path, users: Path | None) -> list[str]:
     """Return the command line: acknowledged data is on disk, nothing is evicted, no port is open.
 
+    `users` is the file of users; without one, the default user needs no password.
     Its memory is limited to half of the machine's: beyond that the server refuses writes.
     Clients that stop reading are disconnected, each at its own limit. Beyond `maxmemory-clients`
     for all of them, the server disconnects those with the longest buffers.
@@ -64,6 +66,7 @@ def options(data_folder: Path, socket_path: Path) -> list[str]:
         *("--maxmemory-clients", "512mb"),
         *("--daemonize", "no"),
         *("--logfile", str(data_folder / LOG_NAME)),
+        *(("--aclfile", str(users)) if users else ()),
     ]
 
 
@@ -128,12 +131,12 @@ class Answer:
     pid: int | None = None
 
 
-def probe(socket_path: Path | None) -> Answer:
+def probe(address: Address | None) -> Answer:
     """Send a PING to the server on a Unix socket. Blocks for at most PROBE_TIMEOUT_S."""
-    if socket_path is None:
+    if address is None:
         return Answer(State.SILENT)
     try:
-        with _client_of(socket_path) as client:
+        with _client_of(address) as client:
             client.ping()
             return Answer(State.READY, client.info("server").get("process_id"))
     except (BusyLoadingError, ResponseError):
@@ -142,22 +145,23 @@ def probe(socket_path: Path | None) -> Answer:
         return Answer(State.SILENT)
 
 
-def count_all_replies(socket_path: Path) -> None:
+def count_all_replies(address: Address) -> None:
     """Set UNCOUNTED_REPLIES on a ready server.
 
     Most servers lack this option and count all replies. An unknown option at the start would end
     the server.
     """
     try:
-        with _client_of(socket_path) as client:
+        with _client_of(address) as client:
             client.config_set(UNCOUNTED_REPLIES, LONGER_THAN_ANY_VALUE)
     except (ResponseError, ConnectionError, TimeoutError):
         return
 
 
-def _client_of(socket_path: Path) -> redis.Redis:
+def _client_of(address: Address) -> redis.Redis:
     return redis.Redis(
-        unix_socket_path=str(socket_path),
+        unix_socket_path=address.path,
+        password=address.password or None,
         socket_timeout=PROBE_TIMEOUT_S,
         protocol=2,
         retry=Retry(NoBackoff(), 0),

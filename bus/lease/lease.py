@@ -9,7 +9,7 @@ Three things on the bus represent it:
 A lease that expired while no other worker took over is valid again with the next heartbeat.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ import structlog
 
 from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
+from memrelay.bus.client.resp import Word
 from memrelay.bus.errors import BusRefused, Fenced
 from memrelay.bus.keys import WORKERS, fence_key, owner_key, worker_key
 
@@ -99,6 +100,15 @@ end
 """
 )
 
+# KEYS: the owner hash. ARGV: the lease's name, the field, its value.
+_NOTE = """
+if redis.call('HGET', KEYS[1], 'worker') == ARGV[1] then
+  redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+end
+"""
+# Field of the owner hash: the rest note (worker/ownership/rest_note.py).
+REST = "rest"
+
 
 class Grant(NamedTuple):
     """The result of `Lease.acquire`: the epoch of ownership, or 0 and the worker that owns it."""
@@ -149,17 +159,27 @@ class Lease:
 
         The epoch is above `at_least` and above every earlier epoch of these pipelines.
         """
-        uids = list(uids)
-        keys = [fence_key(self.name), WORKERS, *map(owner_key, uids)]
-        answer = await self._control.run_script(_ACQUIRE, keys, self.name, at_least, worker_key(""))
-        if not answer:
-            raise Fenced("another worker fenced this one, so it may own nothing; restarting")
-        epoch, *names = answer
-        if not epoch:
-            return Grant(0, names[0].decode())
-        self._epochs |= dict.fromkeys(uids, int(epoch))
-        await self._close_connections(set(names))
-        return Grant(int(epoch))
+        (grant,) = await self.acquire_each([list(uids)], at_least)
+        return grant
+
+    async def acquire_each(self, groups: Sequence[Sequence[str]], at_least: int = 0) -> list[Grant]:
+        """Acquire each of these groups of pipelines, as `acquire` does, in one round trip."""
+        fixed = self.name, at_least, worker_key("")
+        commands: list[tuple[Word, ...]] = []
+        for uids in groups:
+            keys = [fence_key(self.name), WORKERS, *map(owner_key, uids)]
+            commands.append(("EVAL", _ACQUIRE, len(keys), *keys, *fixed))
+        grants, fenced = [], set[bytes]()
+        for uids, answer in zip(groups, await self._control.call_all(commands), strict=True):
+            if not answer:
+                raise Fenced("another worker fenced this one, so it may own nothing; restarting")
+            epoch, *names = answer
+            grants.append(Grant(int(epoch)) if epoch else Grant(0, names[0].decode()))
+            if epoch:
+                self._epochs |= dict.fromkeys(uids, int(epoch))
+                fenced.update(names)
+        await self._close_connections(fenced)
+        return grants
 
     async def release(self, uids: Iterable[str]) -> None:
         """Give up pipelines, so that another worker may acquire them."""
@@ -168,6 +188,13 @@ class Lease:
             self._epochs.pop(uid, None)
         if released:
             await self._control.run_script(_RELEASE, [*map(owner_key, released)], self.name)
+
+    async def note_rest(self, notes: Mapping[str, bytes]) -> None:
+        """Write the rest notes of pipelines, by uid. Those of other owners stay as they are."""
+        commands = [
+            ("EVAL", _NOTE, 1, owner_key(uid), self.name, REST, note) for uid, note in notes.items()
+        ]
+        await self._control.call_all(commands)
 
     async def declare_dead(self, name: str) -> None:
         """Fence a worker that is known to have ended, without waiting for its lease to expire."""

@@ -5,10 +5,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import orjson
+from msgspec import Struct
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import WORKERS, worker_key
+from memrelay.bus.malformed import MALFORMED
 
 # Between two heartbeats of a worker.
 HEARTBEAT_S = 2.0
@@ -26,7 +29,8 @@ async def read_server_time(client: ReconnectingConnection) -> int:
 async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
     """Return the last report of each live worker, sorted by name.
 
-    Each has its `lease` and its age in seconds (`silent_s`). Raises BusUnavailable and BusRefused.
+    Each has its `lease` and its age in seconds (`silent_s`). Malformed reports are left out. Raises
+    BusUnavailable and BusRefused.
     """
     now_ms = await read_server_time(client)
     listed: list[bytes] = await client.call(
@@ -34,14 +38,36 @@ async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
     )
     if not listed:
         return []
-    names = [name.decode() for name in listed[::2]]
+    names = [name.decode(errors="replace") for name in listed[::2]]
     leases = await client.call("MGET", *map(worker_key, names))
     reports = [
-        orjson.loads(lease) | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
+        report | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
         for name, at_ms, lease in zip(names, listed[1::2], leases, strict=True)
-        if lease
+        if lease and (report := _parse_report(lease)) is not None
     ]
     return sorted(reports, key=lambda report: str(report["name"]))
+
+
+class _Report(Struct):
+    """The types of the fields that are not numbers."""
+
+    name: str
+    pipelines: dict[str, dict[str, Any]]
+    root: str = ""
+    started_at: int = 0
+
+
+_check_report = msgspec.json.Decoder(_Report).decode
+
+
+def _parse_report(lease: bytes) -> dict[str, Any] | None:
+    try:
+        _check_report(lease)
+        report: dict[str, Any] = orjson.loads(lease)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        MALFORMED.drop("worker_report", error)
+        return None
+    return report
 
 
 def pause_reasons(workers: Iterable[dict[str, Any]]) -> dict[str, str]:

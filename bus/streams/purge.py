@@ -7,6 +7,7 @@ from typing import Any
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.keys import PUBLIC, input_key, swarm_key
+from memrelay.bus.streams.read_size import read_count
 
 # Entries that are read together.
 PAGE = 100
@@ -60,11 +61,12 @@ async def _purge_stream(
     newest = await client.call("XREVRANGE", key, end, "-", "COUNT", 1)
     last, start, count = (newest[0][0] if newest else b""), "-", 0
     while last:
-        entries = await client.call("XRANGE", key, start, last, "COUNT", PAGE)
+        most = await read_count(client, key, PAGE)
+        entries = await client.call("XRANGE", key, start, last, "COUNT", most)
         unwanted = [ident for ident, words in entries if _is_unwanted(words, holds)]
         if unwanted:
             count += await client.call("XDEL", key, *unwanted)
-        if len(entries) < PAGE:
+        if len(entries) < most:
             break
         start = "(" + entries[-1][0].decode()
     return count

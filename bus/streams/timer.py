@@ -6,7 +6,8 @@ from memrelay.bus.keys import input_key, timers_key
 # KEYS: the hash of the timers, the input. ARGV: the agent's alias, its interval in ms, the
 # envelope. Returns the ms left of the interval. Intervals are numbered from the Unix epoch by the
 # server's clock. The hash keeps for each agent its interval, the number of its last interval and
-# its last entry. If the number is one lower, the clock was set back a little.
+# its last entry. If the number is one lower, the clock was set back a little. Another value in the
+# hash, which another program wrote, counts as none.
 TICK = (
     NOW
     + """
@@ -16,7 +17,8 @@ local known = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 local interval, last, entry = string.match(known, '^(%d+) (%d+) (%S+)$')
 if interval == ARGV[2] then
   if number == tonumber(last) or number == tonumber(last) - 1 then return left end
-  if #redis.call('XRANGE', KEYS[2], entry, entry) == 0 then
+  local kept = redis.pcall('XRANGE', KEYS[2], entry, entry)
+  if kept.err or #kept == 0 then
     entry = redis.call('XADD', KEYS[2], '*', 'agent', ARGV[1], 'data', ARGV[3])
   end
 end

@@ -18,6 +18,7 @@ from memrelay.cli.doctor.server import (
     check_idle,
     check_limits,
     check_memory,
+    check_password,
     check_permissions,
     check_version,
     check_writes,
@@ -26,6 +27,7 @@ from memrelay.cli.doctor.server import (
 from memrelay.cli.doctor.service import (
     check_catalog,
     check_dead_letters,
+    check_erasures,
     check_keys,
     check_listeners,
     check_paused,
@@ -54,6 +56,7 @@ LOCAL_CHECKS: tuple[Check, ...] = (
 )
 BUS_CHECKS: tuple[BusCheck, ...] = (
     check_version,
+    check_password,
     check_permissions,
     check_writes,
     check_durability,
@@ -65,6 +68,7 @@ BUS_CHECKS: tuple[BusCheck, ...] = (
     check_keys,
     check_workers,
     check_paused,
+    check_erasures,
     check_listeners,
 )
 BUS_TIMEOUT_S = 5.0

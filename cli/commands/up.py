@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from memrelay.bus.keys import swarm_key
-from memrelay.cli.composition import bus_name
+from memrelay.cli.composition import bus_name, bus_password_file
 from memrelay.cli.deployment import deploy, read_bundle
 from memrelay.cli.options import JsonLog
 from memrelay.cli.process import POLL_INTERVAL_S, Service, serve
@@ -21,6 +21,7 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import greet, print_json
 from memrelay.cli.web_server import make_web
 from memrelay.memory.control.catalog import Catalog
+from memrelay.web.console.examples import redis_cli
 from memrelay.web.server.service import WebServer
 
 SAMPLE_NAME = "memory_test"
@@ -35,7 +36,9 @@ Open {url} in a browser, or use a second terminal in this folder:
 
   curl '{url}/v1/pipelines/{uid}/swarms/chat/messages?wait=5' -d '{{"text": "/read"}}'
 
-or any Redis client on {bus}:
+or a Redis client (`.venv/bin/memrelay bus --url` prints the URL, with the password):
+
+  {redis_cli}
 
   SUBSCRIBE '{channel}'
   PUBLISH '{channel}' '{{"from": "User", "id": "me", "args": [{{"text": "/write tea"}}]}}'
@@ -87,5 +90,6 @@ async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_
         greet(partial(print_json, {"pipeline_uid": deployed.uid, "url": url, "bus": bus}))
         return
     channel = swarm_key(deployed.uid, "chat")
-    greeting = GREETING.format(uid=deployed.uid, bus=bus, channel=channel, url=url)
+    client = redis_cli(bus, bus_password_file(settings))
+    greeting = GREETING.format(uid=deployed.uid, redis_cli=client, channel=channel, url=url)
     greet(partial(typer.echo, greeting))

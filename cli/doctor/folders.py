@@ -10,6 +10,12 @@ from pathlib import Path
 import apsw
 
 from memrelay.cli.doctor import Finding, fault, ok, warning
+from memrelay.cli.open_files import (
+    HANDLES_PER_STORE,
+    OTHER_HANDLES,
+    fitting_stores,
+    resolve_open_files,
+)
 from memrelay.cli.settings import Settings
 from memrelay.memory.disk import is_disk_full
 
@@ -17,7 +23,6 @@ from memrelay.memory.disk import is_disk_full
 LOW_BYTES, CRITICAL_BYTES = 1 << 30, 100 << 20
 # The minimum in pyproject.toml. No older version was tested.
 MINIMUM_SQLITE = (3, 54, 0)
-HANDLES_PER_STORE, OTHER_HANDLES = 3, 128
 
 
 async def check_folders(settings: Settings) -> list[Finding]:
@@ -105,13 +110,13 @@ async def check_handles(settings: Settings) -> list[Finding]:
 
     Serving processes raise their soft limit to the hard one.
     """
-    stores = settings.memory.open_files
+    stores = resolve_open_files(settings.memory.open_files)
     needed = stores * HANDLES_PER_STORE + OTHER_HANDLES
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY or limit >= needed:
         allowed = "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
         return [ok("handles", f"open files: {allowed}; {stores} stores need {needed}")]
-    fitting = max(1, (limit - OTHER_HANDLES) // HANDLES_PER_STORE)
+    fitting = fitting_stores()
     return [
         warning(
             "handles",

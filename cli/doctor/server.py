@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.embedded.binary import MINIMUM_VERSION
@@ -14,6 +15,7 @@ from memrelay.bus.permissions import (
     list_refused_commands,
     server_user_rules,
 )
+from memrelay.cli.composition import bus_address
 from memrelay.cli.doctor import DoctorContext, Finding, fault, list_of, ok, unknown, warning
 from memrelay.cli.doctor.service import find_deployed
 from memrelay.memory.errors import MemoryFault
@@ -69,6 +71,24 @@ async def check_version(context: DoctorContext) -> list[Finding]:
         text = f"the server ({name} {version}) is part of a cluster, but pipelines share some keys"
         return [fault("version", text, "use a server with cluster-enabled no")]
     return [ok("version", f"{name} {version}")]
+
+
+async def check_password(context: DoctorContext) -> list[Finding]:
+    """Check that the server admits nobody without a password. `memrelay acl` depends on it."""
+    address = replace(bus_address(context.settings), username="", password="")
+    try:
+        async with ReconnectingConnection(address) as stranger:
+            await stranger.call("PING")
+    except BusRefused:
+        return [ok("password", "the server requires a password")]
+    text = (
+        "the server's default user needs no password: every client that reaches the server can "
+        "read and change all pipelines, and `memrelay acl` confines nobody"
+    )
+    remedy = f"CONFIG SET requirepass PASSWORD, {PERSIST}, and the password in MEMRELAY_BUS__URL"
+    if not context.settings.bus.url:
+        remedy = "restart the embedded server, which then creates a password"
+    return [warning("password", text, remedy)]
 
 
 async def check_writes(context: DoctorContext) -> list[Finding]:

@@ -10,6 +10,19 @@ from memrelay.memory.control.system_file import Row, SystemFile
 
 # Letters that an erasure reads at once.
 BATCH = 20
+# Bytes of content that the letters of a pipeline may have.
+CONTENT_BYTES = 64 << 20
+# Letters that a pipeline may have.
+MAX_LETTERS = 50_000
+# The part of a bound that remains when it was exceeded, so that letters are seldom trimmed.
+KEPT_SHARE = 0.9
+# Characters of the reason that a letter without content keeps.
+KEPT_REASON = 500
+# Ends the reason of a letter whose content was deleted.
+WITHOUT_CONTENT = (
+    " (the content was deleted: the dead letters of this pipeline exceeded "
+    "worker.dead_letter_bytes)"
+)
 
 
 class DeadLetter(NamedTuple):
@@ -57,20 +70,46 @@ class Listed(NamedTuple):
     size: int
 
 
+class Trimmed(NamedTuple):
+    """How many letters of a pipeline lost their content, and how many were deleted."""
+
+    pipeline: str
+    cut: int
+    deleted: int
+
+
 class DeadLetters:
     """The dead letters in system.db. `file` is open."""
 
     def __init__(self, file: SystemFile) -> None:
         self._file = file
+        # By pipeline: the bytes and the number of its letters at the last count, and those that
+        # this process has added since then.
+        self._sizes: dict[str, _Size] = {}
 
-    async def add(self, buried: Sequence[DeadLetter]) -> None:
-        """Store dead letters, all or none.
+    async def add(
+        self, buried: Sequence[DeadLetter], content_bytes: int = CONTENT_BYTES
+    ) -> list[Trimmed]:
+        """Store dead letters, all or none, and return what had to be trimmed for them.
 
         A letter that the same entry brings again stays as it is. Brought by another entry, it gets
         the newest reason, and the attempts are added.
+
+        Beyond `content_bytes` in a pipeline, the oldest letters lose their content and keep
+        everything else. Beyond MAX_LETTERS, the oldest letters are deleted.
         """
+        bound = _Size(content_bytes, MAX_LETTERS)
+        trimmed = []
         async with self._file.changing() as database:
             await _upsert(database, buried)
+            for uid, added in _measure_by_pipeline(buried).items():
+                before = self._sizes.get(uid)
+                now = before.plus(*added) if before else await _measure(database, uid)
+                if now.exceeds(bound):
+                    trimmed.append(await _trim(database, uid, bound))
+                    now = await _measure(database, uid)
+                self._sizes[uid] = now
+        return [one for one in trimmed if one.cut or one.deleted]
 
     async def find(self, uid: str, ident: str) -> DeadLetter | None:
         """Return one letter of a pipeline, None if it does not exist."""
@@ -99,25 +138,23 @@ class DeadLetters:
             return {ident for (ident,) in await _delete(database, uid, idents)}
 
     async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
-        """Delete the letters of these pipelines whose data or error `holds` accepts. Return their
-        number.
+        """Delete the letters of these pipelines whose data, error or idempotency key `holds`
+        accepts. Return their number.
         """
         count = 0
         for uid in uids:
             after, matching = 0, list[str]()
             while rows := await self._read_batch(uid, after):
-                matching += [
-                    ident for _, ident, data, error in rows if holds(data) or holds(error.encode())
-                ]
+                matching += [ident for _, ident, *texts in rows if any(map(holds, texts))]
                 after = rows[-1][0]
             count += len(await self.remove(uid, matching)) if matching else 0
         return count
 
-    async def _read_batch(self, uid: str, after: int) -> list[tuple[int, str, bytes, str]]:
+    async def _read_batch(self, uid: str, after: int) -> list[tuple[int, str, bytes, bytes, bytes]]:
         with self._file.reading() as database:
             return [
-                (n, ident, data, error)
-                for n, ident, data, error in await _select_texts(database, uid, after, BATCH)
+                (n, ident, data, error.encode(), key.encode())
+                for n, ident, data, error, key in await _select_texts(database, uid, after, BATCH)
             ]
 
     async def rewrite(self) -> None:
@@ -148,6 +185,68 @@ async def _upsert(database: aiosqlite.Connection, letters: Iterable[Row]) -> Non
         "attempts = attempts + excluded.attempts WHERE entry <> excluded.entry",
         letters,
     )
+
+
+class _Size(NamedTuple):
+    """Bytes and number of letters."""
+
+    content: int
+    letters: int
+
+    def plus(self, content: int, letters: int) -> "_Size":
+        return _Size(self.content + content, self.letters + letters)
+
+    def exceeds(self, bound: "_Size") -> bool:
+        return self.content > bound.content or self.letters > bound.letters
+
+
+def _measure_by_pipeline(letters: Iterable[DeadLetter]) -> dict[str, _Size]:
+    found: dict[str, _Size] = {}
+    for one in letters:
+        size = found.get(one.pipeline, _Size(0, 0))
+        found[one.pipeline] = size.plus(len(one.data) + len(one.error), 1)
+    return found
+
+
+async def _measure(database: aiosqlite.Connection, uid: str) -> _Size:
+    (row,) = await database.execute_fetchall(
+        "SELECT coalesce(sum(length(data) + length(error)), 0), count(*) FROM dead_letters "
+        "WHERE pipeline = ?",
+        (uid,),
+    )
+    return _Size(*row)
+
+
+async def _trim(database: aiosqlite.Connection, uid: str, bound: _Size) -> Trimmed:
+    """Cut and delete the oldest letters that exceed a bound, if they still do."""
+    size, cut, deleted = await _measure(database, uid), 0, 0
+    if size.letters > bound.letters:
+        most = int(bound.letters * KEPT_SHARE)
+        deleted = await _count_changes(
+            database,
+            "DELETE FROM dead_letters WHERE n IN (SELECT n FROM dead_letters WHERE pipeline = ? "
+            "ORDER BY n LIMIT ?)",
+            (uid, size.letters - most),
+        )
+        size = await _measure(database, uid)
+    if size.content > bound.content:
+        cut = await _count_changes(
+            database,
+            # `newer` is the content of a letter and of all that are newer.
+            "UPDATE dead_letters SET data = x'', error = substr(error, 1, ?1) || ?2 WHERE n IN "
+            "(SELECT n FROM (SELECT n, length(data) AS size, sum(length(data) + length(error)) "
+            "OVER (ORDER BY n DESC) AS newer FROM dead_letters WHERE pipeline = ?3) "
+            "WHERE newer > ?4 AND size > 0)",
+            (KEPT_REASON, WITHOUT_CONTENT, uid, int(bound.content * KEPT_SHARE)),
+        )
+    return Trimmed(uid, cut, deleted)
+
+
+async def _count_changes(
+    database: aiosqlite.Connection, sql: str, values: tuple[object, ...]
+) -> int:
+    async with database.execute(sql, values) as cursor:
+        return cursor.rowcount
 
 
 async def _select_one(database: aiosqlite.Connection, uid: str, ident: str) -> Iterable[Row]:
@@ -185,9 +284,9 @@ async def _delete(database: aiosqlite.Connection, uid: str, idents: Sequence[str
 async def _select_texts(
     database: aiosqlite.Connection, uid: str, after: int, limit: int
 ) -> Iterable[Row]:
-    """Return (n, id, data, error) of a pipeline's letters after a position."""
+    """Return (n, id, data, error, producer_id) of a pipeline's letters after a position."""
     return await database.execute_fetchall(
-        "SELECT n, id, data, error FROM dead_letters WHERE pipeline = ? AND n > ? "
+        "SELECT n, id, data, error, producer_id FROM dead_letters WHERE pipeline = ? AND n > ? "
         "ORDER BY n LIMIT ?",
         (uid, after, limit),
     )

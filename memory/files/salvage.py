@@ -20,10 +20,12 @@ KEY_COLUMNS = {
     "entries": "",
     "records": "row",
     "versions": "n",
+    "appended": "n",
     "inbox": "n",
     "pending": "rowid",
     "attempts": "",
-    "producer_ids": "",
+    "idempotency_owners": "n",
+    "idempotency_keys": "n",
     "erasures": "n",
     "erasing": "n",
 }
@@ -96,7 +98,8 @@ def _copy_table(connection: apsw.Connection, table: str, key: str, columns: str)
     _RangeCopy(connection, table, key, columns).copy(1, LAST_ROW)
     types = dict(connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)))
     _clamp_times(connection, table, TIMES & types.keys())
-    _repair_texts(connection, table, [name for name in types if types[name] == "TEXT"])
+    if texts := [name for name in types if types[name] == "TEXT"]:
+        _repair_texts(connection, table, texts)
 
 
 def _rebuild_derived(connection: apsw.Connection) -> None:

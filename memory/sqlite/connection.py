@@ -13,6 +13,7 @@ import apsw
 
 from memrelay.memory.disk import FREE_SPACE, ROOM_OR_DISK, make_folder, write_whole_file
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
+from memrelay.memory.lock_holder import describe_writer
 from memrelay.memory.sqlite.damage import (
     EMPTIED,
     STEPS,
@@ -23,6 +24,7 @@ from memrelay.memory.sqlite.damage import (
     mark_damaged,
     needs_check,
 )
+from memrelay.memory.sqlite.idempotency import register_key_functions
 from memrelay.memory.text.words import parts_of
 
 # "Memr", in the header of the file.
@@ -38,7 +40,7 @@ TRANSLATIONS: tuple[tuple[tuple[type[Exception], ...], type[Exception], str], ..
     (
         (apsw.BusyError, apsw.LockedError),
         StoreBusy,
-        "{path} is locked by another program; it is retried",
+        "{path} is locked by another program{writer}; it is retried",
     ),
     (
         (apsw.FullError, apsw.NoMemError),
@@ -92,7 +94,9 @@ class translate_errors:
     ) -> None:
         for kinds, translation, message in TRANSLATIONS if error is not None else ():
             if isinstance(error, kinds):
-                raise translation(message.format(path=self._path, error=error)) from error
+                writer = describe_writer(self._path) if "{writer}" in message else ""
+                text = message.format(path=self._path, error=error, writer=writer)
+                raise translation(text) from error
         if isinstance(error, UNUSABLE):
             raise _find_cause(self._path, error) from error
 
@@ -221,6 +225,7 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
     for number in range(version + 1, len(migrations()) + 1):
         with connection:
             register_parts_of(connection)
+            register_key_functions(connection)
             connection.execute(migrations()[number - 1])
             connection.pragma("user_version", number)
 

@@ -13,6 +13,7 @@ import orjson
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.sqlite.filters import Conditions, where
 from memrelay.memory.sqlite.fulltext import INDEXES
+from memrelay.memory.sqlite.idempotency import pack, unpack
 from memrelay.memory.sqlite.inbox import Inbox
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.versions import StoredRecord, stored_records
@@ -155,22 +156,38 @@ class Erasures:
         ]
 
     def silence(
-        self, has_erased: Erases, reply_has_erased: Erases, replace: Callable[[bytes], bytes]
+        self,
+        has_erased: Erases,
+        reply_has_erased: Erases,
+        replace: Callable[[bytes], bytes],
+        replace_answer: Callable[[bytes], bytes],
     ) -> int:
         """Remove erased texts from stored replies and pending messages. Return how many had them.
 
-        A reply is replaced, because its row marks the input as done. A pending message is deleted.
+        A reply is replaced, because its row marks the input as done. A pending message is deleted,
+        also if its idempotency key has an erased text.
         """
         self._inbox.complete()
-        count, run = 0, self._connection.execute
-        for table, key in (("inbox", "n"), ("producer_ids", "id")):
-            kept = run(f"SELECT {key}, outputs FROM {table}")
-            found = [(replace(outputs), one) for one, outputs in kept if reply_has_erased(outputs)]
-            self._connection.executemany(f"UPDATE {table} SET outputs = ? WHERE {key} = ?", found)
-            count += len(found)
-        pending = [(one,) for one, data in run("SELECT id, data FROM pending") if has_erased(data)]
-        self._connection.executemany("DELETE FROM pending WHERE id = ?", pending)
-        return count + len(pending)
+        run, run_many = self._connection.execute, self._connection.executemany
+        replies = [
+            (replace(outputs), n)
+            for n, outputs in run("SELECT n, outputs FROM inbox")
+            if reply_has_erased(outputs)
+        ]
+        run_many("UPDATE inbox SET outputs = ? WHERE n = ?", replies)
+        answers = [
+            (pack(replace_answer(answer)), n)
+            for n, packed in run("SELECT n, answer FROM idempotency_keys")
+            if reply_has_erased(answer := unpack(packed))
+        ]
+        run_many("UPDATE idempotency_keys SET answer = ? WHERE n = ?", answers)
+        pending = [
+            (ident,)
+            for ident, data, key in run("SELECT id, data, producer FROM pending")
+            if has_erased(data) or has_erased(key.encode())
+        ]
+        run_many("DELETE FROM pending WHERE id = ?", pending)
+        return len(replies) + len(answers) + len(pending)
 
     def forget(self, noted: int, counts: tuple[int, int, int]) -> None:
         """Delete the noted texts up to that number, and add the counts of erased replies, messages

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import apsw
 
+from memrelay.memory.sqlite.idempotency import IdempotencyKeys
 from memrelay.memory.sqlite.rows import RowInsert
 
-PAGE_ROWS = 5000
 INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
 
@@ -30,6 +30,7 @@ class Inbox:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        self.keys = IdempotencyKeys(connection)
         # Row number by id of each completed input that may be redelivered, with those of the open
         # transaction.
         self.numbers: dict[str, int] = {}
@@ -41,6 +42,7 @@ class Inbox:
     def reset(self) -> None:
         """Read the committed state, initially and after a rollback."""
         self._new.clear()
+        self.keys.reset()
         self.numbers = {
             ident: number
             for number, ident in self._connection.execute("SELECT n, id FROM inbox ORDER BY n")
@@ -79,61 +81,21 @@ class Inbox:
                 "DELETE FROM inbox WHERE n = ?", [(number,) for number in numbers]
             )
 
-    def produced(self, producer_id: str) -> Done | None:
-        """Return the outcome of the message with that idempotency key of its producer, None if
-        unknown.
-        """
-        found = self._connection.execute(
-            "SELECT bundle, outputs FROM producer_ids WHERE id = ?", (producer_id,)
-        ).fetchone()
-        return Done(*found) if found else None
-
-    def add_produced(self, producer_id: str, done: Done, now_ms: int) -> None:
-        """Store a producer's idempotency key with the outcome of its message."""
-        self._connection.execute(
-            "INSERT OR IGNORE INTO producer_ids VALUES (?, ?, ?, ?)", (producer_id, *done, now_ms)
-        )
-
-    def produced_in(self, pipeline: str, first: str = "") -> list[tuple[str, Done, int]]:
-        """Return (key, outcome, done at Unix ms) of some idempotency keys of a pipeline, starting
-        at `first`.
-        """
-        # "0" follows "/" in the order of characters.
-        span = (f"{pipeline}/{first}", f"{pipeline}0")
-        rows = self._connection.execute(
-            "SELECT id, bundle, outputs, done_at FROM producer_ids "
-            "WHERE id >= ? AND id < ? LIMIT ?",
-            (*span, PAGE_ROWS),
-        )
-        return [(ident, Done(bundle, outputs), done_at) for ident, bundle, outputs, done_at in rows]
-
-    def forget_produced(self, producer_ids: Iterable[str]) -> None:
-        """Delete idempotency keys that are stored elsewhere now."""
+    def count_attempts(self, idents: Iterable[str]) -> None:
+        """Record that inputs are about to be tried."""
         self._connection.executemany(
-            "DELETE FROM producer_ids WHERE id = ?", [(ident,) for ident in producer_ids]
-        )
-
-    def expire_produced(self, before_ms: int) -> None:
-        """Delete idempotency keys from before that time."""
-        self._connection.execute("DELETE FROM producer_ids WHERE done_at < ?", (before_ms,))
-
-    def count_attempt(self, ident: str) -> int:
-        """Record that an input is about to be tried and return its number of attempts."""
-        self._connection.execute(
             "INSERT INTO attempts VALUES (?, 1) "
             "ON CONFLICT(id) DO UPDATE SET started = started + 1",
-            (ident,),
-        )
-        return int(
-            self._connection.execute("SELECT started FROM attempts WHERE id = ?", (ident,)).get
+            [(ident,) for ident in idents],
         )
 
-    def was_tried(self, ident: str) -> bool:
-        """Return whether an attempt of an input is recorded."""
-        return (
-            self._connection.execute("SELECT 1 FROM attempts WHERE id = ?", (ident,)).get
-            is not None
-        )
+    def attempts(self) -> dict[str, int]:
+        """Return the recorded attempts by input."""
+        return dict(self._connection.execute("SELECT id, started FROM attempts"))
+
+    def has_attempts(self) -> bool:
+        """Return whether an attempt is recorded."""
+        return self._connection.execute("SELECT 1 FROM attempts LIMIT 1").get is not None
 
     def clear_attempts(self) -> None:
         """Delete all attempts: every input in flight has an outcome now."""
@@ -142,6 +104,7 @@ class Inbox:
     def complete(self) -> None:
         """Insert the buffered rows before the commit."""
         self._flush()
+        self.keys.complete()
 
     def _flush(self) -> None:
         if self._new:

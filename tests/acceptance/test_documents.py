@@ -60,7 +60,8 @@ def test_a_redis_server_accepts_the_redis_lines_of_the_readme() -> None:
     ]
     with Reader() as reader:
         reader.up()
-        with redis.Redis(unix_socket_path=str(reader.folder / "data/bus/server.sock")) as client:
+        url = reader.type(".venv/bin/memrelay bus --url").strip()
+        with redis.Redis.from_url(url) as client:
             for line in lines:
                 hear_or_say(client, *shlex.split(reader.adapted(line)))
 

@@ -17,7 +17,7 @@ from tests.support.waiting import wait_for
 @contextmanager
 def served(folder: Path) -> Iterator[redis.Redis]:
     """Yield a client of a server on the folder, which ends afterwards."""
-    server = EmbeddedServer(folder)
+    server = EmbeddedServer(folder, with_password=False)
     server.start()
     try:
         with redis.Redis(unix_socket_path=str(server.socket_path)) as client:

@@ -165,7 +165,7 @@ def test_a_full_server_is_reported_as_such(tmp_path: Path) -> None:
 
 
 def test_a_killed_server_fails_all_pending_replies(tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path / "bus")
+    server = EmbeddedServer(tmp_path / "bus", with_password=False)
     server.start()
 
     async def act(connection: Connection) -> None:
@@ -182,7 +182,7 @@ def test_a_killed_server_fails_all_pending_replies(tmp_path: Path) -> None:
 
 
 def test_a_password_and_a_database_are_sent_first(tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path / "bus")
+    server = EmbeddedServer(tmp_path / "bus", with_password=False)
     server.start()
     with Client(server.socket_path) as client:
         client.redis.config_set("requirepass", "secret")

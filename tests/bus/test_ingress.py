@@ -135,7 +135,7 @@ def test_without_a_server_all_appends_fail(tmp_path: Path) -> None:
 def test_appends_under_way_fail_with_a_killed_server_and_later_ones_reach_its_successor(
     tmp_path: Path,
 ) -> None:
-    server = EmbeddedServer(tmp_path / "bus")
+    server = EmbeddedServer(tmp_path / "bus", with_password=False)
     server.start()
 
     async def act(ingress: Ingress) -> None:

@@ -166,7 +166,7 @@ def test_a_command_under_way_is_not_repeated(server: EmbeddedServer) -> None:
 
 
 def test_each_attempt_fails_without_a_server_and_a_later_one_succeeds(tmp_path: Path) -> None:
-    server = EmbeddedServer(tmp_path / "bus")
+    server = EmbeddedServer(tmp_path / "bus", with_password=False)
     server.start()
     server.stop()
 

@@ -83,6 +83,7 @@ def test_json_has_a_line_for_each_finding(program: Program) -> None:
         "dead letters",
         "bus",
         "version",
+        "password",
         "permissions",
         "writes",
         "keys",
@@ -250,6 +251,19 @@ def test_a_cluster_is_reported(tmp_path: Path) -> None:
         version = examine(program, MEMRELAY_BUS__URL=url)["version"]
 
     assert (version["level"], "cluster-enabled no" in version["remedy"]) == ("fault", True)
+
+
+def test_an_outside_server_without_a_password_is_reported(
+    tmp_path: Path, program: Program, client: Client
+) -> None:
+    with strange_server(tmp_path, "--port", "0") as url:
+        without = examine(program, MEMRELAY_BUS__URL=url)["password"]
+
+    url = as_user(client, "~*", "&*", "+@all")
+
+    assert (without["level"], "requirepass" in without["remedy"]) == ("warning", True)
+    assert "memrelay acl" in without["text"]
+    assert examine(program, MEMRELAY_BUS__URL=url)["password"]["level"] == "ok"
 
 
 def free_port() -> int:

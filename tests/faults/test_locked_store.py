@@ -2,6 +2,7 @@
 message is given up.
 """
 
+import os
 import statistics
 import time
 
@@ -28,7 +29,9 @@ def test_a_locked_store_delays_only_its_pipeline(locked_s: float, tell: Tell) ->
         with locked(house.store_file(uid)):
             until = time.monotonic() + locked_s
             house.client.enter_together(uid, [f"/write {number}" for number in range(500)])
-            reason = await_paused(house, uid, "is locked by another program")
+            reason = await_paused(
+                house, uid, f"is locked by another program (process {os.getpid()}, "
+            )
             while time.monotonic() < until:
                 slowest_s = probe.slowest_s(lambda: True)
                 lags += [worker["loop_lag_ms"] for worker in roll(house)]

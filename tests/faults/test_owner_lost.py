@@ -94,6 +94,30 @@ def test_an_owner_paused_beyond_its_lease_is_fenced(step: str, tell: Tell) -> No
         )
 
 
+def test_a_worker_that_hangs_in_a_transaction_after_it_lost_its_lease_is_ended() -> None:
+    uid = make_uid()
+    with House() as house:
+        hung = house.start_stepping_worker(
+            bundles=[make_bundle(uid)],
+            limits=LIMITS,
+            armed=False,
+            die_on="before commit",
+            signal=signal.SIGSTOP,
+        )
+        house.client.answer(uid, "/write before")
+        arm(hung)
+        ident = house.client.enter(uid, "/write tea")
+        wait_for(lambda: is_stopped(hung), "the owner hangs with the lock")
+
+        heir = house.start_worker(limits=LIMITS)
+        house.client.await_done(uid, ident)
+
+        assert f"is locked by another program (process {hung.pid}, " in heir.said
+        assert "hung_worker_ended" in heir.said
+        assert not hung.lives
+        assert_promises(house, uid, ["before", "tea"])
+
+
 @pytest.mark.parametrize(
     "seconds", [6, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(300)])]
 )

@@ -44,9 +44,10 @@ class Client:
     """Sends messages to pipelines and reads their swarms. Use it as a context."""
 
     def __init__(self, socket: Path) -> None:
-        """Open no connection before it is needed."""
-        self.socket = socket
-        self.redis = redis.Redis(unix_socket_path=str(socket))
+        """Open no connection before it is needed. The password, if any, is next to the socket."""
+        self.socket, file = socket, socket.with_name("password")
+        password = file.read_text().strip() if file.exists() else None
+        self.redis = redis.Redis(unix_socket_path=str(socket), password=password)
 
     def __enter__(self) -> Self:
         return self

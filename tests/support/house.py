@@ -33,12 +33,12 @@ class House:
         self.workers: list[ChildProcess] = []
 
     def __enter__(self) -> Self:
-        """Start the server with `appendfsync always`. The test starts the worker."""
+        """Start the server, without a password. The test starts the worker."""
         self.folder = Path(
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="memrelay-test-"))
         )
         self.root, self._steps = self.folder / "memory", self.folder / "steps"
-        self.server = EmbeddedServer(self.folder / "bus")
+        self.server = EmbeddedServer(self.folder / "bus", with_password=False)
         self._stack.callback(self.server.stop, grace_s=5)
         self.server.start()
         self.client = self._stack.enter_context(Client(self.server.socket_path))

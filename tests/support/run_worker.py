@@ -60,6 +60,7 @@ class Steps:
             if self._armed and (self._count == self._last[0] or step == self._last[1]):
                 self._last = (0, "")
                 os.kill(os.getpid(), self._signal)
+                time.sleep(0.05)  # SIGSTOP reaches this thread a moment later
 
 
 async def deploy(root: Path, *bundles: dict[str, Any]) -> None:

@@ -9,8 +9,8 @@ from memrelay.bus.embedded.launcher import EmbeddedServer
 
 @contextmanager
 def running_server(folder: Path) -> Iterator[EmbeddedServer]:
-    """Run the server until the end of the context."""
-    server = EmbeddedServer(folder)
+    """Run the server, which needs no password, until the end of the context."""
+    server = EmbeddedServer(folder, with_password=False)
     server.start()
     try:
         yield server

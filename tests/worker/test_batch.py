@@ -1,17 +1,21 @@
 """A redelivered batch publishes the same bytes, whatever part of it the inbox keeps."""
 
+import os
 from pathlib import Path
 
+import orjson
 import pytest
 
 from memrelay.bus.client.resp import SwarmEncoder
 from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
 from memrelay.memory.errors import StoreBusy
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Entry, Published
@@ -37,10 +41,12 @@ def make_plan(user: str = "User", *public: str) -> Plan:
     return Plan(bundle)
 
 
-def make_batch(*entries: Entry, journal: bool = False) -> Batch:
+def make_batch(
+    *entries: Entry, journal: AttemptJournal | None = None, batch_s: float = 10.0
+) -> Batch:
     return Batch(
         entries,
-        WorkerLimits(),
+        WorkerLimits(batch_s=batch_s),
         Retries(WorkerLimits(), {}, 0),
         settled={},
         isolation=CrashIsolation(),
@@ -59,7 +65,7 @@ def run(plan: Plan, root: Path, *fields: bytes, ident: str = "1700000000000-0") 
 def said_by(outcome: Outcome) -> list[bytes]:
     """Return the packed messages of an outcome."""
     logged, live = SwarmEncoder(outcome.uid, 10).write(
-        (outcome.publish_id or outcome.id).encode(), outcome.messages
+        (outcome.publish_id or outcome.id).encode(), outcome.messages, outcome.numbers
     )
     return (
         logged[outcome.published > Published.CHANNEL :]
@@ -98,7 +104,7 @@ def test_a_redelivered_input_publishes_the_same_under_another_bundle(
     )
 
 
-def test_a_repeated_producer_id_publishes_the_messages_of_the_first(
+def test_a_repeated_producer_id_publishes_the_result_of_the_first(
     tmp_path: Path,
 ) -> None:
     first = run(make_plan(), tmp_path, b"swarm", b"chat", b"data", DATA, b"id", b"mine")
@@ -115,7 +121,35 @@ def test_a_repeated_producer_id_publishes_the_messages_of_the_first(
         ident="1700000000000-1",
     )
 
-    assert first.messages and said_by(second) == said_by(first)
+    assert said_by(second) == said_by(first)[2::3]
+    assert orjson.dumps(second.build_report()) == orjson.dumps(first.build_report())
+
+
+def test_an_idempotency_key_costs_at_most_200_bytes(tmp_path: Path) -> None:
+    without, with_keys = (
+        store_bytes(tmp_path / name, 2000, with_keys=with_keys)
+        for name, with_keys in (("without", False), ("with", True))
+    )
+
+    assert (with_keys - without) / 2000 <= 200
+
+
+def store_bytes(root: Path, count: int, *, with_keys: bool) -> int:
+    """Return the size of the store after so many writes."""
+    plan, stores = make_plan(), OpenStores(root, 10)
+    for first in range(0, count, 250):
+        entries = [
+            Entry(
+                f"{1_700_000_000_000 + number}-0",
+                plan,
+                [b"swarm", b"chat", b"data", DATA.replace(b"tea", b"order %d" % number)]
+                + ([b"id", b"msg_" + os.urandom(12).hex().encode()] if with_keys else []),
+            )
+            for number in range(first, first + 250)
+        ]
+        assert len(make_batch(*entries).run(stores).outcomes) == 250
+    stores.close_all()
+    return store_path(root, plan.stores[0]).stat().st_size
 
 
 def make_two_stores() -> Plan:
@@ -131,6 +165,17 @@ def make_two_stores() -> Plan:
 def make_entry(plan: Plan, ident: str, text: str) -> Entry:
     data = encode(new_message("User", "me", text, username="User", now_ms=1_700_000_000_000))
     return Entry(ident, plan, [b"swarm", b"chat", b"data", data])
+
+
+def test_a_batch_that_takes_too_long_leaves_the_rest(tmp_path: Path) -> None:
+    plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
+    entries = [make_entry(plan, f"{number}-0", f"/a {number}") for number in (1, 2, 3)]
+
+    result = make_batch(*entries, batch_s=0).run(stores)
+
+    assert [outcome.id for outcome in result.outcomes] == ["1-0"]
+    assert list(result.left) == entries[1:]
+    stores.close_all()
 
 
 def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:
@@ -153,7 +198,7 @@ def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:
 
 def test_a_busy_store_does_not_count_as_another_attempt(tmp_path: Path) -> None:
     plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
-    batch = make_batch(make_entry(plan, "1-0", "/b tea"), journal=True)
+    batch = make_batch(make_entry(plan, "1-0", "/b tea"), journal=AttemptJournal())
     stores.get("instances/p/b")
     with locked(tmp_path / "instances/p/b.db"):
         for _ in range(5):

@@ -8,16 +8,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.worker.background.erasure import FIRST_PAUSE_S
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 from tests.support.tiers import first_always
+from tests.support.told import await_told, start_command, type_command
 from tests.support.waiting import wait_for
 
 CANARIES = ("zwitscherling-one", "zwitscherling-two", "zwitscherling-three")
@@ -220,6 +223,34 @@ def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
     assert holding(empty) == []
 
 
+def test_an_erasure_covers_idempotency_keys(empty: House, tmp_path: Path) -> None:
+    uid, gate, key = make_uid(), tmp_path / "gate", "order of zwitscherling"
+    agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
+    empty.start_worker(
+        limits={"first_pause_s": 0.5, "longest_pause_s": 1.0, "retries": 100},
+        bundles=[make_bundle(uid, agent)],
+    )
+    for text, ident in ((make_waiting("it waits", gate), f"{key} 1"), ("the first", key)):
+        empty.client.enter(uid, text, id=ident)
+    call(empty, uid, "records.create", {"content": "the second"}, producer_id=key)
+    empty.client.enter_raw(uid, b"broken", id=key)
+    wait_for(
+        lambda: empty.dead_letters(uid) and empty.rows(uid, "SELECT id FROM pending"),
+        "one waits and one is a dead letter",
+    )
+    empty.client.await_quiet(uid)
+    before = holding(empty)
+
+    call(empty, uid, "records.erase", {"text": "zwitscherling"})
+
+    told = await_end(empty, uid)
+    for word in ("system.db", "memories.db", "appendonly"):
+        assert any(word in name for name in before), before
+    assert (holding(empty), told["letters"], told["replies"]) == ([], 1, 1)
+    empty.client.await_done(uid, empty.client.enter(uid, "not again", id=key))
+    assert empty.contents(uid) == ["the first", "the second"]
+
+
 def test_a_short_content_does_not_match_longer_messages(empty: House) -> None:
     uid = make_uid()
     empty.start_worker(bundles=[make_bundle(uid)])
@@ -241,3 +272,26 @@ def test_an_erasure_without_criteria_is_refused(empty: House) -> None:
     code, detail = refused(empty, uid, "records.erase", {"reason": "x"})
 
     assert code == "refused" and "no condition selects records" in detail
+
+
+@pytest.mark.slow
+def test_a_waiting_erasure_is_visible_and_its_command_survives_a_restart(empty: House) -> None:
+    uid = make_uid()
+    worker = empty.start_worker(bundles=[make_bundle(uid)])
+    call(empty, uid, "records.create", {"content": CANARIES[0]})
+    reader = apsw.Connection(str(empty.store_file(uid)))
+    reader.execute("BEGIN; SELECT * FROM records")
+    erasing = start_command(empty, "erase", uid, "--text", CANARIES[0])
+    reason = "the log of the store cannot be emptied"
+
+    await_told(empty, uid, lambda told: reason in told["erasure_fault"], "the fault is reported")
+    wait_for(lambda: f"pause_s={2 * FIRST_PAUSE_S}" in worker.said, "the pauses grow")
+    shown = [type_command(empty, name).stdout for name in ("status", "doctor")]
+    worker.stop()
+    reader.close()
+    empty.start_worker()
+
+    assert erasing.await_end() == 0
+    assert "erased 1 record," in erasing.said
+    assert all(reason in one for one in shown)
+    await_told(empty, uid, lambda told: not told["erasure_fault"], "the fault is gone")

@@ -17,7 +17,7 @@ def test_a_repeated_producer_id_gives_one_record_and_the_same_answer(house: Hous
     second = house.client.enter(uid, "/write tea", id="order-1")
     house.client.await_done(uid, second)
 
-    assert house.client.log(uid) == first + first
+    assert house.client.log(uid) == [*first, first[-1]]
     assert house.contents(uid) == ["tea"]
 
 
@@ -31,7 +31,7 @@ def test_a_repeated_indented_message_gets_the_same_answer(house: House) -> None:
 
     log = house.client.log(uid)
     assert [said.text for said in log[:2]] == ["/write tea", "tea"]
-    assert log[3:] == log[:3]
+    assert log[3:] == log[2:3]
 
 
 def test_a_producer_id_repeated_in_one_batch_gives_one_record(
@@ -62,7 +62,7 @@ def test_a_producer_id_is_remembered_without_a_store_effect(house: House) -> Non
     second = house.client.enter(uid, "/write another text", id="order-1")
     house.client.await_done(uid, second)
 
-    assert house.client.log(uid) == first + first
+    assert house.client.log(uid) == first
     assert not house.contents(uid)
 
 

@@ -1,10 +1,7 @@
 """An idempotency key stands for one call: repeats get its answer, other calls are refused."""
 
-import sqlite3
-from contextlib import closing
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
 
@@ -155,29 +152,6 @@ def attempt(house: House, uid: str, given: dict[str, Any]) -> None:
         call_all(house, make_call(uid, CREATE, given, **KEY), within_s=2)
     except BusError:
         return
-
-
-def test_a_key_without_a_digest_returns_the_first_answer(house: House) -> None:
-    uid = deploy(house)
-    first = call(house, uid, CREATE, TEA, **KEY)
-    make_older(house, uid, CREATE)
-
-    again = call(house, uid, CREATE, {"content": "coffee"}, **KEY)
-
-    assert again == first
-    assert house.contents(uid) == ["tea"]
-
-
-def make_older(house: House, uid: str, operation: str) -> None:
-    """Rewrite the row of a key as an earlier version stored it."""
-    with closing(sqlite3.connect(house.store_file(uid), timeout=5)) as connection, connection:
-        ((ident, outputs),) = connection.execute("SELECT id, outputs FROM producer_ids")
-        kept = msgspec.msgpack.decode(outputs)
-        assert len(kept) == 6
-        connection.execute(
-            "UPDATE producer_ids SET id = ?, outputs = ?",
-            (ident.replace("\x1f", f"{operation}\x1f"), msgspec.msgpack.encode(kept[:5])),
-        )
 
 
 def test_a_digest_depends_on_operation_store_and_input() -> None:

@@ -97,6 +97,21 @@ def test_entries_that_another_consumer_took_run_after_a_start() -> None:
         assert house.contents(uid) == ["one", "two"]
 
 
+def test_entries_in_flight_run_in_batches_after_a_start() -> None:
+    uid, count = make_uid(), 600
+    with House() as house:
+        house.start_worker(bundles=[make_bundle(uid)]).stop()
+        house.client.enter_together(uid, [f"/write {number}" for number in range(count)])
+        house.client.redis.xreadgroup("owner", "stranger", {input_of(uid): ">"})
+
+        house.start_stepping_worker()
+        house.client.await_quiet(uid)
+
+        assert house.contents(uid) == [str(number) for number in range(count)]
+        assert house.steps.count("attempt journaled") < count / 20
+        assert house.steps.count("committed") < count / 20
+
+
 def test_entries_that_came_without_a_worker_run_after_a_start() -> None:
     uid = make_uid()
     with House() as house:

@@ -428,6 +428,16 @@ def test_a_dead_letter_without_swarm_and_agent_is_not_replayable(house: House) -
         replay(house, uid, ident)
 
 
+def test_a_dead_letter_without_content_is_not_replayable(house: House) -> None:
+    uid = make_uid()
+    house.deploy(make_bundle(uid, MENDED))
+    ident = house.client.enter_raw(uid, b"")
+    house.await_dead_letter(uid, ident)
+
+    with pytest.raises(NotReplayable, match="has no message"):
+        replay(house, uid, ident)
+
+
 @pytest.mark.parametrize(
     "again",
     ["tea", "1-", "1-1.x", "-1-1", "9" * 30 + "-0", "1-0." + "1" * 2000, "1-0\n", "\uff11-0"],

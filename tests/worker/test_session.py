@@ -81,7 +81,7 @@ async def break_while_they_begin(house: House, uids: list[str]) -> None:
     assert not running.done(), running.exception()
     worker.stop()
     await running
-    assert len(begun) > len(uids)
+    assert len(begun) > len(uids) // 4
 
 
 def keep_busy(loop: asyncio.AbstractEventLoop) -> None:

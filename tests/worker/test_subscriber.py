@@ -10,6 +10,7 @@ from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.lease.fencing import FencedWriter
+from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.intake.subscriber import Subscriber
@@ -25,8 +26,9 @@ def test_a_user_without_permission_is_refused_at_once(tmp_path: Path) -> None:
     async def listening(path: str) -> None:
         connection = await connect(Address(path=path, username="keeper", password="secret"))
         try:
+            writer, limits = FencedWriter(connection, "fence"), WorkerLimits()
             subscriber = Subscriber(
-                FencedWriter(connection, "fence"), EchoFilter(), asyncio.Event(), WorkerLimits()
+                writer, EchoFilter(), asyncio.Event(), limits, LogTrimmer(writer, limits.log_bytes)
             )
             async with asyncio.timeout(2):  # the connection itself would give up after 5
                 await subscriber.serve(

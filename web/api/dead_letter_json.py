@@ -48,6 +48,8 @@ async def make_replay_entry(catalog: Catalog, uid: str, ident: str) -> NewEntry:
             "this is a call, or names neither a swarm nor an agent; its caller got an error and "
             "may call again. Drop the dead letter"
         )
+    if not letter.data:
+        raise NotReplayable("this dead letter has no message; drop it, and send the message again")
     if "." in ident and not letter.agent:
         raise NotReplayable(
             "an older version stored this cascade step without its agent; drop it and send its "

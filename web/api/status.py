@@ -11,7 +11,6 @@ from memrelay.bus.errors import BusRefused
 from memrelay.bus.info import read_server_figures
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
-from memrelay.bus.streams.log import parse_cursor
 from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.files.last_backup import read_last_backup
 
@@ -38,6 +37,7 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "outbox_bytes": 0,
     "vectors_todo": 0,
     "vectors_fault": "",
+    "erasure_fault": "",
 }
 EVICTS = (
     "MAY BE EVICTED: the server evicts waiting messages when its memory is full; "
@@ -83,11 +83,12 @@ def filter_status(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[s
 def _describe_worker(report: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": report["name"],
-        "started_at": report["started_at"],
+        "started_at": report.get("started_at", 0),
         "pipelines": list(report["pipelines"]),
         "silent_s": report["silent_s"],
         "loop_lag_ms": report.get("loop_lag_ms", 0.0),
         "groups_recreated": report.get("groups_recreated", 0),
+        "malformed": report.get("malformed", 0),
         "latency": report["latency"],
     }
 
@@ -187,7 +188,8 @@ def _parse_lag(length: Any, first: Any, now_ms: int) -> tuple[int, float, str]:
     if refusal is not None:
         # The key has a wrong type.
         return 0, 0.0, str(refusal)
-    age_ms = now_ms - parse_cursor(first[0][0].decode())[0] if first else 0
+    # A producer may have chosen an ID that is above every cursor.
+    age_ms = now_ms - int(first[0][0].partition(b"-")[0]) if first else 0
     return int(length), max(0.0, age_ms / 1000), ""
 
 

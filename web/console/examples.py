@@ -23,12 +23,11 @@ class Example(NamedTuple):
 class SwarmAddress(NamedTuple):
     """A swarm and the ways to reach it.
 
-    `url` is this server's. `bus` is the bus URL from the settings. `home` is the owner in the
-    swarm's key.
+    `url` is this server's. `redis_cli` connects to the bus. `home` is the owner in the swarm's key.
     """
 
     url: str
-    bus: str
+    redis_cli: str
     uid: str
     swarm: str
     home: str
@@ -45,6 +44,18 @@ class Examples(NamedTuple):
     curl: list[Example]
     memrelay: list[Example]
     redis: list[Example]
+
+
+def redis_cli(bus: str, password_file: str) -> str:
+    """Return the shell command that connects redis-cli to the bus.
+
+    The command reads the password from a file, if one is given, and never contains it.
+    """
+    password = f'REDISCLI_AUTH="$(cat {quote(password_file)})" ' if password_file else ""
+    path = bus.removeprefix("unix://")
+    if path.startswith("/"):
+        return f"{password}redis-cli -s {quote(path)}"
+    return f"{password}redis-cli -u {quote(bus if '://' in bus else f'redis://{bus}')}"
 
 
 def make_examples(address: SwarmAddress, commands: Sequence[Command]) -> Examples:
@@ -80,7 +91,7 @@ def _memrelay_examples(address: SwarmAddress, text: str) -> list[Example]:
 
 
 def _redis_examples(address: SwarmAddress, first: str, second: str) -> list[Example]:
-    client, channel = _redis_cli(address.bus), quote(swarm_key(address.home, address.swarm))
+    client, channel = address.redis_cli, quote(swarm_key(address.home, address.swarm))
     return [
         Example("Follow the swarm", f"{client} SUBSCRIBE {channel}"),
         Example(
@@ -93,13 +104,6 @@ def _redis_examples(address: SwarmAddress, first: str, second: str) -> list[Exam
             f"data {_quote_envelope(second)}",
         ),
     ]
-
-
-def _redis_cli(bus: str) -> str:
-    path = bus.removeprefix("unix://")
-    if path.startswith("/"):
-        return f"redis-cli -s {quote(path)}"
-    return f"redis-cli -u {quote(bus if '://' in bus else f'redis://{bus}')}"
 
 
 def _quote_envelope(text: str) -> str:

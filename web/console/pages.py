@@ -16,7 +16,7 @@ from memrelay.web.api.directory import Served
 from memrelay.web.api.status import EVICTS, NOT_PERSISTENT, filter_status
 from memrelay.web.auth.access import get_caller, open_to_all, requires
 from memrelay.web.console.agents import AgentView, list_agents, list_input_swarms
-from memrelay.web.console.examples import SwarmAddress, make_examples
+from memrelay.web.console.examples import SwarmAddress, make_examples, redis_cli
 from memrelay.web.console.format import to_log_rows
 from memrelay.web.console.frame import as_page, asset_response, render
 from memrelay.web.console.graph import Graph, draw_graph
@@ -203,7 +203,7 @@ async def _pipeline_values(request: web.Request, served: Served) -> dict[str, An
     values, commands = await _log_values(request, served), commands_of(served.bundle)
     address = SwarmAddress(
         f"{request.scheme}://{request.host}",
-        options.bus_name,
+        redis_cli(options.bus_name, options.bus_password_file),
         served.deployed.uid,
         values["swarm"],
         served.bundle.home_of(values["swarm"]),

@@ -204,6 +204,7 @@ class WorkerStatus(TypedDict):
     loop_lag_ms: float
     groups_recreated: int
     latency: dict[str, Latency]
+    malformed: int
 
 
 # `in` is a keyword, so a class cannot declare it.
@@ -239,6 +240,7 @@ class PipelineStatus(_InputCount):
     outbox_bytes: int
     vectors_todo: int
     vectors_fault: str
+    erasure_fault: str
 
 
 @exact

@@ -12,6 +12,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from memrelay.bus.malformed import MALFORMED
 from memrelay.web.server.connection_limits import Traffic
 
 Status = dict[str, Any]
@@ -42,6 +43,12 @@ WORKER_METRICS = (
         "memrelay_groups_recreated",
         "Consumer groups that were missing and were recreated.",
         _field("groups_recreated"),
+    ),
+    _MetricSpec(
+        CounterMetricFamily,
+        "memrelay_malformed_messages",
+        "Malformed messages on channels and in shared keys that the worker dropped.",
+        _field("malformed"),
     ),
 )
 PIPELINE_METRICS = (
@@ -291,3 +298,8 @@ def _traffic_metrics(traffic: Traffic) -> Iterator[Metric]:
     refused.add_metric(["too many"], traffic.rejected)
     refused.add_metric(["too slow"], traffic.timed_out)
     yield refused
+    yield CounterMetricFamily(
+        "memrelay_malformed_replies",
+        "Malformed replies that the web server dropped.",
+        MALFORMED.total,
+    )

@@ -44,6 +44,8 @@ class WebOptions:
     listener_backlog: int = 1000
     # The bus URL as shown to people, without a password.
     bus_name: str = ""
+    # File with the password of the embedded server. "" for another server.
+    bus_password_file: str = ""
     ingress: IngressLimits = field(default_factory=IngressLimits)
 
 

@@ -25,7 +25,7 @@ from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Input
-from memrelay.worker.run.outcome import redact_outputs
+from memrelay.worker.run.outcome import redact_answer, redact_outputs
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
@@ -33,9 +33,11 @@ log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
 # Forgets inputs that wait in memory.
 Drop = Callable[[Callable[[Input], bool]], None]
-# Pause after a failure.
-RETRY_PAUSE_S = 1.0
+# Pauses after failures double from the first to the longest: each attempt may copy a large store.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 MAX_PASSES = 10
+# Characters of a reason in reports.
+MAX_REASON = 300
 # A shorter text must be all of a string, apart from a command in front: "ok" is in many messages
 # that have nothing to do with the record.
 SHORT = 12
@@ -150,6 +152,20 @@ class ErasureTask:
         self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
         self._wanted = asyncio.Event()
+        self._pause_s = FIRST_PAUSE_S
+        # Why an erasure cannot be completed now, "" if none waits.
+        self.fault = ""
+        # Whether no erasure is open.
+        self._has_none = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no erasure is open."""
+        return self._has_none and not self._wanted.is_set()
+
+    def rest(self) -> None:
+        """Begin with the knowledge that no erasure is open."""
+        self._has_none = True
 
     def wake(self) -> None:
         """Announce an erasure whose call is answered and no longer in the input."""
@@ -158,23 +174,30 @@ class ErasureTask:
     async def run(self, control: ReconnectingConnection) -> None:
         """Work until cancelled or fenced. Raises nothing: failures are retried."""
         try:
+            if self._has_none:
+                await self._wanted.wait()
             while True:
                 self._wanted.clear()
-                await wait(self._wanted, await self._run_round(control))
+                self._has_none = False
+                pause_s = await self._run_round(control)
+                self._has_none = pause_s is None
+                await wait(self._wanted, pause_s)
         except StoreFenced:
             log.warning("erasure_stopped", stores=self._stores)
 
     async def _run_round(self, control: ReconnectingConnection) -> float | None:
         """Complete all open erasures. Return the seconds until the next try, None for no limit."""
-        pause_s = None
+        fault = ""
         for name in self._stores:
             try:
                 if (erasure := await self._in_thread(_find_open, name)) is not None:
                     await self._complete(control, name, erasure)
             except (StoreBusy, StoreBroken, BusError) as error:
-                log.warning("erasing_put_off", memory_id=name, reason=str(error)[:200])
-                pause_s = RETRY_PAUSE_S
-        return pause_s
+                fault = f"{name}: {error}"[:MAX_REASON]
+                log.warning("erasing_put_off", memory_id=name, reason=fault, pause_s=self._pause_s)
+        self.fault, pause_s = fault, self._pause_s
+        self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if fault else FIRST_PAUSE_S
+        return pause_s if fault else None
 
     async def _complete(
         self, control: ReconnectingConnection, name: str, erasure: _OpenErasure
@@ -207,7 +230,11 @@ class ErasureTask:
         self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
-        self._drop(lambda work: content.in_json(encode(work.message)))
+        self._drop(
+            lambda work: (
+                content.in_json(encode(work.message)) or content.in_json(work.producer_id.encode())
+            )
+        )
         messages = await purge(control, self._uids, self._public, asked_at, content.in_json)
         letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
         replies = 0
@@ -238,7 +265,9 @@ def _find_open(stores: OpenStores, name: str) -> _OpenErasure | None:
 
 def _redact(stores: OpenStores, name: str, content: ErasedContent) -> int:
     with stores.get(name).transaction() as store:
-        return store.erasures.silence(content.in_json, content.in_msgpack, redact_outputs)
+        return store.erasures.silence(
+            content.in_json, content.in_msgpack, redact_outputs, redact_answer
+        )
 
 
 def _forget_wanted(

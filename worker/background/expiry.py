@@ -1,6 +1,7 @@
 """Deletes expired records and old versions in the background, a few at a time between batches."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -35,6 +36,18 @@ class ExpiryTask:
     def __init__(self, stores: Sequence[str], thread: DatabaseThread, history_days: float) -> None:
         self._stores, self._thread, self._history_days = tuple(stores), thread, history_days
         self._has_writes = asyncio.Event()
+        # When more expires (Unix ms), None for never. It is not known during a round.
+        self.due_ms: int | None = None
+        self._is_due_known = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether `due_ms` is known."""
+        return self._is_due_known and not self._has_writes.is_set()
+
+    def rest(self, due_ms: int | None) -> None:
+        """Begin with the knowledge when more expires."""
+        self.due_ms, self._is_due_known = due_ms, True
 
     def wake(self) -> None:
         """Announce that something was written."""
@@ -47,9 +60,13 @@ class ExpiryTask:
         machine deletes nothing early.
         """
         try:
+            if self._is_due_known:
+                await wait(self._has_writes, self._left_s(time.time_ns() // 1_000_000))
             while True:
                 self._has_writes.clear()
-                await wait(self._has_writes, await self._run_round(control))
+                self._is_due_known = False
+                pause_s = await self._run_round(control)
+                await wait(self._has_writes, pause_s)
                 await asyncio.sleep(ROUND_PAUSE_S)
         except StoreFenced:
             log.warning("expiry_stopped", stores=self._stores)
@@ -63,7 +80,14 @@ class ExpiryTask:
         ends = [
             end for name in self._stores if (end := await self._delete(name, now_ms)) is not None
         ]
-        return min(max((min(ends) - now_ms) / 1000, 0.0), MAX_SLEEP_S) if ends else None
+        self.due_ms, self._is_due_known = min(ends, default=None), True
+        return self._left_s(now_ms)
+
+    def _left_s(self, now_ms: int) -> float | None:
+        """Return the seconds until more expires, None for never."""
+        if self.due_ms is None:
+            return None
+        return min(max((self.due_ms - now_ms) / 1000, 0.0), MAX_SLEEP_S)
 
     async def _delete(self, name: str, now_ms: int) -> int | None:
         """Delete everything expired in one store. Return when more expires, in Unix ms."""

@@ -5,7 +5,7 @@ Writes never wait for it, and it waits for at most a few writes.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -75,6 +75,7 @@ class VectorTask:
         # Stores that were not searched for vectors and named memories.
         self._unseen = set(self._stores)
         self._woken = asyncio.Event()
+        self._is_resting = False
         # Stores whose requested reindex has not begun, and the token of the request.
         self._reindex: set[str] = set()
         self._token = ""
@@ -99,6 +100,26 @@ class VectorTask:
         if self._has_stores:
             self._woken.set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether all vectors are computed and nothing was written since."""
+        begun = self._woken.is_set() or self._unseen or self._reindex
+        return self._is_resting and not begun and not any(self._backlogs.values())
+
+    @property
+    def state(self) -> tuple[list[str], dict[str, str]]:
+        """Return the stores that need vectors, and the fingerprints of the searched vectors."""
+        known = {name: found for name, found in self._fingerprints.items() if found}
+        return sorted(self._wanted), known
+
+    def rest(self, wanted: Iterable[str], fingerprints: Mapping[str, str]) -> None:
+        """Begin with the `state` of an earlier owner, whose vectors were all computed."""
+        self._is_resting = True
+        self._unseen.clear()
+        self._wanted.update(wanted)
+        self._fingerprints.update(fingerprints)
+        self._backlogs = dict.fromkeys(self._fingerprints, 0)
+
     def reindex(self, token: str) -> bool:
         """Recompute all vectors, once for each token. Return whether that has begun."""
         if token != self._token:
@@ -121,10 +142,11 @@ class VectorTask:
         """Work until cancelled or fenced. Raises nothing: batches report unusable stores."""
         try:
             while True:
-                self._woken.clear()
-                if self._has_stores and await self._run_round():
-                    continue
+                while not self._is_resting:
+                    self._woken.clear()
+                    self._is_resting = not (self._has_stores and await self._run_round())
                 await self._woken.wait()
+                self._is_resting = False
                 await asyncio.sleep(WRITE_PAUSE_S)
         except StoreFenced:
             log.warning("vectors_stopped", stores=self._stores)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.resp import CRLF, PUBLISH, SwarmEncoder, head, pack
 from memrelay.bus.keys import input_key
 from memrelay.bus.lease.fencing import FencedWriter
+from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.worker.deliver.public_fanout import PublicFanout
 from memrelay.worker.run.inputs import Published
 from memrelay.worker.run.outcome import Outcome
@@ -25,19 +27,26 @@ MAX_BYTES = 256 << 10
 # The report to the client that waits for the end of a cascade; None while the cascade goes on.
 Report = dict[str, Any] | None
 CHANNEL = Published.CHANNEL
+_uid = attrgetter("uid")
 
 
 class Outbox:
     """Sends outcomes. After a lost connection they are sent again, under the same ids.
 
     Everything goes through one writer, so it arrives in order. `echo` learns what the subscriber
-    will receive from it. Logs of swarms keep about `log_length` entries.
+    will receive from it. Logs of swarms keep about `log_length` entries, and `log_trimmer` bounds
+    their bytes.
     """
 
     def __init__(
-        self, writer: FencedWriter, echo: EchoFilter, log_length: int, public_fanout: PublicFanout
+        self,
+        writer: FencedWriter,
+        echo: EchoFilter,
+        log_length: int,
+        public_fanout: PublicFanout,
+        log_trimmer: LogTrimmer,
     ) -> None:
-        self.public_fanout = public_fanout
+        self.public_fanout, self._log_trimmer = public_fanout, log_trimmer
         self._writer, self._echo = writer, echo
         self._encoder_of = cache(lambda uid: SwarmEncoder(uid, log_length))
 
@@ -53,15 +62,20 @@ class Outbox:
         `reports` has one item per outcome. The commands `appends` lead the first MULTI; `marks`
         are in the last one.
         """
-        sent, parcel = [], _Parcel(self._encoder_of)
+        sent, size, parcel = [], 0, _Parcel(self._encoder_of)
         parcel.logged += appends
         for outcome, report in zip(outcomes, reports, strict=True):
             parcel.add(outcome, report)
             if parcel.size > MAX_BYTES:
                 sent.append(self._send(parcel))
+                size += parcel.size
                 parcel = _Parcel(self._encoder_of)
         parcel.reports += marks
-        return [*sent, self._send(parcel)] if parcel.entries or parcel.logged else sent
+        if parcel.entries or parcel.logged:
+            sent.append(self._send(parcel))
+        for uid in set(map(_uid, outcomes)):
+            self._log_trimmer.note(self._encoder_of(uid).logs, size + parcel.size)
+        return sent
 
     def publish(self, channel: str, payload: bytes) -> None:
         """Publish on a channel, unless the worker is fenced. Failures are not reported."""
@@ -86,7 +100,9 @@ class _Parcel:
     def add(self, outcome: Outcome, report: Report) -> None:
         ident = outcome.id.encode()
         publish_id = outcome.publish_id.encode() if outcome.publish_id else ident
-        logged, live = self._encoder_of(outcome.uid).write(publish_id, outcome.messages)
+        logged, live = self._encoder_of(outcome.uid).write(
+            publish_id, outcome.messages, outcome.numbers
+        )
         if outcome.published:
             logged = logged[outcome.published > CHANNEL :]
             live = live[outcome.published >= CHANNEL :]

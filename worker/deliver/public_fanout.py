@@ -6,6 +6,7 @@ be sent first on their own: only the order matters.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import NamedTuple
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
@@ -90,7 +91,9 @@ def _find_public(
     for outcome in outcomes:
         public = [
             (number, swarm, data)
-            for number, (swarm, data) in enumerate(outcome.messages)
+            for number, (swarm, data) in zip(
+                outcome.numbers or count(), outcome.messages, strict=False
+            )
             if isinstance(swarm, PublicSwarm)
         ]
         origin = public_limit.add(outcome, len(public))

@@ -16,6 +16,7 @@ from memrelay.bus.keys import CHANGES, PUBLIC, ask_channel, swarm_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.public_listeners import Member, pack_log_if_first
 from memrelay.bus.streams.entry import NewEntry
+from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.public_members import members_of
 from memrelay.worker.limits import WorkerLimits
@@ -87,13 +88,20 @@ class Subscriber:
 
     A message that is published while no worker subscribes is lost, as on any channel. Appends go
     through the fenced `writer`, so of two owners only one appends. `changed` is set when the
-    control plane announces a change.
+    control plane announces a change. `log_trimmer` bounds the logs of public swarms.
     """
 
     def __init__(
-        self, writer: FencedWriter, echo: EchoFilter, changed: asyncio.Event, limits: WorkerLimits
+        self,
+        writer: FencedWriter,
+        echo: EchoFilter,
+        changed: asyncio.Event,
+        limits: WorkerLimits,
+        log_trimmer: LogTrimmer,
     ) -> None:
+        self._log_trimmer = log_trimmer
         self._writer, self._echo, self._changed, self._limits = writer, echo, changed, limits
+        self._most_bytes = limits.message_bytes + 1
         self._channels: dict[bytes, Channel] = {}
         self._query_handlers: dict[bytes, QueryHandler] = {}
         self._appending: set[asyncio.Future[list[Any]]] = set()
@@ -107,11 +115,14 @@ class Subscriber:
             self._changed.set()
         if channel in self._query_handlers:
             self._query_handlers[channel](payload)
-        if channel not in self._channels or not (
-            commands := self._channels[channel].commands(payload)
-        ):
+        if channel not in self._channels:
+            return
+        # One byte too many is enough for the dead letter of a message that is too long.
+        if not (commands := self._channels[channel].commands(payload[: self._most_bytes])):
             return
         future = self._writer.send(commands, len(commands))
+        if isinstance(self._channels[channel], PublicChannel):
+            self._log_trimmer.note([channel.decode()], min(len(payload), self._most_bytes))
         self._appending.add(future)
         future.add_done_callback(self._finish_append)
 

@@ -7,25 +7,37 @@ commits is detected. `pipeline:{uid}:stores` is a hash from `memory_id` to the s
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import Fenced
-from memrelay.bus.keys import input_key, stores_key
-from memrelay.bus.lease.lease import Lease
+from memrelay.bus.keys import GROUP, input_key, owner_key, stores_key
+from memrelay.bus.lease.lease import REST, Lease
 from memrelay.memory.memory_id import is_memory_id
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.intake.reader import (
     Slot,
-    create_consumer_group,
-    read_last_delivered,
+    create_consumer_groups,
+    find_last_delivered,
+    pack_deletions,
     read_unfinished,
 )
 from memrelay.worker.ownership.host_locks import HostLocks
-from memrelay.worker.run.inputs import Entry
+from memrelay.worker.ownership.rest_note import (
+    RestNote,
+    describe_files,
+    is_valid,
+    merge_notes,
+    pack_note,
+    parse_note,
+)
+from memrelay.worker.run.inputs import Entry, arrival_of_id
 
 # Other values in the hash are not marks, and are ignored.
 MARK = re.compile(rb"[ -9;-~]*:[0-9]{1,18}")
+# Stores that need vectors, and the fingerprints of the searched vectors by store.
+VectorState = tuple[list[str], dict[str, str]]
 # Entries that are read together during recovery.
 ENTRIES_TOGETHER = 256
 
@@ -41,43 +53,128 @@ class GroupLease:
         control: ReconnectingConnection,
     ) -> None:
         self.plans, self.uids = plans, sorted(plan.uid for plan in plans)
-        self._lease, self._host_locks, self.control = lease, host_locks, control
+        self.lease, self.host_locks, self.control = lease, host_locks, control
         self.epoch = 0
         # By pipeline: the last entry ID that was read before.
         self._last: dict[str, bytes] = {}
+        # Pipelines whose input is not empty, and those with entries that were read before.
+        self.waiting: set[str] = set()
+        self.unfinished: set[str] = set()
         # Each store with its last commit that the bus knows.
         self.commits: list[tuple[str, str]] = []
-        # Whether inputs in flight run one by one, because one may have ended the process.
+        self._notes: dict[str, RestNote | None] = {}
+        # Whether rest notes count.
+        self.may_rest = True
+        # Whether attempts of inputs in flight are counted, because one may have ended the process.
         self.after_crash = True
 
     async def begin(self, at_least: int = 0) -> bool:
         """Return whether this worker owns all of the pipelines now. Raises Fenced."""
-        while True:
-            grant = await self._lease.acquire(self.uids, at_least)
-            if not grant.holder or not self._host_locks.has_ended(grant.holder):
-                self.epoch = grant.epoch
-                return bool(grant.epoch)
-            await self._lease.declare_dead(grant.holder)
+        return bool(await begin_each([self], at_least))
 
     async def surpass(self, epoch: int) -> None:
         """Continue under an epoch above that of a store. Raises Fenced for a new owner."""
         if not await self.begin(epoch):
             raise Fenced("another worker took over these pipelines; this one reconnects")
 
-    async def open(self) -> int:
-        """Prepare the inputs for reading. Return how many had no consumer group."""
-        made = [await create_consumer_group(self.control, input_key(uid)) for uid in self.uids]
-        self.commits = await read_marks(self.control, self.uids)
-        return sum(made)
+    def may_reuse_ids(self, uid: str, known: tuple[int, int]) -> bool:
+        """Return whether the input may assign an ID again that a store knows."""
+        return known > arrival_of_id(self._last[uid].decode())
 
     async def read_unfinished(self, slot: Slot) -> list[Entry]:
         """Return some of the entries that any worker has read and none has finished."""
         uid = slot.plan.uid
-        if uid not in self._last:
-            self._last[uid] = await read_last_delivered(self.control, slot.plan)
-        return await read_unfinished(
-            self.control, slot, self._last[uid], self._lease.name, ENTRIES_TOGETHER
+        if uid not in self.unfinished:
+            return []
+        return await read_unfinished(self.control, slot, self._last[uid], ENTRIES_TOGETHER)
+
+    def note_input(self, uid: str, length: int, groups: Any) -> None:
+        """Note how many entries an input has, and what its consumer groups have read."""
+        self._last[uid] = find_last_delivered(groups)
+        if length:
+            self.waiting.add(uid)
+
+    def pack_first_read(self, uid: str) -> tuple[str | bytes | int, ...]:
+        """Return the command that reads the first entry that any worker has read."""
+        return "XRANGE", input_key(uid), "-", self._last[uid], "COUNT", 1
+
+    def find_rest(self) -> RestNote | None:
+        """Return the valid rest note of the whole group, None if its stores must be opened."""
+        notes = [self._notes.get(plan.uid) for plan in self.plans]
+        found = [
+            note
+            for plan, note in zip(self.plans, notes, strict=True)
+            if note is not None and is_valid(note, plan, self.host_locks.root)
+        ]
+        if self.unfinished or len(found) < len(notes) or not self.may_rest:
+            return None
+        return merge_notes(found)
+
+    def note_rest(self, uid: str, data: bytes | None) -> None:
+        """Note the rest note that the server has for a pipeline."""
+        self._notes[uid] = parse_note(data)
+
+    async def write_rest(self, due_ms: int | None, vectors: VectorState) -> bool:
+        """Write rest notes, after the stores were closed. Return whether the files allow it."""
+        data = {}
+        for plan in self.plans:
+            files = describe_files(self.host_locks.root, plan.all_stores)
+            if files is None:
+                return False
+            data[plan.uid] = pack_note(RestNote(plan.hash, files, due_ms, *vectors))
+        await self.lease.note_rest(data)
+        return True
+
+
+async def begin_each(leases: Sequence[GroupLease], at_least: int = 0) -> list[GroupLease]:
+    """Begin several leases of one worker. Return those that it has now. Raises Fenced."""
+    begun, left = list[GroupLease](), list(leases)
+    while left:
+        first, refused = left[0], dict[str, list[GroupLease]]()
+        grants = await first.lease.acquire_each([lease.uids for lease in left], at_least)
+        for lease, grant in zip(left, grants, strict=True):
+            lease.epoch = grant.epoch
+            if grant.epoch:
+                begun.append(lease)
+            else:
+                refused.setdefault(grant.holder, []).append(lease)
+        left = []
+        for holder, theirs in refused.items():
+            if first.host_locks.has_ended(holder):
+                await first.lease.declare_dead(holder)
+                left += theirs
+    return begun
+
+
+async def open_each(leases: Sequence[GroupLease], control: ReconnectingConnection) -> int:
+    """Prepare the inputs of several leases for reading. Return how many had no consumer group."""
+    uids = [uid for lease in leases for uid in lease.uids]
+    of_uid = {uid: lease for lease in leases for uid in lease.uids}
+    created = await create_consumer_groups(control, [input_key(uid) for uid in uids])
+    commands: list[tuple[str, ...]] = []
+    for uid in uids:
+        commands += (
+            ("XLEN", input_key(uid)),
+            ("XINFO", "GROUPS", input_key(uid)),
+            ("XINFO", "CONSUMERS", input_key(uid), GROUP),
+            ("HGETALL", stores_key(uid)),
+            ("HGET", owner_key(uid), REST),
         )
+    replies, deletions = await control.call_all(commands), list[tuple[str, ...]]()
+    for number, uid in enumerate(uids):
+        length, groups, consumers, marks, rest = replies[5 * number : 5 * number + 5]
+        of_uid[uid].note_input(uid, length, groups)
+        of_uid[uid].note_rest(uid, rest)
+        of_uid[uid].commits += parse_marks(marks)
+        deletions += pack_deletions(input_key(uid), consumers, of_uid[uid].lease.name)
+    if deletions:
+        await control.call_all(deletions)
+    waiting = [uid for lease in leases for uid in sorted(lease.waiting)]
+    reads = [of_uid[uid].pack_first_read(uid) for uid in waiting]
+    for uid, entries in zip(waiting, await control.call_all(reads), strict=True):
+        if entries:
+            of_uid[uid].unfinished.add(uid)
+    return created
 
 
 def pack_marks(plans: Iterable[Plan], marks: Mapping[str, str]) -> list[bytes]:
@@ -102,9 +199,15 @@ async def read_marks(
     """Return (memory_id, mark) of the recorded commits. Raises BusUnavailable and BusRefused."""
     found = []
     for uid in uids:
-        words: list[bytes] = await connection.call("HGETALL", stores_key(uid))
-        for name, mark in zip(words[::2], words[1::2], strict=True):
-            memory_id = name.decode(errors="replace")
-            if is_memory_id(memory_id) and MARK.fullmatch(mark):
-                found.append((memory_id, mark.decode()))
+        found += parse_marks(await connection.call("HGETALL", stores_key(uid)))
+    return found
+
+
+def parse_marks(words: Sequence[bytes]) -> list[tuple[str, str]]:
+    """Return (memory_id, mark) of each mark in a hash from the server."""
+    found = []
+    for name, mark in zip(words[::2], words[1::2], strict=True):
+        memory_id = name.decode(errors="replace")
+        if is_memory_id(memory_id) and MARK.fullmatch(mark):
+            found.append((memory_id, mark.decode()))
     return found

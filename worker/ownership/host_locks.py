@@ -6,6 +6,7 @@ so no worker waits for the lease of one that was killed.
 
 import fcntl
 import os
+import re
 import secrets
 import socket
 import time
@@ -14,8 +15,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
+from memrelay.memory.lock_holder import find_holder
+
 # Lock files of ended workers are deleted after this time.
 MAX_AGE_S = 86_400.0
+# The name of a lease: host, process, a random part, and the number of the lease.
+LEASE = re.compile(r"[^/\x00]{1,200}/[0-9]{1,9}")
 
 
 class NotTheOwner(Exception):
@@ -69,10 +74,19 @@ class HostLocks:
 
     def has_ended(self, lease: str) -> bool:
         """Return whether the worker of a lease has ended; False also if it runs on another host."""
+        if not LEASE.fullmatch(lease):
+            return False
         identity, _, number = lease.partition("/")
         if identity == self._identity:
             return int(number) < self._leases
         return _is_unlocked(self._file_of(identity))
+
+    def find_identity(self, process: int) -> str:
+        """Return the identity of another worker of this memory root; "" for another process."""
+        for file in self._folder.glob(f"{socket.gethostname()}:{process}:*.lock"):
+            if process != os.getpid() and find_holder(file, "FLOCK") == process:
+                return file.name.removesuffix(".lock")
+        return ""
 
     def _file_of(self, identity: str) -> Path:
         return self._folder / f"{identity}.lock"

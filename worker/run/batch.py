@@ -23,7 +23,8 @@ from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.calls import carry_out, digest_of, find_by_key, key_conflict, stored_key
+from memrelay.worker.run.attempt_journal import AttemptJournal
+from memrelay.worker.run.calls import answer_by_key, carry_out, digest_of, key_of
 from memrelay.worker.run.cascade import Cascade
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry, decode_unrouted
@@ -45,7 +46,7 @@ class BatchResult:
     delayed: list[Delayed] = field(default_factory=list)
     # Calls that wait for a vector, and the seconds until their next attempt.
     awaiting: list[tuple[Entry, float]] = field(default_factory=list)
-    # Inputs beyond the size limit of the batch.
+    # Inputs beyond the limits of size and time of the batch.
     left: Sequence[Work] = ()
     # The last commit of each store.
     marks: dict[str, str] = field(default_factory=dict)
@@ -67,8 +68,8 @@ class Batch:
 
     `settled` has, for each store, inputs that cannot come back. `gone` has the keys of replays
     whose dead letter no longer exists. With `journal`, as after a crash, each attempt is counted
-    and inputs run one by one. `former` are stores of earlier bundle versions, whose inboxes may
-    know an input. With `may_wait`, calls that need a vector are returned as `awaiting`.
+    and suspects run alone. `former` are stores of earlier bundle versions, whose inboxes may know
+    an input. With `may_wait`, calls that need a vector are returned as `awaiting`.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Batch:
         isolation: CrashIsolation,
         public_limit: PublicMessageLimit,
         gone: Collection[str] = (),
-        journal: bool = False,
+        journal: AttemptJournal | None = None,
         former: tuple[str, ...] = (),
         may_wait: bool = True,
         checkpoint: Checkpoint = lambda step: None,
@@ -90,11 +91,10 @@ class Batch:
         self._settled, self._gone, self._former = settled, gone, former
         self._isolation, self._public_limit = isolation, public_limit
         self._journal, self._may_wait, self._checkpoint = journal, may_wait, checkpoint
-        # A busy store may restart an attempt, which still counts once.
-        self._journaled: set[str] = set()
         self._result = BatchResult()
         self._has_logged_traceback = False
         self._size = 0  # bytes of the published messages
+        self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
         self._stores: OpenStores
         self._cascade: Cascade
 
@@ -105,9 +105,10 @@ class Batch:
         Raises StoreFenced.
         """
         began = time.perf_counter()
+        self._until_s = began + self._limits.batch_s
         self._stores, self._cascade = stores, Cascade(stores, self._limits, self._public_limit)
-        while self._rest and self._size <= self._limits.batch_bytes:
-            count = 1 if self._journal else len(self._rest)
+        while self._has_room:
+            count = self._count_together()
             ran, fault = self._run_together(count)
             if fault is not None:
                 self._run_around(ran, count, fault)
@@ -115,6 +116,14 @@ class Batch:
         self._result.left = self._rest
         self._result.took_s += time.perf_counter() - began
         return self._result
+
+    @property
+    def _has_room(self) -> bool:
+        """Return whether a further input belongs to the batch. It has at least one."""
+        if not self._result.outcomes and not self._result.delayed:
+            return bool(self._rest)
+        is_late = time.perf_counter() > self._until_s
+        return bool(self._rest) and self._size <= self._limits.batch_bytes and not is_late
 
     def _run_together(self, count: int) -> tuple[int, Exception | SystemExit | None]:
         """Run and commit the next inputs. Return how many ran, and the exception of the next one.
@@ -124,6 +133,7 @@ class Batch:
         outcomes: list[Outcome] = []
         try:
             with translate_errors("a store"), self._isolate():
+                self._record_attempts(count)
                 size = self._run_inputs(self._rest[:count], outcomes)
                 self._commit()
         except (StoreBusy, StoreBroken, StoreFenced):
@@ -145,21 +155,33 @@ class Batch:
         if station is not None:
             error.add_note(station_note(station.agent.alias, station.block))
 
+    def _count_together(self) -> int:
+        if self._journal is None:
+            return len(self._rest)
+        with translate_errors("a store"):
+            return self._journal.count_together(self._stores, self._rest)
+
+    def _record_attempts(self, count: int) -> None:
+        """Record the attempts of the next inputs. None of them waits for a suspect any more."""
+        if self._journal is not None:
+            self._journal.record(self._stores, self._rest[:count])
+            self._checkpoint("attempt journaled")
+
     def _isolate(self) -> AbstractContextManager[None]:
-        """Return the context of the next inputs: one that was tried before a crash runs alone."""
-        one = self._rest[0]
-        if self._journal and self._stores.get(one.plan.stores[0]).inbox.was_tried(one.key):
+        """Return the context of the next inputs: a suspect of a crash runs alone."""
+        if self._journal is not None and self._journal.is_suspect(self._rest[0]):
             return self._isolation.alone()
         return self._isolation.beside()
 
     def _run_inputs(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
-        """Run inputs up to the size limit. Return the bytes of the published messages."""
+        """Run inputs up to the limits of the batch. Return the bytes of the published messages."""
         run, size, most = self._run_one, 0, self._limits.batch_bytes
+        clock, until_s = time.perf_counter, self._until_s
         for one in work:
             outcome = run(one)
             outcomes.append(outcome)
             size += outcome.size
-            if size > most:
+            if size > most or clock() > until_s:
                 break
         return size
 
@@ -180,7 +202,7 @@ class Batch:
             log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
             return new_outcome(work)
         most = self._limits.attempts
-        if self._journal and self._count_attempt(work) > most:
+        if self._journal is not None and self._journal.count(work.key) > most:
             return _fail(one, f"the worker ended {most} times while it ran this message", most)
         outcome = self._cascade.run(work) if work.call is None else self._call(work, work.call)
         if not outcome.store and work.needs_inbox_row:
@@ -208,6 +230,7 @@ class Batch:
     def _find_known(self, work: Input) -> Outcome | None:
         """Return the outcome of an input that ran before, or of one with its idempotency key."""
         key, touched = work.key, self._cascade.touched
+        digest = key_of(work).digest if work.producer_id else b""
         stores = (
             work.plan.stores if work.call is None and not self._former else self._all_stores(work)
         )
@@ -215,10 +238,8 @@ class Batch:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
                 return _repeat(work, done, memory_id, work.unkept)
-            if work.producer_id and (done := find_by_key(inbox, work)) is not None:
-                outcome = _repeat(work, done, "", [])
-                outcome.answer = key_conflict(work, done) or outcome.answer
-                return outcome
+            if digest and (kept := inbox.keys.find(digest)) is not None:
+                return answer_by_key(work, kept)
         return None
 
     def _find_unrouted(self, one: Work) -> Outcome | None:
@@ -248,19 +269,8 @@ class Batch:
         if work.producer_id:
             now_ms = input_time_ms(work.replay_entry or work.id)
             digest = digest_of(work.call) if work.call is not None else 0
-            done = Done(bundle, outcome.to_outputs(0, digest))
-            inbox.add_produced(stored_key(work), done, now_ms)
-            inbox.expire_produced(now_ms - int(self._limits.producer_id_days * DAY_MS))
-
-    def _count_attempt(self, work: Input) -> int:
-        """Journal an attempt in its own transaction before it starts."""
-        if work.key in self._journaled:
-            return 0
-        with self._stores.get(work.plan.stores[0]).transaction() as store:
-            attempts = store.inbox.count_attempt(work.key)
-        self._journaled.add(work.key)
-        self._checkpoint("attempt journaled")
-        return attempts
+            inbox.keys.add(key_of(work), outcome.to_answer(digest), now_ms)
+            inbox.keys.expire(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
     def _commit(self) -> None:
         """Commit the inbox rows and the writes of each touched store."""

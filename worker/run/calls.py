@@ -12,13 +12,13 @@ from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, Operation
 from memrelay.memory.records.ids import derive_guid, input_time_ms
-from memrelay.memory.sqlite.inbox import Done, Inbox
+from memrelay.memory.sqlite.idempotency import ProducerKey
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.run.inputs import CALL_KEY_PREFIX, Call, Input
-from memrelay.worker.run.outcome import call_digest_of
+from memrelay.worker.run.outcome import Outcome, call_digest_of, new_outcome
 
 # Maximum size of an answer, in maximum messages. An answer goes to one caller and into no log.
 MAX_ANSWER_MESSAGES = 8
@@ -93,18 +93,20 @@ def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
 DIGEST_BYTES = 8
 
 
-def stored_key(work: Input) -> str:
+def key_of(work: Input) -> ProducerKey:
     """Return the idempotency key under which stores remember an input."""
-    return f"{work.plan.uid}/{work.producer_id}"
+    return ProducerKey(work.plan.uid, work.producer_id, work.call is not None)
 
 
-def find_by_key(inbox: Inbox, work: Input) -> Done | None:
-    """Return the outcome of an earlier input with the same idempotency key."""
-    done = inbox.produced(stored_key(work))
-    # Earlier versions kept the keys of calls per operation and without a digest.
-    if done is None and work.call is not None:
-        done = inbox.produced(f"{work.plan.uid}/{work.call.operation.name}{work.producer_id}")
-    return done
+def answer_by_key(work: Input, kept: bytes) -> Outcome:
+    """Return the outcome of an input whose idempotency key was used before.
+
+    `kept` is what the first input left: its results are published again, and answered.
+    """
+    outcome = new_outcome(work)
+    outcome.take_answer(kept)
+    outcome.answer = key_conflict(work, kept) or outcome.answer
+    return outcome
 
 
 def digest_of(call: Call) -> int:
@@ -127,12 +129,12 @@ def digest_of(call: Call) -> int:
     return int.from_bytes(blake2b(whole, digest_size=DIGEST_BYTES).digest())
 
 
-def key_conflict(work: Input, done: Done) -> bytes:
+def key_conflict(work: Input, kept: bytes) -> bytes:
     """Return the error for a key that was used for a different call; b"" if the call is the same.
 
-    A row without a digest counts as the same call.
+    An erased answer has no digest and counts as the same call.
     """
-    digest = call_digest_of(done.outputs) if work.call is not None else 0
+    digest = call_digest_of(kept) if work.call is not None else 0
     if work.call is None or not digest or digest == digest_of(work.call):
         return b""
     return error_answer(

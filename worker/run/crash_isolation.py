@@ -12,9 +12,8 @@ MAX_WAIT_S = 1.0
 class CrashIsolation:
     """Coordinates the database threads of a process after a crash.
 
-    Inputs that were in flight run again, and an attempt without an outcome counts against them. The
-    first crash may be the fault of any input that ran. From the second attempt on, an input runs
-    alone, so a crash is its own.
+    Inputs that were in flight run again, and an attempt without an outcome counts against them
+    (`attempt_journal`). From the second attempt on, an input runs alone, so a crash is its own.
     """
 
     def __init__(self) -> None:

@@ -9,10 +9,15 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+import structlog
+
 from memrelay.memory.control.dead_letters import DeadLetter, DeadLetters
 from memrelay.worker.run.inputs import Work
 from memrelay.worker.run.outcome import Outcome
 
+log = structlog.stdlib.get_logger(__name__)
+# Characters of a reason: the text of a block's exception may have any length.
+MAX_REASON = 10_000
 _replay_entry = attrgetter("replay_entry")
 
 
@@ -57,15 +62,26 @@ async def find_letters(
 
 
 async def store_letters(
-    letters: DeadLetters, outcomes: Sequence[Outcome], known: KnownLetters, now_ms: int
+    letters: DeadLetters,
+    outcomes: Sequence[Outcome],
+    known: KnownLetters,
+    now_ms: int,
+    content_bytes: int,
 ) -> list[DeadLetter]:
     """Add the dead letters of a batch, and delete those whose replay succeeded.
 
-    Return the added ones. Repeated calls have the same effect. Raises StoreBusy.
+    Return the added ones. Repeated calls have the same effect. `content_bytes` bounds the content
+    of a pipeline's letters. Raises StoreBusy.
     """
     added = [_to_letter(outcome, now_ms) for outcome in outcomes if outcome.dead_letter is not None]
-    if added:
-        await letters.add(added)
+    for trimmed in await letters.add(added, content_bytes) if added else ():
+        log.warning(
+            "dead_letters_trimmed",
+            pipeline=trimmed.pipeline,
+            without_content=trimmed.cut,
+            deleted=trimmed.deleted,
+            remedy="correct the cause, then replay or drop the dead letters (`memrelay dlq`)",
+        )
     if known.existing:
         succeeded = [
             (outcome.uid, outcome.id)
@@ -85,7 +101,7 @@ def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
         outcome.id,
         letter.swarm,
         letter.data,
-        letter.error,
+        letter.error[:MAX_REASON],
         letter.bundle,
         now_ms,
         agent=letter.agent,

@@ -13,6 +13,7 @@ import structlog
 
 from memrelay.bus.lease.fencing import log_refusals
 from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.erasure import ErasureTask
@@ -22,6 +23,7 @@ from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.intake.reader import Slot
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
+from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
@@ -36,11 +38,14 @@ from memrelay.worker.run.inputs import Work, arrival_of
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery, close_stores
+from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import beside, wait
 
 log = structlog.stdlib.get_logger(__name__)
+# Time without a batch after which a group closes its stores.
+REST_AFTER_S = 6.0
 # In a loop over outcomes, a direct attribute access costs twice as much.
 _dead_letter = attrgetter("dead_letter")
 
@@ -83,6 +88,8 @@ class Group:
         self._todo: deque[Work] = deque()
         # By store: inputs that cannot come back.
         self._settled: dict[str, list[str]] = {}
+        # Whether the bus has a valid rest note.
+        self._is_at_rest = False
         # Batches that the server may not have yet, the oldest first.
         self._leaving: deque[_SentBatch] = deque()
 
@@ -91,9 +98,19 @@ class Group:
         """By pipeline: the function that takes one read-only call."""
         return {plan.uid: partial(self._parts.queries.accept, plan) for plan in self.plans}
 
+    @property
+    def is_recovering(self) -> bool:
+        """Whether the group takes no new entries yet."""
+        return self._recovery.is_running
+
     def count_delayed(self, uid: str) -> int:
         """Return how many inputs of a pipeline wait for a retry."""
         return self._continuations.delay_queue.counts[uid]
+
+    @property
+    def erasure_fault(self) -> str:
+        """Return why an erasure cannot be completed now, "" if none waits."""
+        return self._parts.erasure.fault
 
     def outbox_bytes(self, uid: str) -> int:
         """Return the bytes of a pipeline's messages that the server has not confirmed."""
@@ -104,15 +121,17 @@ class Group:
             if outcome.uid == uid
         )
 
-    async def run(self, lease: GroupLease) -> None:
+    async def run(self, lease: GroupLease, turns: RecoveryTurns) -> None:
         """Work until `stop`, and return when everything that was taken is on the bus.
 
         Raises StoreFenced.
         """
-        parts = self._parts
+        parts, is_idle = self._parts, False
         try:
-            await self._recovery.take_over(lease)
-            await self._recover(lease)
+            if not await self._begin_at_rest(lease):
+                await self._recover_in_turn(lease, turns)
+            if self.is_recovering:  # stopped while it waited for its turn
+                return
             parts.queries.open()
             for slot in self.slots.values():
                 slot.open()
@@ -122,7 +141,8 @@ class Group:
                 beside(parts.index_merge.run()),
                 beside(parts.erasure.run(lease.control)),
             ):
-                await self._serve()
+                await self._serve(lease)
+                is_idle = self._is_idle
         except (StoreBusy, StoreBroken) as error:
             if not self._retry.has_stopped:
                 raise
@@ -131,15 +151,26 @@ class Group:
             parts.queries.end()
             self._prefetch.close()
         await parts.thread.run(partial(close_stores, names=self.stores))
+        if is_idle:
+            await self._note_rest(lease)
 
     def stop(self) -> None:
         """Take nothing more and finish what was taken. Work on a locked store stays pending."""
         self._retry.stop()
         self._wanted.set()
 
+    async def _recover_in_turn(self, lease: GroupLease, turns: RecoveryTurns) -> None:
+        async with turns.take():
+            if self._retry.has_stopped:
+                return
+            await self._recovery.take_over(lease)
+            await self._recover(lease)
+
     async def _recover(self, lease: GroupLease) -> None:
         """Run what was in flight, and what the stores have pending, in the order of arrival."""
-        await self._continuations.load(self._retry.stores, self.slots)
+        journal = AttemptJournal() if lease.after_crash else None
+        if self._recovery.has_pending:
+            await self._continuations.load(self._retry.stores, self.slots)
         while entries := [
             entry for slot in self.slots.values() for entry in await lease.read_unfinished(slot)
         ]:
@@ -148,18 +179,58 @@ class Group:
             # An entry comes before its continuations.
             together = [*entries, *self._todo, *self._continuations.take()]
             self._todo = deque(sorted(together, key=arrival_of))
-            await self._work_off(lease.after_crash)
-        await self._work_off(lease.after_crash)
+            await self._work_off(journal)
+        await self._work_off(journal)
         self._settled.update(await self._recovery.end())
 
-    async def _work_off(self, journal: bool) -> None:
+    async def _work_off(self, journal: AttemptJournal | None) -> None:
         self._todo.extend(self._continuations.take())
         while self._todo:
             await self._work(journal)
             self._todo.extend(self._continuations.take())
         await self._confirm(0)
 
-    async def _serve(self) -> None:
+    async def _begin_at_rest(self, lease: GroupLease) -> bool:
+        """Skip the recovery if rest notes prove that there is nothing to recover.
+
+        The first message opens the stores, which fences earlier owners.
+        """
+        note = lease.find_rest()
+        if note is None:
+            return False
+        later = partial(_take_over_later, names=self.stores, epoch=lease.epoch)
+        await self._parts.thread.run(later)
+        self._parts.vectors.rest(note.wanted, note.fingerprints)
+        self._parts.expiry.rest(note.due_ms)
+        self._parts.index_merge.rest()
+        self._parts.erasure.rest()
+        self._recovery.skip()
+        self._is_at_rest = True
+        return True
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is under way, waits, or is to be done in the background."""
+        parts = self._parts
+        return not (
+            self._todo or self._leaving or self._continuations.stores or self._prefetch.has_calls
+        ) and all(
+            task.is_idle for task in (parts.vectors, parts.expiry, parts.index_merge, parts.erasure)
+        )
+
+    async def _rest(self, lease: GroupLease) -> None:
+        """Close the stores of an idle group, so that its next owner need not open them."""
+        if self._is_at_rest or not self._is_idle:
+            return
+        await self._parts.thread.run(partial(close_stores, names=self.stores))
+        await self._note_rest(lease)
+
+    async def _note_rest(self, lease: GroupLease) -> None:
+        vectors, expiry = self._parts.vectors, self._parts.expiry
+        self._is_at_rest = await lease.write_rest(expiry.due_ms, vectors.state)
+        self._shared.checkpoint("at rest")
+
+    async def _serve(self, lease: GroupLease) -> None:
         delay_queue = self._continuations.delay_queue
         while True:
             self._todo.extend(self._continuations.take())
@@ -168,14 +239,18 @@ class Group:
             if not delay_queue.is_full:
                 self._take_entries()
             if self._todo:
-                await self._work(journal=False)
+                await self._work()
             elif self._leaving and self._leaving[0].has_left:
                 await self._confirm(len(self._leaving) - 1)
             elif self._retry.has_stopped and not self._leaving and not self._prefetch.has_calls:
                 return
             else:
                 self._wanted.clear()
-                await wait(self._wanted, delay_queue.next_s)
+                pause_s = delay_queue.next_s
+                if pause_s is None and not self._is_at_rest:
+                    pause_s = REST_AFTER_S
+                if not await wait(self._wanted, pause_s):
+                    await self._rest(lease)
 
     def _take_entries(self) -> None:
         for uid, slot in self.slots.items():
@@ -183,8 +258,9 @@ class Group:
                 self._shared.metrics.count_in(uid, len(entries))
                 self._todo.extend(self._prefetch.sift(entries))
 
-    async def _work(self, journal: bool) -> None:
+    async def _work(self, journal: AttemptJournal | None = None) -> None:
         """Run, commit and send one batch. At most the batch before is unconfirmed meanwhile."""
+        self._is_at_rest = False
         shared, continuations = self._shared, self._continuations
         count = min(len(self._todo), shared.limits.batch * len(self.slots))
         work, later = split_repeats([self._todo.popleft() for _ in range(count)])
@@ -208,7 +284,9 @@ class Group:
         self._parts.expiry.wake()
         self._parts.index_merge.wake(result.marks)
 
-    def _make_batch(self, work: Sequence[Work], known: KnownLetters, journal: bool) -> Batch:
+    def _make_batch(
+        self, work: Sequence[Work], known: KnownLetters, journal: AttemptJournal | None
+    ) -> Batch:
         shared, now_ms = self._shared, time.time_ns() // 1_000_000
         return Batch(
             work,
@@ -230,7 +308,10 @@ class Group:
             return
         self._shared.checkpoint("before burial")
         letters, now_ms = self._shared.catalog.letters, time.time_ns() // 1_000_000
-        added = await self._retry.attempt(partial(store_letters, letters, outcomes, known, now_ms))
+        content_bytes = self._shared.limits.dead_letter_bytes
+        added = await self._retry.attempt(
+            partial(store_letters, letters, outcomes, known, now_ms, content_bytes)
+        )
         self._shared.checkpoint("buried")
         if added:
             self._shared.metrics.count_dead([letter.pipeline for letter in added])
@@ -324,10 +405,15 @@ def create_group(
         ),
         vectors,
         ExpiryTask(stores, thread, shared.limits.history_days),
-        IndexMergeTask(stores, thread),
+        IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
     return Group(plans, stores, parts, shared)
+
+
+def _take_over_later(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
+    for name in names:
+        stores.take_over_later(name, epoch)
 
 
 def key_of(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:

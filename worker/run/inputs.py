@@ -20,14 +20,12 @@ from memrelay.pipelines.plan import Plan
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
 # Prefix of the idempotency keys of calls. No id of a message contains it.
 CALL_KEY_PREFIX = "\x1f"
-# Ids of messages sort after this character, and keys of calls before it.
-FIRST_MESSAGE_ID = "\x20"
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
 # Suffix of the key of an input that waits for a retry after its entry was acknowledged.
 RETRY_SUFFIX = ".again"
 # Bytes of each field except `data`.
 MAX_FIELD_BYTES = 1024
-# Bytes of a field that the dead letter of an oversized entry keeps.
+# Bytes of `data` that the dead letter of an oversized entry keeps.
 KEPT_FIELD_BYTES = 65_536
 
 
@@ -135,7 +133,10 @@ class Entry(Struct, frozen=True, gc=False):
 
     def shorten(self) -> "Entry":
         """Return a copy with truncated fields, so that one dead letter cannot fill system.db."""
-        return replace(self, fields=[field[:KEPT_FIELD_BYTES] for field in self.fields])
+        short = [field[:MAX_FIELD_BYTES] for field in self.fields]
+        if data := self.field(b"data"):
+            short += b"data", data[:KEPT_FIELD_BYTES]
+        return replace(self, fields=short)
 
 
 Work = Entry | Input

@@ -47,6 +47,10 @@ class Outcome(Struct, gc=False):
     published: Published = Published.NO
     # The numbers of the messages that no agent of the pipeline took.
     results: list[int] = []
+    # The numbers under which the messages are published, if they are not 0, 1, 2, ...
+    numbers: list[int] | None = None
+    # Public swarms with messages that are not in `messages`.
+    public: list[str] = []
     # Bytes of the messages.
     size: int = 0
     # The store with the inbox row; "" if there is none.
@@ -73,18 +77,38 @@ class Outcome(Struct, gc=False):
         }
         if self.silent:
             report["silent"] = list(self.silent)
-        if public := [swarm.name for swarm, _ in self.messages if isinstance(swarm, PublicSwarm)]:
-            report["public"] = public
+        public = [swarm.name for swarm, _ in self.messages if isinstance(swarm, PublicSwarm)]
+        if public or self.public:
+            report["public"] = [*self.public, *public]
         if self.dead_letter:
             report["errors"] = [self.dead_letter.error]
         return report
 
-    def to_outputs(self, first: int, call_digest: int = 0) -> bytes:
+    def to_outputs(self, first: int) -> bytes:
         """Return the inbox row's outputs, with the messages from number `first` on."""
         kept = (self.id, self.published, self.results, self.messages[first:])
-        if call_digest:
-            return _to_msgpack((*kept, self.answer, call_digest))
         return _to_msgpack((*kept, self.answer) if self.answer else kept)
+
+    def to_answer(self, call_digest: int = 0) -> bytes:
+        """Return what a repeated idempotency key needs: the results without the messages before."""
+        messages, numbers = self.messages, self.results
+        public = [
+            swarm.name
+            for number, (swarm, _) in enumerate(messages)
+            if isinstance(swarm, PublicSwarm) and number not in numbers
+        ]
+        results = [(number, *messages[number]) for number in numbers]
+        return _to_msgpack((self.id, results, self.answer, call_digest, public, self.silent))
+
+    def take_answer(self, answer: bytes) -> None:
+        """Restore the results, to publish them again under their ids and to report them."""
+        kept = _from_answer(answer)
+        self.publish_id, self.answer = kept.id, kept.answer
+        self.public, self.silent = kept.public, kept.silent
+        self.messages = [(swarm, data) for _, swarm, data in kept.results]
+        self.numbers = [number for number, _, _ in kept.results]
+        self.results = list(range(len(self.messages)))
+        self.size = sum(len(data) for _, data in self.messages) + len(self.answer)
 
     def take_outputs(self, outputs: bytes, unkept: list[SwarmMessage], hop: int) -> None:
         """Restore the messages to publish them again.
@@ -106,15 +130,18 @@ def redact_outputs(outputs: bytes) -> bytes:
     """Return an inbox row's outputs without messages, for an input whose answers were erased."""
     kept = _from_msgpack(outputs)
     redacted: tuple[Any, ...] = (kept.id, kept.published, [], [])
-    if not kept.answer:
-        return _to_msgpack(redacted)
-    answer = error_answer(REFUSED, "the answer to this call was erased; call again with a new key")
-    return _to_msgpack((*redacted, answer))
+    return _to_msgpack((*redacted, _ERASED) if kept.answer else redacted)
 
 
-def call_digest_of(outputs: bytes) -> int:
-    """Return the digest of the call that led to these outputs; 0 if the row has none."""
-    return _from_msgpack(outputs).call_digest
+def redact_answer(answer: bytes) -> bytes:
+    """Return the answer under an idempotency key without what was erased."""
+    kept = _from_answer(answer)
+    return _to_msgpack(_Answer(kept.id, [], _ERASED if kept.answer else b""))
+
+
+def call_digest_of(answer: bytes) -> int:
+    """Return the digest of the call that led to an answer; 0 if it has none."""
+    return _from_answer(answer).call_digest
 
 
 def new_outcome(work: Input, store: str = "") -> Outcome:
@@ -132,16 +159,31 @@ def new_outcome(work: Input, store: str = "") -> Outcome:
 
 
 class _Outputs(Struct, frozen=True, array_like=True):
-    """The contents of an inbox row. Only calls have an answer, and a digest if they have a key."""
+    """The contents of an inbox row. Only calls have an answer."""
 
     id: str
     published: int
     results: list[int]
     messages: list[SwarmMessage]
     answer: bytes = b""
+
+
+class _Answer(Struct, frozen=True, array_like=True):
+    """What a store keeps under an idempotency key. Only calls have an answer and a digest.
+
+    `results` has the number, swarm and envelope of each.
+    """
+
+    id: str
+    results: list[tuple[int, SwarmName, bytes]]
+    answer: bytes = b""
     call_digest: int = 0
+    public: list[str] = []
+    silent: tuple[str, ...] = ()
 
 
+_ERASED = error_answer(REFUSED, "the answer to this call was erased; call again with a new key")
+_from_answer = msgspec.msgpack.Decoder(_Answer).decode
 _to_msgpack = msgspec.msgpack.Encoder().encode
 _from_msgpack = msgspec.msgpack.Decoder(_Outputs).decode
 

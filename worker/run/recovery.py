@@ -5,6 +5,7 @@ The group takes over its stores, runs what was in flight, and clears the journal
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -13,7 +14,7 @@ from memrelay.memory.errors import StoreBroken, StoreFenced
 from memrelay.memory.stores import OpenStores
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
-from memrelay.worker.run.inputs import FIRST_MESSAGE_ID, arrival_of_id
+from memrelay.worker.run.inputs import arrival_of_id
 from memrelay.worker.shared import WorkerContext
 
 log = structlog.stdlib.get_logger(__name__)
@@ -35,43 +36,50 @@ class Recovery:
         # By pipeline: the first store that its bundle names.
         self._first_stores: dict[str, str] = {}
         self.is_running = True
+        # Whether a store keeps inputs to run.
+        self.has_pending = True
 
     @property
     def former(self) -> tuple[str, ...]:
         """Stores of earlier bundle versions during recovery: their inboxes may know an input."""
         return (*self._former, *self._homes) if self.is_running else ()
 
+    def skip(self) -> None:
+        """Note that there is nothing to recover."""
+        self.is_running = self.has_pending = False
+
     async def take_over(self, lease: GroupLease) -> None:
         """Fence earlier owners out of the stores.
 
         If a store has a higher epoch, because the bus lost its own, the lease surpasses it.
         """
-        await self._retry.in_thread(partial(OpenStores.check_commits, told=lease.commits))
         self._first_stores = {plan.uid: plan.stores[0] for plan in lease.plans}
-        former = await self._find_former_stores(lease.uids)
+        former = await self._find_former_stores(lease)
         while True:
+            take_over = partial(_take_over, names=self._stores, former=former, epoch=lease.epoch)
             try:
-                epoch = lease.epoch
-                await self._retry.in_thread(partial(_take_over, names=self._stores, epoch=epoch))
-                self._former = await self._retry.in_thread(
-                    partial(_take_over_former, names=former, epoch=epoch)
-                )
+                taken = await self._retry.in_thread(take_over)
             except StoreFenced as fenced:
                 await lease.surpass(fenced.epoch)
                 continue
+            self._former, self.has_pending = taken.former, taken.has_pending
             self._retry.stores = (*self._stores, *self._former)
             self._shared.checkpoint("taken over")
-            return await self._surpass_ids(lease)
+            return await self._surpass_ids(lease, taken.last_entries)
 
-    async def _surpass_ids(self, lease: GroupLease) -> None:
+    async def _surpass_ids(self, lease: GroupLease, known: dict[str, tuple[int, int]]) -> None:
         """Keep the server from assigning IDs again that the stores know."""
-        known = await self._retry.in_thread(partial(_last_entries, names=self._retry.stores))
-        for uid in lease.uids:
-            if uid in known and await raise_last_id(lease.control, uid, known[uid]):
+        for uid, (ms, number) in known.items():
+            last = f"{ms}-{number}"
+            if (
+                uid in lease.uids
+                and lease.may_reuse_ids(uid, (ms, number))
+                and await raise_last_id(lease.control, uid, last)
+            ):
                 log.warning(
                     "input_had_lost_entries",
                     pipeline=uid,
-                    reason=f"the server no longer knows {known[uid]}, which was processed",
+                    reason=f"the server no longer knows {last}, which was processed",
                 )
 
     async def end(self) -> dict[str, list[str]]:
@@ -79,7 +87,8 @@ class Recovery:
         self._retry.stores = self._stores
         settled = await self._retry.in_thread(partial(_clear_attempts, names=self._stores))
         await self._move_keys(self._former)
-        await self._retry.in_thread(partial(close_stores, names=self._former))
+        if self._former:
+            await self._retry.in_thread(partial(close_stores, names=self._former))
         self.is_running = False
         self._shared.checkpoint("recovered")
         return settled
@@ -90,19 +99,22 @@ class Recovery:
         The keys of calls stay in the pipeline's home, where they are looked up too.
         """
         for old in (*former, *self._homes):
-            uid, first = old.split("/")[1], FIRST_MESSAGE_ID if old in self._homes else ""
+            uid, with_calls = old.split("/")[1], old not in self._homes
             if uid in self._first_stores:
                 new = self._first_stores[uid]
-                move = partial(_move_some_keys, uid=uid, old=old, new=new, first=first)
+                move = partial(_move_some_keys, uid=uid, old=old, new=new, with_calls=with_calls)
                 while await self._retry.in_thread(move):
                     self._shared.checkpoint("ids moved")
 
-    async def _find_former_stores(self, uids: Sequence[str]) -> list[str]:
+    async def _find_former_stores(self, lease: GroupLease) -> list[str]:
         """Return the pipelines' stores that no version in service uses.
 
-        Only they know what an earlier version has left. Also narrow `homes` to existing stores.
+        Only they know what an earlier version has left. Also check the recorded commits, and narrow
+        `homes` to existing stores.
         """
-        found = await self._retry.in_thread(partial(_find_stores, uids=uids))
+        found = await self._retry.in_thread(
+            partial(_check_and_find, commits=lease.commits, uids=lease.uids)
+        )
         self._homes = [name for name in self._homes if name in found]
         if found := [name for name in found if name not in self._stores]:
             active = await self._retry.attempt(self._shared.plans.active)
@@ -116,10 +128,24 @@ def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
         stores.close(name)
 
 
-def _take_over(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
+class _Taken(NamedTuple):
+    """What the stores know. `last_entries` has the highest entry ID by pipeline."""
+
+    former: tuple[str, ...]
+    last_entries: dict[str, tuple[int, int]]
+    has_pending: bool
+
+
+def _take_over(
+    stores: OpenStores, names: Sequence[str], former: Sequence[str], epoch: int
+) -> _Taken:
     """Raises StoreFenced if a store has a higher epoch."""
     for name in names:
         stores.take_over(name, epoch)
+    usable = _take_over_former(stores, former, epoch)
+    existing = [name for name in (*names, *usable) if stores.exists(name)]
+    has_pending = any(stores.get(name).pending.all() for name in existing)
+    return _Taken(usable, _last_entries(stores, existing), has_pending)
 
 
 def _take_over_former(stores: OpenStores, names: Sequence[str], epoch: int) -> tuple[str, ...]:
@@ -138,8 +164,11 @@ def _take_over_former(stores: OpenStores, names: Sequence[str], epoch: int) -> t
     return tuple(found)
 
 
-def _find_stores(stores: OpenStores, uids: Iterable[str]) -> list[str]:
-    """Return all stores that these pipelines ever had."""
+def _check_and_find(
+    stores: OpenStores, commits: Iterable[tuple[str, str]], uids: Iterable[str]
+) -> list[str]:
+    """Return all stores that these pipelines ever had. Raises StoreDamaged."""
+    stores.check_commits(commits)
     return [name for uid in uids for name in stores.below(f"instances/{uid}")]
 
 
@@ -151,36 +180,38 @@ def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[
     existing = [name for name in names if stores.exists(name)]
     kept = {pending.id for name in existing for pending in stores.get(name).pending.all()}
     for name in existing:
-        with stores.get(name).transaction() as store:
-            store.inbox.clear_attempts()
+        if stores.get(name).inbox.has_attempts():
+            with stores.get(name).transaction() as store:
+                store.inbox.clear_attempts()
     return {
         name: [key for key in stores.get(name).inbox.numbers if key not in kept]
         for name in existing
     }
 
 
-def _last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, str]:
+def _last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return, by pipeline, the highest entry ID in the inboxes of these stores."""
     last: dict[str, tuple[int, int]] = {}
     for name in names:
-        for key in stores.get(name).inbox.numbers if stores.exists(name) else ():
+        for key in stores.get(name).inbox.numbers:
             uid, _, ident = key.partition("/")
             arrival = arrival_of_id(ident)
             last[uid] = max(arrival, last.get(uid, arrival))
-    return {uid: f"{ms}-{number}" for uid, (ms, number) in last.items()}
+    return last
 
 
-def _move_some_keys(stores: OpenStores, uid: str, old: str, new: str, first: str) -> bool:
-    """Move some of a pipeline's idempotency keys, from `first` on. Return whether there were any.
+def _move_some_keys(stores: OpenStores, uid: str, old: str, new: str, with_calls: bool) -> bool:
+    """Move some of a pipeline's idempotency keys. Return whether there were any.
 
     After a crash between the two commits, the keys are in both stores and move again.
     """
-    kept = stores.get(old).inbox.produced_in(uid, first) if stores.exists(old) else []
+    if not stores.exists(old):
+        return False
+    kept = stores.get(old).inbox.keys.list_some(uid, with_calls=with_calls)
     if not kept:
         return False
     with stores.get(new).transaction() as store:
-        for key in kept:
-            store.inbox.add_produced(*key)
+        store.inbox.keys.take_in(kept)
     with stores.get(old).transaction() as store:
-        store.inbox.forget_produced([ident for ident, _, _ in kept])
+        store.inbox.keys.forget(kept)
     return True

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.memory.control.dead_letters import MAX_LETTERS, DeadLetter, Trimmed
 from memrelay.memory.control.system_file import MIGRATIONS
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import list_dead_letters, make_dead_letter, with_catalog
@@ -24,6 +24,36 @@ def test_a_dead_letter_is_stored_byte_for_byte(tmp_path: Path) -> None:
     )
 
     assert list_dead_letters(tmp_path) == [everything, make_dead_letter(data=b"")]
+
+
+def test_the_oldest_letters_lose_their_content_beyond_the_bound(tmp_path: Path) -> None:
+    letters = [make_dead_letter(f"{number}-0", data=b"x" * 1000) for number in range(1, 101)]
+    other = letters[0]._replace(pipeline="other")
+
+    async def bury(catalog: Catalog) -> list[Trimmed]:
+        trimmed = await catalog.letters.add([other])
+        for letter in letters:
+            trimmed += await catalog.letters.add([letter], 20_000)
+        return trimmed
+
+    trimmed = with_catalog(tmp_path, bury)
+
+    mine = list_dead_letters(tmp_path)
+    sizes = [len(letter.data) for letter in mine]
+    assert with_catalog(tmp_path, lambda catalog: catalog.letters.find("other", "1-0")) == other
+    assert [letter.id for letter in mine] == [letter.id for letter in letters]
+    assert sizes == sorted(sizes) and 15_000 < sum(sizes) <= 20_000
+    assert "worker.dead_letter_bytes" in mine[0].error and mine[-1] == letters[-1]
+    assert sum(one.cut for one in trimmed) == sizes.count(0)
+
+
+def test_the_oldest_letters_beyond_the_greatest_number_are_deleted(tmp_path: Path) -> None:
+    letters = [make_dead_letter(f"{number}-0", data=b"") for number in range(MAX_LETTERS + 1)]
+
+    (trimmed,) = with_catalog(tmp_path, lambda catalog: catalog.letters.add(letters))
+
+    left = with_catalog(tmp_path, lambda catalog: catalog.letters.count())[letters[0].pipeline]
+    assert (left, trimmed.deleted) == (MAX_LETTERS * 0.9, MAX_LETTERS * 0.1 + 1)
 
 
 def test_dead_letters_are_listed_in_the_order_of_arrival(tmp_path: Path) -> None:

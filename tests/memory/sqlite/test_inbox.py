@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from memrelay.memory.sqlite.inbox import Done
-from tests.memory.builders import FAST_ROOT, NOW, assert_sound, make_store
+from tests.memory.builders import FAST_ROOT, assert_sound, make_store
 
 DONE = Done("hash", b"outputs")
 
@@ -120,56 +120,33 @@ def test_a_lookup_of_a_just_forgotten_input_does_not_fail(tmp_path: Path) -> Non
     assert found in (None, DONE)
 
 
-def test_an_idempotency_key_keeps_its_first_outcome(tmp_path: Path) -> None:
-    store = make_store(tmp_path)
-
-    with store.transaction() as tx:
-        tx.inbox.add_produced("p/mine", DONE, NOW)
-        tx.inbox.add_produced("p/mine", Done("other", b"other"), NOW + 1)
-
-    assert make_store(tmp_path).inbox.produced("p/mine") == DONE
-    assert store.inbox.produced("p/other") is None
-
-
-def test_an_idempotency_key_expires(tmp_path: Path) -> None:
-    store = make_store(tmp_path)
-    with store.transaction() as tx:
-        for name, done_at in (("old", NOW - 1), ("on the edge", NOW), ("new", NOW + 1)):
-            tx.inbox.add_produced(name, DONE, done_at)
-
-    with store.transaction() as tx:
-        tx.inbox.expire_produced(NOW)
-
-    left = [name for name in ("old", "on the edge", "new") if store.inbox.produced(name)]
-    assert left == ["on the edge", "new"]
-
-
 def test_attempts_are_counted_across_restarts_until_they_are_cleared(tmp_path: Path) -> None:
     counts = []
     for _ in range(3):
         store = make_store(tmp_path)
         with store.transaction() as tx:
-            counts.append(tx.inbox.count_attempt("p/1-0"))
+            tx.inbox.count_attempts(["p/1-0"])
+        counts.append(store.inbox.attempts())
         store.close()
     store = make_store(tmp_path)
     with store.transaction() as tx:
         tx.inbox.clear_attempts()
 
-    with store.transaction() as tx:
-        assert [*counts, tx.inbox.count_attempt("p/1-0")] == [1, 2, 3, 1]
+    assert [*counts, store.inbox.attempts()] == [{"p/1-0": 1}, {"p/1-0": 2}, {"p/1-0": 3}, {}]
 
 
 def test_attempts_are_counted_per_input_and_rolled_back(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     with store.transaction() as tx:
-        tx.inbox.count_attempt("p/1-0")
+        tx.inbox.count_attempts(["p/1-0"])
     store.begin()
-    store.inbox.count_attempt("p/1-0")
+    store.inbox.count_attempts(["p/1-0"])
     store.rollback()
 
     with store.transaction() as tx:
-        assert tx.inbox.count_attempt("p/2-0") == 1
-        assert tx.inbox.count_attempt("p/1-0") == 2
+        tx.inbox.count_attempts(["p/2-0", "p/1-0"])
+
+    assert store.inbox.attempts() == {"p/1-0": 2, "p/2-0": 1}
 
 
 class InboxHistories(RuleBasedStateMachine):

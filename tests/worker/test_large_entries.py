@@ -1,0 +1,59 @@
+"""Large entries are read a few at a time, so that they do not fill the worker's memory."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.client.url import Address
+from memrelay.bus.streams.read_size import read_count
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.client import input_of
+from tests.support.house import House
+
+MB = 1 << 20
+
+
+def enter_large(house: House, uid: str, count: int, size: int) -> None:
+    for _ in range(count):
+        house.client.enter_raw(uid, b"x" * size)
+
+
+def test_fewer_entries_are_read_at_once_if_they_are_large(house: House) -> None:
+    small, large = make_uid(), make_uid()
+    enter_large(house, small, 200, 100)
+    enter_large(house, large, 5, 8 * MB)
+
+    async def run() -> list[int]:
+        async with ReconnectingConnection(Address(path=str(house.client.socket))) as client:
+            return [await read_count(client, input_of(uid), 256) for uid in (small, large)]
+
+    assert asyncio.run(run()) == [256, 1]
+    house.client.redis.delete(input_of(large))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["waiting", "in flight", "arriving"])
+def test_large_entries_do_not_fill_the_memory(state: str) -> None:
+    uid, count = make_uid(), 40
+    with House() as house:
+        worker = house.start_worker(bundles=[make_bundle(uid)])
+        if state != "arriving":
+            worker.stop()
+        enter_large(house, uid, count, 8 * MB)
+        if state == "in flight":
+            house.client.redis.xreadgroup("owner", "stranger", {input_of(uid): ">"}, count=count)
+        if state != "arriving":
+            worker = house.start_worker()
+
+        house.client.await_quiet(uid, 60)
+
+        assert len(house.dead_letters(uid)) == count
+        assert peak_mb(worker.pid) < 220
+
+
+def peak_mb(pid: int) -> int:
+    """Return the most memory that a process has had."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM"))
