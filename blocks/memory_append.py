@@ -70,12 +70,11 @@ class _PartWithArgs(msgspec.Struct):
 def _read_message(message: Message) -> _Addition:
     """Return what a message wants to append.
 
-    JSON with other keys than `guid` and `text` or `content` is a text like any other.
+    JSON without both, or with other keys, is a text like any other.
     """
     if message.text.startswith("{"):
         value = _parse_object(message.text)
-        text = value.get("text") or value.get("content") or ""
-        named = value.get("guid")
+        text, named = value.get("text", value.get("content")), value.get("guid")
         if isinstance(named, str) and isinstance(text, str) and value.keys() <= ADDITION_KEYS:
             return _Addition(named, text)
     part = message.args[0]

@@ -18,6 +18,8 @@ MAX_PATTERN = 2000  # characters
 MAX_MEMORY = 4 << 20  # bytes of one compiled pattern
 # Size of the compiled program. In the worst case each step costs 1 ns per byte of text.
 MAX_STEPS = 5_000
+# The same for all patterns of a bundle together. Compiling a step takes 3 us.
+MAX_STEPS_TOGETHER = 200_000
 SPACES = "\t\n\f\r "  # what \s matches in RE2
 _COMMAND = re.compile(r"\^(/[0-9A-Za-z_]+)(\\b|\\b\\s\*\(\.\*\)|\\s\+\(\.\*\)|\\s\+\(\\S\+\))")
 # A command's word, with the space that ends it.
@@ -84,6 +86,11 @@ class Pattern:
         self.capture = (
             self._command_capture if command else self._prefix_capture if prefix else self._search
         )
+
+    @property
+    def steps(self) -> int:
+        """Return the size of the compiled program."""
+        return int(self._compiled.programsize)
 
     @property
     def groups(self) -> int:

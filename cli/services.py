@@ -37,6 +37,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         limits,
         embedding_options(settings),
         settings.embedding.matrix_mib << 20,
+        settings.memory.search_cache_mib << 20,
     )
     return Worker(options)
 

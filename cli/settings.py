@@ -182,6 +182,7 @@ class MemorySettings(_Section):
     root: FilePath = Path("data/memory")
     threads: Annotated[int, Field(ge=1, le=4)] = 2
     open_files: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    search_cache_mib: Count = 64
 
 
 class BusSettings(_Section):
@@ -218,6 +219,7 @@ class WebSettings(_Section):
     call_timeout_s: Count = 10
     read_timeout_s: Count = 10
     max_connections: Count = 2_000
+    caller_share: Annotated[float, Field(gt=0, le=1)] = 0.25
     max_json_depth: Annotated[int, Field(ge=1, le=250)] = 64
     max_json_keys: Count = 10_000
     rate: Annotated[int, Field(ge=0)] = 1_000

@@ -25,6 +25,7 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         call_timeout_s=web.call_timeout_s,
         read_timeout_s=web.read_timeout_s,
         connections=web.max_connections,
+        caller_share=web.caller_share,
         rate=web.rate,
         burst=web.burst,
         listener_backlog=web.listener_backlog,

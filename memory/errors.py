@@ -5,6 +5,7 @@ MemoryFault
 │   ├── BadMemoryId
 │   ├── BadTags
 │   ├── ResultTooLarge
+│   ├── SearchTooLong         the search exceeded its time limit
 │   ├── RecordNotFound        no record has that guid
 │   └── VersionConflict  the record has changed since the caller looked
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
@@ -51,6 +52,10 @@ class ResultTooLarge(Refused):
     """The result does not fit into one message."""
 
     code = "too_large"
+
+
+class SearchTooLong(Refused):
+    """The search exceeded its time limit. There is no partial result."""
 
 
 class RecordNotFound(Refused):

@@ -14,6 +14,9 @@ from memrelay.memory.sqlite.copy import clear_copies
 from memrelay.memory.sqlite.damage import mark_damaged, note_of
 from memrelay.memory.sqlite.store import Store
 
+# Stores whose pages SQLite keeps in memory: up to 2 MB for each.
+MOST_WITH_PAGES = 16
+
 
 class OpenStores:
     """Open stores by `memory_id` and keep at most `most_open` of them open.
@@ -131,13 +134,21 @@ class OpenStores:
         return fault
 
     def probe(self) -> dict[str, str]:
-        """Return the open stores that cannot be written to, each with the reason."""
+        """Return the open stores that cannot be written to, each with the reason.
+
+        It also frees search caches that are no longer allowed, and the pages that SQLite keeps of
+        all but the last used stores.
+        """
         reasons = {}
+        if self._meaning is not None:
+            self._meaning.matrices.release()
         for name, store in self._open.items():
             try:
                 store.probe()
             except (StoreBusy, StoreBroken) as error:
                 reasons[name] = str(error)
+        for name in list(self._open)[:-MOST_WITH_PAGES]:
+            self._open[name].release_pages()
         return reasons
 
     def close_all(self) -> None:

@@ -38,7 +38,13 @@ from memrelay.methods import (
     RemoteMemories,
     RemoteRecords,
 )
-from memrelay.web.api.operation_routes import IN_HEADER, STORE, route_of
+from memrelay.web.api.operation_routes import (
+    IN_HEADER,
+    REFERENCE_FIELDS,
+    STORE,
+    returns_stored_text,
+    route_of,
+)
 
 Result = TypeVar("Result")
 PREFIX = "/v1/pipelines"
@@ -182,7 +188,7 @@ class Client:
             json=body if route.body_fields else None,
             headers=headers,
         )
-        return TypeAdapter(operation.output).validate_json(answer) if answer else None
+        return _parse_output(operation, answer) if answer else None
 
     async def _send(self, method: str, path: str, **request: Any) -> bytes:
         """Return the body of the response. Raises RelayError."""
@@ -310,6 +316,15 @@ def _checked(url: str) -> str:
 
 def _quoted(name: Any) -> str:
     return quote(str(name), safe="")
+
+
+def _parse_output(operation: Operation, answer: bytes) -> Any:
+    """Return the output, or the dictionary of ids that a key without the scope read gets."""
+    if returns_stored_text(operation):
+        fields = orjson.loads(answer)
+        if fields.keys() <= set(REFERENCE_FIELDS):
+            return fields
+    return TypeAdapter(operation.output).validate_json(answer)
 
 
 def _idempotency(key: str | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, ValidationError
 
 from memrelay.blocks.contract import Agent, Block, BlockArgs
 from memrelay.blocks.errors import BrokenBlock
+from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
 from memrelay.blocks.templates import MAX_TOGETHER
 from memrelay.pipelines.bundle import CLASSES, SECRET, AgentSpec
@@ -30,7 +31,11 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     values = parse_args(spec.wf_webhook_args, _args_place(place), report)
     if block is None or values is None:
         return None
+    if report.pattern_steps > MAX_STEPS_TOGETHER:
+        # This was reported. The other patterns are not compiled.
+        return None
     args = read_args(block, values, _args_place(place), report)
+    _count_pattern_steps(args, values, place, report)
     if args is None:
         return None
     _check_store(spec, args, place, uid, report)
@@ -48,6 +53,24 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
         secrets=spec.secrets,
         interval_ms=round(1000 * spec.wf_interval_secs),
     )
+
+
+def _count_pattern_steps(
+    args: BlockArgs | None, values: dict[str, Any], place: Place, report: Report
+) -> None:
+    """Add the size of an agent's pattern, and report patterns that are too large together."""
+    if args is None:
+        # A refused pattern may have taken as long as the largest one.
+        report.pattern_steps += MAX_STEPS if "pattern" in values else 0
+    elif args.selector is not None:
+        report.pattern_steps += args.selector.pattern.steps
+    if report.pattern_steps > MAX_STEPS_TOGETHER:
+        report.error(
+            (*_args_place(place), "pattern"),
+            f"the patterns of a bundle have at most {MAX_STEPS_TOGETHER} steps together, and this "
+            "one exceeds that; the agents after it were not checked",
+            "use smaller patterns: + and * cost less than counted repetitions",
+        )
 
 
 def parse_args(given: str | dict[str, Any], place: Place, report: Report) -> dict[str, Any] | None:

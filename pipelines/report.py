@@ -45,12 +45,16 @@ class Fault:
 
 
 class Report:
-    """Collects the faults of one check. `templates` are the templates of the bundle so far."""
+    """Collects the faults of one check.
+
+    `templates` and `pattern_steps` are the templates and the size of the patterns so far.
+    """
 
     def __init__(self) -> None:
         self._found: dict[Severity, list[Fault]] = {"error": [], "warning": []}
         self._invalid: set[str] = set()  # pointers with an error
         self.templates: set[str] = set()
+        self.pattern_steps = 0
 
     @property
     def errors(self) -> tuple[Fault, ...]:

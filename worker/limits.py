@@ -27,6 +27,8 @@ class WorkerLimits:
     history_days: float = HISTORY_DAYS
     # Bytes of messages after which a batch is committed and sent. They fit the cache of a core.
     batch_bytes: int = 256 << 10
+    # Time after which a batch is committed, so that other pipelines of its thread have their turn.
+    batch_s: float = 0.25
     # Attempts to run an input that was in flight in a crash.
     attempts: int = 3
     grace_s: float = 10

@@ -19,7 +19,7 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.search.pool import Pool, SemanticResources
+from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
@@ -50,7 +50,8 @@ REFUSED = "`memrelay doctor` names the problem with the server"
 class WorkerOptions:
     """Where and with what resources a worker runs.
 
-    `matrix_bytes` is the memory for vectors of each thread.
+    `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
+    caches.
     """
 
     address: Address
@@ -60,6 +61,7 @@ class WorkerOptions:
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
     matrix_bytes: int = 256 << 20
+    cache_bytes: int = BUDGET
 
 
 class Worker:
@@ -114,7 +116,9 @@ class Worker:
     def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
         options = self._options
         open_files = max(1, options.open_files // options.threads)
-        meaning = SemanticResources(questions, Pool(options.matrix_bytes))
+        meaning = SemanticResources(
+            questions, Pool(options.cache_bytes, largest=options.matrix_bytes)
+        )
         return [
             DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
             for number in range(options.threads)
@@ -219,7 +223,7 @@ class Worker:
         return None
 
 
-def start_steps(uids: Sequence[str]) -> list[Collection[str]]:
+def start_steps(uids: Sequence[str]) -> list[set[str]]:
     """Return growing parts of the pipelines, each with all of the parts before it.
 
     The first pipelines are served while the bundles of the others are compiled.

@@ -407,8 +407,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
     progress = f"it recovers after a start; {left} of {len(groups)} groups of pipelines are left"
     for group in groups:
         fault, wal_bytes = watchdog.fault(group.stores), watchdog.file_bytes(group.stores, "-wal")
-        if group.is_recovering and left >= MANY_GROUPS:
-            fault = fault or progress
+        fault = fault or (progress if group.is_recovering and left >= MANY_GROUPS else "")
         for plan in group.plans:
             uid = plan.uid
             pipelines[uid] = counts[uid] | {
@@ -420,6 +419,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
                 "waiting": group.count_delayed(uid),
                 "vectors_todo": group.vectors.backlog(plan.all_stores),
                 "vectors_fault": group.vectors.fault,
+                "erasure_fault": group.erasure_fault,
             }
     return {
         "loop_lag_ms": watchdog.take_lag_ms(),

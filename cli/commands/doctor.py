@@ -27,6 +27,7 @@ from memrelay.cli.doctor.server import (
 from memrelay.cli.doctor.service import (
     check_catalog,
     check_dead_letters,
+    check_erasures,
     check_keys,
     check_listeners,
     check_paused,
@@ -67,6 +68,7 @@ BUS_CHECKS: tuple[BusCheck, ...] = (
     check_keys,
     check_workers,
     check_paused,
+    check_erasures,
     check_listeners,
 )
 BUS_TIMEOUT_S = 5.0

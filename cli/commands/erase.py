@@ -6,10 +6,12 @@ The command ends when no file of Memrelay contains their text.
 import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
+from memrelay.bus.errors import BusBusy, BusUnavailable, NoAnswer, NoOwner
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.composition import bus_address, fail, note, run
 from memrelay.cli.operation_command import ACTOR, answer_of, encode_input
@@ -23,7 +25,7 @@ from memrelay.memory.operation import all_operations
 from memrelay.memory.operations.records_erase import NAME
 
 ERASURES = "records.erasures"
-POLL_INTERVAL_S, ANSWER_TIMEOUT_S = 0.1, 60.0
+POLL_INTERVAL_S, POLL_TIMEOUT_S, ANSWER_TIMEOUT_S = 0.1, 5.0, 60.0
 COUNTS = ("records", "versions", "replies", "messages", "letters")
 Guids = Annotated[
     list[str] | None,
@@ -114,7 +116,7 @@ async def _erase(
     async with Requester(bus_address(settings)) as requester:
         for name in stores:
             call = NewCall(found.uid, NAME, data, True, name, ACTOR)
-            await answer_of(requester, call, ANSWER_TIMEOUT_S)
+            await answer_of(requester, call, max(deadline - time.monotonic(), ANSWER_TIMEOUT_S))
         for name in stores:
             call = NewCall(found.uid, ERASURES, b'{"limit": 1}', False, name, ACTOR)
             erasure = await _wait_for_end(requester, call, deadline)
@@ -125,16 +127,20 @@ async def _erase(
 
 
 async def _wait_for_end(requester: Requester, call: NewCall, deadline: float) -> dict[str, Any]:
-    """Return the last erasure of a store when it has ended. End the command at the deadline."""
+    """Return the last erasure of a store when it has ended. End the command at the deadline.
+
+    While no worker serves the pipeline, as during a restart, it waits for the next one.
+    """
     while True:
-        output = await answer_of(requester, call, ANSWER_TIMEOUT_S)
-        erasure: dict[str, Any] = output["items"][0]
-        if erasure["ended_at"] is not None:
-            return erasure
+        with suppress(BusUnavailable, BusBusy, NoOwner, NoAnswer):
+            answer = await requester.call(call, POLL_TIMEOUT_S)
+            items: list[dict[str, Any]] = answer.get("output", {}).get("items", [])
+            if items and items[0]["ended_at"] is not None:
+                return items[0]
         if time.monotonic() > deadline:
             fail(
                 f"the records are erased from {call.store}, but not yet from all messages that "
                 "quote them; the worker continues, and records.erasures shows the end. If it does "
-                "not end, see `erasing_put_off` in the worker's log and run `memrelay doctor`"
+                "not end, `memrelay status` and `memrelay doctor` show the reason"
             )
         await asyncio.sleep(POLL_INTERVAL_S)

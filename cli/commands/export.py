@@ -17,6 +17,7 @@ from memrelay.cli.composition import fail, find_pipeline, open_catalog, run
 from memrelay.cli.options import Pipeline
 from memrelay.cli.pipeline import pipelines_with_stores
 from memrelay.cli.settings import Settings
+from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import end_unread, print_json, print_line
 from memrelay.cli.terminal.readable import counted
@@ -121,9 +122,22 @@ async def export_records(
 def _print_export(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None:
     try:
         with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
-            write_export(file, header, stores)
+            target = _TerminalFile(file) if file.isatty() else file
+            write_export(target, header, stores)
     except BrokenPipeError:
         end_unread()
+
+
+class _TerminalFile:
+    """Writes JSON lines to a terminal, with the characters escaped that could control it."""
+
+    def __init__(self, terminal: IO[bytes]) -> None:
+        self._terminal = terminal
+
+    def write(self, line: bytes, /) -> int:
+        """Write one line."""
+        text = line.decode(errors="backslashreplace").removesuffix("\n")
+        return self._terminal.write(f"{escaped(text)}\n".encode())
 
 
 def _header(found: BackedUpPipeline) -> Header:

@@ -87,11 +87,12 @@ def _condition(one: dict[str, Any], silence: str) -> str:
     if one["vectors_todo"]:
         parts.append(f"{counted(one['vectors_todo'], 'vector')} to compute")
     vectors_fault = f" ({one['vectors_fault']})" if one["vectors_fault"] else ""
+    erasure = f", ERASURE WAITS: {one['erasure_fault']}" if one["erasure_fault"] else ""
     dead_letters = [counted(one["dead_letters"], "dead letter")]
     if one["gaps"]:
         gaps = counted(one["gaps"], "gap")
         dead_letters.append(f"{gaps} without a PUBLISH listener, {one['deaf_s']:.0f} s in total")
     return (
         f"{served} {one['rate']:g} a second, {', '.join(parts)}{vectors_fault}, "
-        f"{', '.join(dead_letters)}"
+        f"{', '.join(dead_letters)}{erasure}"
     )

@@ -131,6 +131,26 @@ async def check_paused(context: DoctorContext) -> list[Finding]:
     ]
 
 
+async def check_erasures(context: DoctorContext) -> list[Finding]:
+    """List pipelines whose erased data is still in files, with the reasons."""
+    try:
+        workers = await read_workers(context.connection)
+    except BusRefused:
+        # check_workers reports it.
+        return []
+    faults = {
+        uid: report["erasure_fault"]
+        for worker in workers
+        for uid, report in worker["pipelines"].items()
+        if report.get("erasure_fault")
+    }
+    remedy = "fix the reason; the worker retries within 5 minutes, and at once after a restart"
+    return [
+        fault("erasures", f"pipeline {uid} cannot complete an erasure: {reason}", remedy)
+        for uid, reason in sorted(faults.items())[:MAX_PAUSED]
+    ]
+
+
 async def check_listeners(context: DoctorContext) -> list[Finding]:
     """Find pipelines that listen to public swarms without a worker: their inputs grow."""
     try:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -117,6 +117,12 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
         if self.version is not None:
             return f"version {self.version.number} of record {self.version.guid}"
         return f"memory {self.memory.id}" if self.memory is not None else "nothing"
+
+    @property
+    def scope(self) -> str:
+        """Return the scope of the record or version, "" for a named memory."""
+        one = self.record or self.version
+        return "" if one is None else one.scope
 
     def without_uid(self, memory_id: str) -> "Line":
         """Return the line with the uid of that store's pipeline replaced by the placeholder."""
@@ -240,8 +246,15 @@ class _StoreOrEnd(Struct, frozen=True):
     end: End | None = None
 
 
+class LineWriter(Protocol):
+    """A file that accepts lines."""
+
+    def write(self, line: bytes, /) -> int:
+        """Write one line."""
+
+
 def write_export(
-    file: IO[bytes], header: Header, stores: Iterable[tuple[str, Iterable[Line]]]
+    file: LineWriter, header: Header, stores: Iterable[tuple[str, Iterable[Line]]]
 ) -> End:
     """Write all lines and return the last one. `stores` are (name, lines). Raises OSError."""
     digest, counts = sha256(), Counter[str]()
@@ -258,7 +271,7 @@ def write_export(
     return end
 
 
-def _write_line(file: IO[bytes], digest: Any, line: bytes) -> None:
+def _write_line(file: LineWriter, digest: Any, line: bytes) -> None:
     file.write(line + b"\n")
     digest.update(line + b"\n")
 

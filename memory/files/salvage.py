@@ -20,6 +20,7 @@ KEY_COLUMNS = {
     "entries": "",
     "records": "row",
     "versions": "n",
+    "appended": "n",
     "inbox": "n",
     "pending": "rowid",
     "attempts": "",

@@ -132,7 +132,8 @@ def find_knowledge(
         entries = tx.records.page(within, "asc", None, wanted.limit)
         results = [_result(tx, memories, record, None, "") for _, record, _ in entries]
         return Knowledge(_checked_size(results, context), False, "")
-    return _search(tx, wanted, within, memories, context, relevant=relevant)
+    with tx.bounded_search():
+        return _search(tx, wanted, within, memories, context, relevant=relevant)
 
 
 def _search(

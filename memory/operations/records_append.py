@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from memrelay.memory.appends import LongRecord
 from memrelay.memory.errors import RecordNotFound, ResultTooLarge
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_read import RECORD_BYTES
@@ -14,7 +15,6 @@ from memrelay.memory.records.tags import parse
 from memrelay.memory.records.view import Content, Name, Reason, Tags
 from memrelay.memory.sqlite.filters import Filters
 from memrelay.memory.sqlite.store import Transaction
-from memrelay.memory.sqlite.versions import StoredRecord
 
 # Below a character per this many allowed bytes, the record fits: even with escapes and its data.
 BYTES_PER_CHARACTER = 8
@@ -33,32 +33,53 @@ class AppendInput:
     filters: Filters
     separator: str = "\n"
     most_bytes: int = 1 << 63  # the maximum size of the record, so that it remains readable
+    must_exist: bool = False  # a missing record is an error
 
 
 def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
     """Append to the oldest matching record; returns (guid, whether a record existed).
 
+    Raises RecordNotFound: when the record must exist and does not.
     Raises ResultTooLarge: when the record would exceed `most_bytes`.
     """
+    record = tx.records.growing(addition.guid, addition.filters)
+    if record is not None:
+        return _extend(tx, record, addition), True
     found = tx.records.by_guid(addition.guid) if addition.guid else None
+    if found is None and addition.must_exist:
+        raise RecordNotFound(
+            f"no record has the guid {addition.guid!r} in {tx.memory_id}; "
+            "omit the guid to create a record"
+        )
     if found is None and addition.filters:
         found = tx.records.oldest(addition.filters)
     if found is None:
         return write(tx, addition.new), False
+    if (record := tx.records.appends.start(found)) is not None:
+        return _extend(tx, record, addition), True
     content = found.content + addition.separator + addition.new.content
     if len(content) > addition.most_bytes // BYTES_PER_CHARACTER:
-        _check_size(found, content, addition.most_bytes)
+        size = len(content.encode()) + len(found.whole.data or "")
+        _check_size(found.guid, size, addition.most_bytes)
     tx.records.replace_content(found, content, addition.new.now_ms)
     return found.guid, True
 
 
-def _check_size(place: StoredRecord, content: str, most_bytes: int) -> None:
-    """Raise ResultTooLarge if the record would no longer fit into an answer."""
-    size = len(content.encode()) + len(place.whole.data or "") + RECORD_BYTES
-    if size > most_bytes:
+def _extend(tx: Transaction, record: LongRecord, addition: AppendInput) -> str:
+    """Append to a long record without reading its content."""
+    text = addition.separator + addition.new.content
+    size = record.size + len(text.encode()) + len(record.data)
+    _check_size(record.guid, size, addition.most_bytes)
+    tx.records.extend(record, text, addition.new.now_ms)
+    return record.guid
+
+
+def _check_size(guid: str, size: int, most_bytes: int) -> None:
+    """Raise ResultTooLarge if a record of that size would no longer fit into an answer."""
+    if size + RECORD_BYTES > most_bytes:
         raise ResultTooLarge(
-            f"record {place.guid} would have {size} bytes, and an answer has at most {most_bytes}: "
-            "append to another record, or shorten the content of this one first"
+            f"record {guid} would have {size + RECORD_BYTES} bytes, and an answer has at most "
+            f"{most_bytes}: append to another record, or shorten the content of this one first"
         )
 
 
@@ -100,11 +121,6 @@ def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context
     Raises RecordNotFound: when no record has the guid.
     Raises ResultTooLarge: when the record would no longer fit into an answer.
     """
-    if addition.guid and tx.records.by_guid(addition.guid) is None:
-        raise RecordNotFound(
-            f"no record has the guid {addition.guid!r} in {tx.memory_id}; "
-            "omit the guid to create a record"
-        )
     new = WriteInput(
         context.new_guid(),
         addition.scope or tx.memory_id,
@@ -121,6 +137,14 @@ def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context
         else {}
     )
     guid, found = append(
-        tx, AppendInput(new, addition.guid, keys, addition.separator, context.result_bytes)
+        tx,
+        AppendInput(
+            new,
+            addition.guid,
+            keys,
+            addition.separator,
+            context.result_bytes,
+            must_exist=bool(addition.guid),
+        ),
     )
     return Appended(guid, not found)

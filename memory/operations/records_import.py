@@ -8,6 +8,7 @@ from pydantic import Field
 from memrelay.memory.errors import Refused
 from memrelay.memory.files.export import MAX_LINE, Line, read_line
 from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.ids import uid_of, uid_of_store
 from memrelay.memory.sqlite.store import Transaction
 
 NAME = "records.import"
@@ -47,8 +48,9 @@ class Imported:
 def import_records(tx: Transaction, given: ImportRecords, context: Context) -> Imported:
     """Import lines of an export with their guids, times and history. A repeat has no effect.
 
-    Raises Refused: when a line is malformed, pieces are out of order, or a line conflicts with
-    existing data and `replace` is not set. Then the call changes nothing.
+    Raises Refused: when a line is malformed or belongs to another pipeline, pieces are out of
+    order, or a line conflicts with existing data and `replace` is not set. Then the call changes
+    nothing.
     """
     imports = tx.imports
     if given.piece:
@@ -66,12 +68,27 @@ def import_records(tx: Transaction, given: ImportRecords, context: Context) -> I
         raise Refused(
             f"{twice} of the lines repeat the record, state or memory of another line; remove them"
         )
+    _refuse_foreign_memories(lines, uid_of_store(tx.memory_id))
     missing = [line for line in lines if not imports.has(line)]
     conflicts = [(line, why) for line in missing if (why := imports.conflict(line))]
     if conflicts and not given.replace:
         raise Refused(_conflict_message(conflicts))
     imports.put(missing)
     return Imported(len(missing) - len(conflicts), len(lines) - len(missing), len(conflicts))
+
+
+def _refuse_foreign_memories(lines: list[Line], uid: str) -> None:
+    """Raise Refused if a line is, or belongs to, a named memory of another pipeline."""
+    for line in lines:
+        owner = uid_of("mem", line.scope)
+        is_foreign = owner not in ("", uid)
+        if line.memory is not None:
+            is_foreign = uid_of("mem", line.memory.id) != uid
+        if is_foreign:
+            raise Refused(
+                f"{line.name} has the id of a memory outside pipeline {uid}; nothing was imported. "
+                "Export the records again from the pipeline that owns them"
+            )
 
 
 def _conflict_message(conflicts: list[tuple[Line, str]]) -> str:

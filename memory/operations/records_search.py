@@ -78,16 +78,16 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     returns nothing.
 
     Raises ResultTooLarge: when the result exceeds `max_bytes`.
+    Raises SearchTooLong: when the search exceeds its time limit.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
-    if _is_ranked(query, wanted):
-        return collect_within(
-            wanted.max_bytes,
-            tx.records.at_rows(_ranked(tx, wanted, query, conditions).scores_by_row()),
-        )
-    return _match(tx, wanted, query, conditions)
+    with tx.bounded_search():
+        if _is_ranked(query, wanted):
+            ranked = _ranked(tx, wanted, query, conditions)
+            return collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
+        return _match(tx, wanted, query, conditions)
 
 
 def search_best(tx: Transaction, wanted: SearchInput) -> Found:
@@ -95,6 +95,11 @@ def search_best(tx: Transaction, wanted: SearchInput) -> Found:
 
     Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
     """
+    with tx.bounded_search():
+        return _search_best(tx, wanted)
+
+
+def _search_best(tx: Transaction, wanted: SearchInput) -> Found:
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):
@@ -111,6 +116,11 @@ def search_best(tx: Transaction, wanted: SearchInput) -> Found:
 
 def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     """Return the same records and an explanation. Costs some ms more, and loads numpy."""
+    with tx.bounded_search():
+        return _search_explained(tx, wanted)
+
+
+def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):

@@ -19,6 +19,8 @@ NEIGHBORS = 2  # turns in a window, on each side
 # A word held by more than one in this many turns is summed over all turns at once.
 DENSE = 16
 SEGMENT_TURNS = 15  # at most; the segments of a thread have nearly equal lengths
+# Memory of the arrays of all granularities, approximately.
+BYTES_PER_PLACE = 24
 K1, B = 2.0, 0.7  # BM25
 Counts = NDArray[np.float32]
 

@@ -1,12 +1,14 @@
-"""The memory limit for search caches of one database thread, with least-recently-used eviction."""
+"""The memory limit for the search caches of a worker, with least-recently-used eviction."""
 
-import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from threading import Lock, get_ident
 from typing import NamedTuple, Protocol
 
 from memrelay.memory.embedding.questions import QuestionEmbedder
 
-BUDGET = 256 << 20  # bytes; the cache in use stays even if it alone is larger
+BUDGET = 64 << 20  # bytes
+# The caches that each thread used last stay even above the limit: words and vectors of a store.
+IN_USE = 2
 
 
 class Cache(Protocol):
@@ -19,28 +21,84 @@ class Cache(Protocol):
         """Free the memory."""
 
 
-class Pool(threading.local):
-    """The caches of one thread's stores. Each thread has its own pool; `budget` is in bytes."""
+class _Kept(NamedTuple):
+    """A cache, its size in bytes when it was last used, and its thread."""
 
-    def __init__(self, budget: int = BUDGET) -> None:
+    cache: Cache
+    size: int
+    thread: int
+
+
+class Pool:
+    """The caches of all stores of a worker. `budget` is their total in bytes.
+
+    A cache belongs to one thread. A thread drops its own caches. It marks those of other threads,
+    which drop them at their next use of the pool. `largest` is the maximum size of one matrix of
+    vectors, by default the budget.
+    """
+
+    def __init__(self, budget: int = BUDGET, largest: int | None = None) -> None:
         self.budget = budget
-        self._kept: OrderedDict[int, Cache] = OrderedDict()
+        self.largest = budget if largest is None else largest
+        self._lock = Lock()
+        # By the cache's id, the least recently used first.
+        self._kept: OrderedDict[int, _Kept] = OrderedDict()
+        self._evicted: dict[int, _Kept] = {}
+        # By thread: the ids of the caches that it used last.
+        self._in_use: dict[int, deque[int]] = {}
+        self._total = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Return the size of all caches that are kept, bytes."""
+        return self._total
 
     def mark_used(self, one: Cache) -> None:
-        """Mark a cache as used now, and drop the oldest ones above the budget."""
-        self._kept[id(one)] = one
-        self._kept.move_to_end(id(one))
-        sizes = {key: kept.nbytes() for key, kept in self._kept.items()}
-        total = sum(sizes.values())
-        for key in list(self._kept)[:-1]:
-            if total <= self.budget:
-                return
-            total -= sizes[key]
-            self._kept.pop(key).drop()
+        """Mark a cache as used now, and evict the oldest ones above the budget."""
+        key, thread, size = id(one), get_ident(), one.nbytes()
+        with self._lock:
+            self._remove(key)
+            self._kept[key] = _Kept(one, size, thread)
+            self._total += size
+            in_use = self._in_use.setdefault(thread, deque(maxlen=IN_USE))
+            if key in in_use:
+                in_use.remove(key)
+            in_use.append(key)
+            self._evict()
+        self.release()
+
+    def release(self) -> None:
+        """Drop the evicted caches of this thread."""
+        thread = get_ident()
+        with self._lock:
+            keys = [key for key, kept in self._evicted.items() if kept.thread == thread]
+            evicted = [self._evicted.pop(key) for key in keys]
+        for kept in evicted:
+            kept.cache.drop()
 
     def forget(self, one: Cache) -> None:
         """Remove the cache of a store that is closing."""
-        self._kept.pop(id(one), None)
+        with self._lock:
+            self._remove(id(one))
+            for in_use in self._in_use.values():
+                if id(one) in in_use:
+                    in_use.remove(id(one))
+
+    def _remove(self, key: int) -> None:
+        self._evicted.pop(key, None)
+        if (kept := self._kept.pop(key, None)) is not None:
+            self._total -= kept.size
+
+    def _evict(self) -> None:
+        if self._total <= self.budget:
+            return
+        in_use = {key for keys in self._in_use.values() for key in keys}
+        for key in [key for key in self._kept if key not in in_use]:
+            kept = self._kept[key]
+            self._remove(key)
+            self._evicted[key] = kept
+            if self._total <= self.budget:
+                return
 
 
 POOL = Pool()
@@ -50,4 +108,4 @@ class SemanticResources(NamedTuple):
     """The parts that semantic search shares between the stores of a worker."""
 
     questions: QuestionEmbedder
-    matrices: Pool  # the memory limit for vectors, of each database thread
+    matrices: Pool  # the memory limit for the search caches of the stores

@@ -21,7 +21,7 @@ from memrelay.memory.timestamps import parse_ms
 MAX_WORDS = 256
 MAX_ITEMS = 4096  # distinct items between spaces, in all modes
 MAX_CHARS = 1 << 16  # of all distinct items together
-MAX_PREFIXES = 16  # each may match every word of the store
+MAX_PREFIXES = 8  # each may match every word of the store
 MAX_FILTERS = 64  # SQLite limits the depth of a condition
 
 HALF_LIFE_DAYS = 30.0

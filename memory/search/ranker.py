@@ -1,6 +1,7 @@
 """The ranker of one store: keeps the layout up to date and runs the arms of a search."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -23,7 +24,7 @@ from memrelay.memory.search.fusion import (
     semantic_scores,
     standalone_scores,
 )
-from memrelay.memory.search.granularities import Granularities
+from memrelay.memory.search.granularities import BYTES_PER_PLACE, Granularities
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.pool import POOL, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
@@ -67,13 +68,16 @@ class Ranker:
         records: RecordTable,
         vectors: VectorTable,
         meaning: SemanticResources | None,
+        without_limit: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._connection, self._records = connection, records
+        self._without_limit = without_limit  # the context in which caches are filled
         self._vocabulary, self._filters = Vocabulary(connection), Filters(connection)
         self._relevance = Relevance(self._vocabulary)
         self._stems: dict[str, Stems] = {}
         self._vectors = VectorArm(vectors, meaning)
         self._rows = RowLists(connection)
+        self._pool = POOL if meaning is None else meaning.matrices
         self._layout: Layout | None = None
         self._granularities = Granularities(Layout.empty())
         self._edits = Changes(self._vectors.changes)  # not yet passed to the row lists
@@ -108,10 +112,11 @@ class Ranker:
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
         context = self._make_context(query, conditions)
-        POOL.mark_used(self)
+        self._pool.mark_used(self)
         factors = self._make_factors(context.layout, boosts, semantic=semantic)
         if semantic:
-            vector = self._vectors.search(context, question)
+            with self._without_limit():  # it has its own limit
+                vector = self._vectors.search(context, question)
             ranked = factors.select_best(
                 _ranked(semantic_scores(vector), context, initial_pool_size(limit), (vector,)),
                 limit,
@@ -131,6 +136,7 @@ class Ranker:
             if not boosts:
                 ranked = self._rerank_and_diversify(ranked, factors, language, standalone)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
+        self._pool.mark_used(self)  # the search has filled its caches
         return factors.apply_all(ranked)
 
     def search_by_relevance(
@@ -149,7 +155,7 @@ class Ranker:
         if not self._relevance.is_faster(words, self._records.last_row):
             return None
         context = self._make_context(query, conditions)
-        POOL.mark_used(self)
+        self._pool.mark_used(self)
         return self._relevance.best(context, words, limit)
 
     def explain(
@@ -203,7 +209,7 @@ class Ranker:
         rows = self._rows.of(within, self._listed_to)
         if expired := self._records.expired_rows():  # else they could fill the whole result
             rows = rows[~np.isin(rows, expired)]
-        POOL.mark_used(self)
+        self._pool.mark_used(self)
         return self._vectors.nearest(rows, vector, most, np.array(sorted(beside), np.int64))
 
     def committed(self) -> None:
@@ -231,6 +237,7 @@ class Ranker:
     def drop(self) -> None:
         """Free the cached state. The next search reads it again."""
         self._layout, self._uncommitted = None, False
+        self._granularities = Granularities(Layout.empty())
         self._rows.drop()
         self._filters = Filters(self._connection)
         self._vocabulary.drop()
@@ -239,11 +246,13 @@ class Ranker:
         """Detach from a store that is closing."""
         self._records.changes = None
         self._vectors.close()
-        POOL.forget(self)
+        self._pool.forget(self)
 
     def nbytes(self) -> int:
         """Return the size of the cached state."""
-        layout = self._layout.nbytes if self._layout is not None else 0
+        layout = 0
+        if self._layout is not None:
+            layout = self._layout.nbytes + BYTES_PER_PLACE * len(self._layout)
         return layout + self._filters.nbytes() + self._rows.nbytes() + self._vocabulary.nbytes
 
     def _rerank_and_diversify(
@@ -295,7 +304,9 @@ class Ranker:
         vector: VectorScores | None = None
         on_time = self._filters.on_days(times.patterns, layout)
         try:
-            vector = raise_minimum(self._vectors.search(context, question, floor=floor))
+            with self._without_limit():
+                found = self._vectors.search(context, question, floor=floor)
+            vector = raise_minimum(found)
         except EmbeddingFault as fault:  # records without vectors are still found by words
             base, without = text.score, str(fault)
         else:
@@ -360,9 +371,9 @@ class Ranker:
         else:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
-        self._layout = layout.updated(
-            np.asarray(since.changed, np.int64), read_outline(self._connection, since)
-        )
+        with self._without_limit():
+            outline = read_outline(self._connection, since)
+        self._layout = layout.updated(np.asarray(since.changed, np.int64), outline)
         self._granularities = Granularities(self._layout)
         self._vocabulary.change(since.row, since.changed, last)
         self._known = last

@@ -74,7 +74,7 @@ class VectorArm:
         if one is None:
             raise EmbeddingFault(NO_VECTORS)
         vector, embedder = meaning.questions.ask(question, one.fingerprint)
-        budget = meaning.matrices.budget
+        budget = meaning.matrices.largest
         if len(context.layout) * one.dimension * BYTES_PER_NUMBER > budget:
             self.drop()
             newest = int(context.layout.row.max(initial=0)) - MAX_SCANNED
@@ -113,14 +113,14 @@ class VectorArm:
         if one is None or meaning is None:
             return {}
         last = max([*rows[-1:].tolist(), *beside[-1:].tolist()], default=0)
-        if (last + 1) * one.dimension * BYTES_PER_NUMBER > meaning.matrices.budget:
+        if (last + 1) * one.dimension * BYTES_PER_NUMBER > meaning.matrices.largest:
             self.drop()
             rows, matrix = rows[-MAX_READ:], Matrix(one.dimension)  # temporary, not kept
             matrix.add(self._table.read_rows(one, np.union1d(rows, beside).tolist()))
         else:
             matrix = self._current(one)
             meaning.matrices.mark_used(self)
-        near = matrix.nearest(rows, question, most, room=meaning.matrices.budget)
+        near = matrix.nearest(rows, question, most, room=meaning.matrices.largest)
         return near | matrix.nearest(beside, question, len(beside))
 
     def committed(self) -> None:

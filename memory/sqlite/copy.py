@@ -13,7 +13,12 @@ import apsw
 
 from memrelay.memory.errors import StoreBusy, StoreDamaged
 from memrelay.memory.records.record import checksum_of_bytes
-from memrelay.memory.sqlite.connection import APPLICATION_ID, CommitCount, translate_errors
+from memrelay.memory.sqlite.connection import (
+    APPLICATION_ID,
+    CommitCount,
+    migrations,
+    translate_errors,
+)
 from memrelay.memory.sqlite.damage import (
     EMPTIED,
     STEPS,
@@ -165,7 +170,9 @@ def inspect_system(path: Path) -> list[str]:
             ).get
             == 2
         )
-        return [] if is_ours else ["it is not a Memrelay control plane: it has no pipelines"]
+        if not is_ours:
+            return ["it is not a Memrelay control plane: it has no pipelines"]
+        return _foreign_schema_faults(connection, "")
 
 
 def inspect(path: Path) -> Inspection:
@@ -180,6 +187,7 @@ def inspect(path: Path) -> Inspection:
         if not faults and connection.pragma("application_id") != APPLICATION_ID:
             is_another = connection.execute("SELECT count(*) FROM sqlite_schema").get
             faults = ["it is not a Memrelay store; move it away" if is_another else EMPTIED]
+        faults = faults or _foreign_schema_faults(connection, "\n".join(migrations()))
         if faults:
             return Inspection(0, 0, "", faults, [])
         if connection.pragma("user_version") < CHECKSUMS_SINCE:
@@ -195,6 +203,21 @@ def inspect(path: Path) -> Inspection:
             _describe_changed(guids) + _index_faults(connection),
             guids,
         )
+
+
+def _foreign_schema_faults(connection: apsw.Connection, known: str) -> list[str]:
+    """Return a fault for each trigger and view whose SQL does not occur in `known`.
+
+    Such code in a database file would run with every later write.
+    """
+    found = connection.execute(
+        "SELECT type, name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view') ORDER BY name"
+    )
+    return [
+        f"it has the {kind} {name!r}, which Memrelay did not create; drop it if you know its origin"
+        for kind, name, sql in found
+        if sql not in known
+    ]
 
 
 def check_texts(connection: apsw.Connection, memory_id: str) -> None:

@@ -21,6 +21,7 @@ INDEXES = ("records_fts", "parts_fts")
 CONTENT_COLUMNS = "records_fts(records_fts, rowid, content) "
 PARTS_COLUMNS = "parts_fts(parts_fts, rowid, content, parts) "
 INSERT_CONTENTS = "INSERT INTO records_fts(rowid, content) SELECT row, content FROM records WHERE "
+WRITE_TERMS = "INSERT INTO {index}({index}) VALUES ('flush')"
 HAS_PARTS = "SELECT 1 FROM parts_fts_docsize LIMIT 1"
 INSERT_PARTS = (
     "INSERT INTO parts_fts(rowid, content, parts) "
@@ -44,6 +45,8 @@ class FullTextIndex:
         self.indexed = 0
         # Whether `parts_fts` has or had rows. If not, a search skips it.
         self.has_parts = False
+        # Whether FTS5 may have terms in memory that it writes before the next query.
+        self._has_terms_in_memory = False
 
     def reset(self, last_row: int) -> None:
         """Mark the indexes as in sync, after a commit or a rollback."""
@@ -94,6 +97,14 @@ class FullTextIndex:
             self._connection.execute(f"{INSERT_CONTENTS} row > ? ORDER BY row", (self.indexed,))
             self._connection.execute(f"{INSERT_PARTS} row > ? ORDER BY row", (self.indexed,))
         self.reset(last_row)
+        self._has_terms_in_memory = True
+
+    def write_terms(self) -> None:
+        """Let FTS5 write its terms now, before a search whose time is limited."""
+        if self._has_terms_in_memory and self._connection.in_transaction:
+            for index in INDEXES:
+                self._connection.execute(WRITE_TERMS.format(index=index))
+        self._has_terms_in_memory = False
 
     def _delete_outdated(self) -> None:
         outdated = [(row, *self._outdated[row]) for row in sorted(self._outdated)]

@@ -2,11 +2,13 @@
 commit.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import apsw
 
+from memrelay.memory.appends import AppendTable, LongRecord
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
@@ -34,10 +36,8 @@ from memrelay.memory.text.words import parts_of
 
 # By row, the best first.
 Scores = dict[int, float]
-NEW = column_list(columns.NEW)
-READ = column_list(columns.READ)
-FURTHER = column_list(columns.FURTHER)
-STATE = column_list(columns.STATE)
+NEW, READ = column_list(columns.NEW), column_list(columns.READ)
+FURTHER, STATE = column_list(columns.FURTHER), column_list(columns.STATE)
 INSERT = RowInsert("records", f"{NEW}, crc, parts", "row")
 INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, thread, seq", "row")
 INSERT_WHOLE = RowInsert("records", f"{STATE}, content, parts", "row")
@@ -74,10 +74,17 @@ ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
 
 class RecordTable:
-    """Reads and writes records inside the store's open transaction."""
+    """Reads and writes records inside the store's open transaction.
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    `transaction` opens one for a reader that has none and must merge appended texts first.
+    """
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        transaction: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self._connection, self._transaction = connection, transaction
         self._new: list[tuple[Any, ...]] = []
         # Buffered rows with a thread.
         self._new_turns: list[tuple[Any, ...]] = []
@@ -88,6 +95,7 @@ class RecordTable:
         # Collects the rows that are edited and deleted, if a reader needs them.
         self.changes: Changes | None = None
         self.versions = VersionTable(connection)
+        self.appends = AppendTable(connection)
         self._index = FullTextIndex(connection)
         # The highest row.
         self.last_row = 0
@@ -101,6 +109,7 @@ class RecordTable:
         self._new_whole.clear()
         self._last_seqs.clear()
         self.versions.reset()
+        self.appends.reset()
         self.expiry.reset()
         self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
         self._index.reset(self.last_row)
@@ -169,7 +178,12 @@ class RecordTable:
         return seq
 
     def flush(self) -> None:
-        """Insert the buffered rows."""
+        """Bring the table up to date: insert the buffered rows and merge all appended texts."""
+        self._insert_buffered()
+        if self.appends:
+            self.merge_appended(self.appends.rows())
+
+    def _insert_buffered(self) -> None:
         if self._new:
             INSERT.run(self._connection, self._new)
             self._new.clear()
@@ -181,8 +195,18 @@ class RecordTable:
             self._new_whole.clear()
 
     def complete(self) -> None:
-        """Bring table and indexes up to date before the commit."""
+        """Bring table and indexes up to date before a search."""
         self.flush()
+        self.store_buffered()
+        self._index.write_terms()
+
+    def store_buffered(self) -> None:
+        """Write all buffers before the commit. Appended texts stay apart within their bounds."""
+        self._insert_buffered()
+        if self.appends:
+            while (row := self.appends.surplus) is not None:
+                self.merge_appended([row])
+            self.appends.flush()
         self.versions.flush()
         self._index.catch_up(self.last_row)
         self._last_seqs.clear()
@@ -191,17 +215,22 @@ class RecordTable:
         """Return a record, None if it does not exist or has expired."""
         if self.expiry.concerns:
             return self.oldest({"guid": guid})
-        self.flush()
-        return next(stored_records(self._connection, BY_GUID, [guid]), None)
+        self._insert_buffered()
+        return self._merged(next(stored_records(self._connection, BY_GUID, [guid]), None))
 
     def oldest(self, filters: Filters) -> StoredRecord | None:
         """Return the first record with the values in `filters`, None for none."""
-        self.flush()
+        self._insert_buffered()
         clauses, values = self._clauses(Conditions(filters))
-        return next(
-            stored_records(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values),
-            None,
-        )
+        found = stored_records(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values)
+        return self._merged(next(found, None))
+
+    def _merged(self, place: StoredRecord | None) -> StoredRecord | None:
+        """Return a record as it is after its appended texts are merged."""
+        if place is None or place.row not in self.appends:
+            return place
+        self.merge_appended([place.row])
+        return next(stored_records(self._connection, " WHERE row = ?", [place.row]), None)
 
     def _clauses(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
         return self.expiry.clauses(conditions, self.versions.now_ms)
@@ -215,10 +244,34 @@ class RecordTable:
             UPDATE_CONTENT, (new, parts_of(new), now_ms, content_checksum(new), place.row)
         )
 
+    def growing(self, guid: str, filters: Filters) -> LongRecord | None:
+        """Return the record that `by_guid` or else `oldest` finds, if it has appended texts."""
+        if guid or not filters:
+            return self.appends.by_guid(guid, self.versions.now_ms)
+        if not self.appends:
+            return None
+        self._insert_buffered()
+        return self.appends.oldest(*self._clauses(Conditions(filters)))
+
+    def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
+        """Append a text to a long record and keep the earlier version."""
+        self.versions.add_begun(record.state, record.length)
+        self.appends.add(record, text, now_ms)
+
+    def merge_appended(self, rows: Iterable[int]) -> None:
+        """Merge the appended texts of records into their contents. Their versions exist already."""
+        with nullcontext() if self._connection.in_transaction else self._transaction():
+            for row in rows:
+                if (place := self.appends.merge(row)) is not None:
+                    self._mark_changed(place)
+
     def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
         """Keep the earlier version and mark the indexes and the row as changed."""
         self.versions.add(place.state, place.content, what, content)
-        if content != place.content:
+        self._mark_changed(place, is_indexed=content == place.content)
+
+    def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
+        if not is_indexed:
             self._index.mark_changed(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)
@@ -276,13 +329,9 @@ class RecordTable:
             (
                 wanted.content,
                 parts_of(wanted.content),
-                wanted.scope,
-                wanted.kind,
-                wanted.source,
-                wanted.tags,
-                wanted.key,
-                wanted.owner,
-                wanted.data,
+                # The columns from `scope` to `tags`, and from `key` to `data`.
+                *wanted[2:6],
+                *wanted[8:11],
                 wanted.in_context,
                 wanted.encrypted,
                 wanted.updated_at,
@@ -358,10 +407,8 @@ class RecordTable:
         self.complete()
         clauses, values = self._clauses(conditions)
         if unwanted:
-            clauses, values = (
-                [NOT_MATCHING.format(index="parts_fts"), *clauses],
-                [unwanted, *values],
-            )
+            clauses = [NOT_MATCHING.format(index="parts_fts"), *clauses]
+            values = [unwanted, *values]
         remaining = limit
         contents = (
             best_matches(self._connection, "records_fts", match, (clauses, values), limit)
@@ -392,18 +439,11 @@ class RecordTable:
         self.complete()
         clauses, values = self._clauses(conditions)
         if unwanted:
-            clauses = [
-                *clauses,
-                NOT_MATCHING.format(index="records_fts"),
-                NOT_MATCHING.format(index="parts_fts"),
-            ]
+            clauses = [*clauses, *(NOT_MATCHING.format(index=index) for index in INDEXES)]
             values = [*values, unwanted, unwanted]
-        return map(
-            record_of,
-            self._connection.execute(
-                SELECT + where(*clauses) + ORDER["desc"] + _window(limit), values
-            ),
-        )
+        sql = SELECT + where(*clauses) + ORDER["desc"] + " LIMIT ?"
+        window = -1 if limit is None else limit
+        return map(record_of, self._connection.execute(sql, [*values, window]))
 
     def further(self, guid: str) -> Further:
         """Return the further fields of a record."""
@@ -458,7 +498,3 @@ class RecordTable:
         self.flush()
         clauses, values = self._clauses(conditions)
         return int(self._connection.execute(COUNT + where(*clauses), values).get)
-
-
-def _window(limit: int | None) -> str:
-    return "" if limit is None else f" LIMIT {limit:d}"

@@ -1,9 +1,12 @@
 """A store: one SQLite file at a `memory_id`, with its transaction."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import proxy
 
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
@@ -26,10 +29,14 @@ from memrelay.memory.sqlite.memories import EntryTable, MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.transfer import Imports
 from memrelay.memory.sqlite.vectors import VectorTable
+from memrelay.memory.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from memrelay.memory.search.pool import SemanticResources
     from memrelay.memory.search.ranker import Ranker
+
+# SQLite moves its log into the store at about 4 MB. A reader delays that, and the file stays large.
+MAX_LOG_BYTES = 16 << 20
 
 
 class Store:
@@ -45,13 +52,15 @@ class Store:
     ) -> None:
         self.memory_id, self.path, self._epoch, self._meaning = memory_id, str(path), 0, meaning
         self._connection = open_store_file(path)
-        self._open = False
+        self._open, self.time_limit = False, TimeLimit(self._connection)
         # Created by the first search that ranks.
         self._ranker: Ranker | None = None
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
             with translate_errors(self.path), condemn_on_damage(path):
-                self.records = RecordTable(self._connection)
+                # A weak reference, so that an unused store is closed without a garbage collection.
+                own = partial(Store.transaction, proxy(self))
+                self.records = RecordTable(self._connection, own)
                 self.inbox = Inbox(self._connection)
                 self.pending = PendingTable(self._connection)
                 self.commits = CommitCount(self._connection)
@@ -119,7 +128,7 @@ class Store:
         valid.
         """
         with translate_errors(self.path):
-            self.records.complete()
+            self.records.store_buffered()
             self.inbox.complete()
             self.commits.complete()
             self._connection.execute("COMMIT")
@@ -149,6 +158,16 @@ class Store:
             if self._open:
                 self.rollback()
 
+    @contextmanager
+    def bounded_search(self) -> Iterator[None]:
+        """Run a search in the block: bring the indexes up to date, then limit the time of reads.
+
+        Writes come first, because an interrupted write would undo the transaction.
+        """
+        self.records.complete()
+        with self.time_limit.bounded():
+            yield
+
     def count_lost_commits(self, acknowledged: str) -> int:
         """Return how many acknowledged commits are missing, by the last mark that the bus knows."""
         return lost_commits(acknowledged, self.commits.mark)
@@ -156,11 +175,19 @@ class Store:
     def probe(self) -> None:
         """Check that the store can be written to and is still the file at its path.
 
-        Raises StoreBusy or StoreBroken.
+        Truncate a log that grew while another program read the store. Raises StoreBusy or
+        StoreBroken.
         """
         with translate_errors(self.path):
             self._check_in_place()
             self._connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+            if os.stat(self._log).st_size > MAX_LOG_BYTES:
+                # It changes nothing while a reader needs the log.
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def release_pages(self) -> None:
+        """Free the pages that SQLite keeps in memory. It reads them again when they are needed."""
+        self._connection.release_memory()
 
     def _check_in_place(self) -> None:
         """Raise StoreBroken if the file is no longer at its path: writes would be lost on close."""
@@ -209,7 +236,13 @@ class Store:
             # Loaded here, because numpy and the stemmer take 20 MB of a worker's memory.
             from memrelay.memory.search.ranker import Ranker
 
-            self._ranker = Ranker(self._connection, self.records, self.vectors, self._meaning)
+            self._ranker = Ranker(
+                self._connection,
+                self.records,
+                self.vectors,
+                self._meaning,
+                self.time_limit.paused,
+            )
         return self._ranker
 
     def _drop_ranker(self) -> None:

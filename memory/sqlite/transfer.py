@@ -43,6 +43,8 @@ def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
     """
     with translate_errors(str(path)), closing(open_store_file(path)) as connection:
         check_texts(connection, memory_id)
+        with connection:
+            RecordTable(connection).flush()
         expired = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
         expired |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
         for line in _lines(connection, now_ms, expired):

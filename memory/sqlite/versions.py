@@ -141,6 +141,10 @@ class VersionTable:
             (*state, len(content), None if begins else content, what, *self.current_act)
         )
 
+    def add_begun(self, state: tuple[Any, ...], length: int) -> None:
+        """Add a state whose content of `length` characters begins the next one, after an append."""
+        self._new.append((*state, length, None, "append", *self.current_act))
+
     def add_absence(self, state: tuple[Any, ...]) -> None:
         """Add the span in which a restored record was deleted.
 

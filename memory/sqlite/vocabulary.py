@@ -66,8 +66,8 @@ PREFIX_PLACES = (
 PARTS_PREFIX_PLACES = PREFIX_PLACES.replace("word_places", "part_places").replace(
     " LIMIT", " AND col = 'parts' LIMIT"
 )
-# Maximum number of cached counts.
-MAX_CACHED = 2000
+# Maximum number of cached counts, and the memory of each, approximately.
+MAX_CACHED, BYTES_PER_COUNT = 20_000, 120
 # The highest code point, which no word contains.
 LAST_CHARACTER = "\U0010ffff"
 
@@ -79,6 +79,7 @@ class Vocabulary:
         self._connection = connection
         self._prefix_counts: dict[str, dict[str, int]] = {}
         self._counts: dict[str, int] = {}
+        self._cached_counts = 0
         connection.register_fts5_function(COUNT_FUNCTION, count_matches)
         connection.register_fts5_function(TOTALS_FUNCTION, _totals)
         self._contents = PostingLists(connection, "records_fts", PLACES)
@@ -89,7 +90,7 @@ class Vocabulary:
         each transaction.
         """
         self._connection.execute(TABLES)
-        if len(self._prefix_counts) + len(self._counts) > MAX_CACHED:
+        if self._cached_counts > MAX_CACHED:
             self._drop_counts()
 
     def change(self, known: int, changed: Sequence[int], last_row: int) -> None:
@@ -109,11 +110,13 @@ class Vocabulary:
     def _drop_counts(self) -> None:
         self._prefix_counts.clear()
         self._counts.clear()
+        self._cached_counts = 0
 
     @property
     def nbytes(self) -> int:
         """Return the memory used by the caches, bytes."""
-        return self._contents.nbytes + self._parts.nbytes
+        counts = BYTES_PER_COUNT * self._cached_counts
+        return self._contents.nbytes + self._parts.nbytes + counts
 
     def beginning(self, prefix: str, most: int) -> dict[str, int]:
         """Return the first `most` words with that prefix, in alphabetical order, with their number
@@ -123,6 +126,7 @@ class Vocabulary:
             self._prefix_counts[prefix] = self._query_counts(
                 SELECT_ALL_PREFIX, (prefix, prefix + LAST_CHARACTER, most)
             )
+            self._cached_counts += 1 + len(self._prefix_counts[prefix])
         return self._prefix_counts[prefix]
 
     def among(self, words: Iterable[str]) -> dict[str, int]:
@@ -147,6 +151,7 @@ class Vocabulary:
         """Return the number of records that hold the word."""
         if word not in self._counts:
             self._counts[word] = self.among((word,)).get(word, 0)
+            self._cached_counts += 1
         return self._counts[word]
 
     def postings(self, word: str) -> Postings:

@@ -71,20 +71,22 @@ def test_a_guid_in_the_part_of_the_message_selects_the_record(
     assert contents(read_all(store)) == ["one", "two\nmore"]
 
 
-def test_json_with_other_keys_is_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"text": "more", "level": "info"}])
+def test_other_json_is_text(tmp_path: Path, more: dict[str, str]) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "one")
-    text = json.dumps({"guid": guid, "text": "more", "level": "info"})
+    text = json.dumps({"guid": guid} | more)
 
     assert "created" in append(store, text)
     assert contents(read_all(store)) == ["one", text]
 
 
-def test_a_guid_without_text_has_no_content(tmp_path: Path) -> None:
+@pytest.mark.parametrize("field", ["text", "content"])
+def test_a_guid_with_an_empty_text_has_no_content(tmp_path: Path, field: str) -> None:
     store = make_store(tmp_path)
     (guid,) = write_all(store, "one")
 
-    assert append(store, json.dumps({"guid": guid})) == {"error": "no content"}
+    assert append(store, json.dumps({"guid": guid, field: ""})) == {"error": "no content"}
 
 
 def test_a_guid_takes_precedence_over_the_filters(tmp_path: Path) -> None:

@@ -51,3 +51,12 @@ def test_users_that_an_administrator_saved_survive_a_restart(server: EmbeddedSer
 
     assert client_of(server, username="guest", password="tea").ping()
     assert client_of(server, password=server.address.password).ping()
+
+
+def test_the_url_is_valid_for_any_name_of_the_folder(tmp_path: Path) -> None:
+    server = EmbeddedServer(tmp_path / 'a "b" %41 #?')
+    server.start()
+    try:
+        assert redis.Redis.from_url(server.address.make_url()).ping()
+    finally:
+        server.stop()

@@ -194,13 +194,6 @@ def test_the_folder_is_made_private(folder: Path, launcher_of: Launch) -> None:
     assert server.socket_path.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_url_is_valid_for_any_name_of_the_folder(tmp_path: Path, launcher_of: Launch) -> None:
-    server = launcher_of(tmp_path / 'a "b" %41 #?')
-    server.start()
-
-    assert redis.Redis.from_url(server.address.make_url()).ping()
-
-
 def test_a_second_launcher_attaches_and_its_stop_leaves_the_server_alive(
     folder: Path, launcher_of: Launch
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from memrelay.memory.errors import BadExport
 from memrelay.memory.files.export import UID, ExportedMemory, Line, read_export, verify_export
+from tests.cli.terminal import Terminal
 from tests.support.bundles import make_bundle
 from tests.support.calls import call, refused
 from tests.support.client import Client
@@ -355,6 +356,24 @@ def test_a_memory_of_another_pipeline_keeps_its_id() -> None:
 
     assert Line(memory=own).without_uid("instances/a/memories").memory.id == f"mem_{UID}_{'0' * 32}"
     assert Line(memory=other).without_uid("instances/a/memories").memory == other
+
+
+def test_a_memory_of_another_pipeline_is_not_imported(up: Program) -> None:
+    foreign = f"mem_{SOURCE}_{'0' * 32}"
+    memory = {"id": foreign, "name": "facts", "created_at": 0, "updated_at": 0}
+    for line in (orjson.dumps({"memory": memory}).decode(), made_up(scope=foreign)):
+        code, detail = refused(bus_of(up), TARGET, "records.import", {"lines": [line]})
+
+        assert code == "refused" and f"outside pipeline {TARGET}" in detail
+
+
+def test_an_export_to_a_terminal_escapes_control_characters(up: Program) -> None:
+    one(up, TARGET, "records.create", content="\u202etea\x7f")
+    with Terminal(up, "export", TARGET, "--records") as terminal:
+        assert terminal.end() == 0
+
+    assert "\\u202etea\\u007f" in terminal.seen
+    assert not {"\u202e", "\x7f"} & set(terminal.raw.decode())
 
 
 def test_invalid_lines_are_rejected(up: Program) -> None:

@@ -10,7 +10,7 @@ from memrelay.memory.errors import BadMemoryId, StoreBroken, StoreFenced
 from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.stores import MOST_WITH_PAGES, OpenStores
 from tests.memory.builders import contents, make_record, read_all, write_all
 
 IDS = [f"instances/a3d8f1b2/store{number}" for number in range(5)]
@@ -151,3 +151,18 @@ def test_an_owner_can_take_over_and_reopen_its_store_again(
 
     write_all(stores.get(IDS[0]), "milk")
     assert contents(read_all(stores.get(IDS[0]))) == ["tea", "milk"]
+
+
+def test_the_pages_of_all_but_the_last_used_stores_are_freed(tmp_path: Path) -> None:
+    size, surplus = 400_000, 8
+    stores = OpenStores(tmp_path, 2 * MOST_WITH_PAGES)
+    names = [f"instances/a3d8f1b2/more{number}" for number in range(MOST_WITH_PAGES + surplus)]
+    for name in names:
+        write_all(stores.get(name), "x" * size)
+    before = apsw.memory_used()
+
+    stores.probe()
+
+    assert before - apsw.memory_used() > surplus * size
+    assert [len(one.content) for one in read_all(stores.get(names[0]))] == [size]
+    stores.close_all()

@@ -227,3 +227,14 @@ def test_an_accepted_bundle_is_accepted_again_unchanged(agents: list[dict[str, A
     checked = check({"agents": agents, "free": agents}, uid=UID)
 
     assert checked.bundle is None or check(checked.bundle.source).accepted() == checked.bundle
+
+
+def test_patterns_that_are_too_large_together_are_refused_without_compiling_the_rest() -> None:
+    agents = [
+        make_block("regex_match", {"pattern": f"{number}[ab]{{900}}"}, agent_alias=f"a{number}")
+        for number in range(1_000)
+    ]
+
+    faults = [fault for fault in check(make_bundle(*agents)).faults if "steps" in fault.rule]
+
+    assert len(faults) == 1 and "at most 200000 steps together" in faults[0].rule

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tests.support.child import CHECKOUT
+from tests.support.child import CHECKOUT, ChildProcess
 from tests.support.house import House
 from tests.support.program import run_anywhere
 from tests.support.waiting import PATIENCE_S, wait_for
@@ -53,6 +53,12 @@ def type_command(
     return subprocess.CompletedProcess(command, ended.code, ended.out, ended.err)
 
 
+def start_command(house: House, *command: str) -> ChildProcess:
+    """Start `memrelay COMMAND` on the bus and memory root of a test."""
+    log = house.folder / f"{command[0]}.log"
+    return ChildProcess("tests.support.run_program", command, log, _settings(house))
+
+
 def type_for_a_while(house: House, *command: str, **environment: str) -> str:
     """Return the output of a command that may never end; it gets SIGTERM after some seconds."""
     with subprocess.Popen(
@@ -77,7 +83,11 @@ def _program(command: Sequence[str]) -> list[str]:
 
 def _environment(house: House) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
-    return kept | {
+    return kept | _settings(house)
+
+
+def _settings(house: House) -> dict[str, str]:
+    return {
         "MEMRELAY_BUS__URL": f"unix://{house.client.socket}",
         "MEMRELAY_MEMORY__ROOT": str(house.root),
     }

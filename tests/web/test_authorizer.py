@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_uid
 from tests.support.child import ChildProcess, start_program
@@ -88,6 +89,40 @@ def test_lists_and_counts_cover_the_pipelines_of_the_key(keyed: Served) -> None:
     assert b"memrelay_http_answers" not in get(keyed, "/metrics", key).body
 
 
+def test_a_key_without_read_gets_no_stored_text_from_a_write(keyed: Served) -> None:
+    uid, root = keyed.deploy(), keyed.house.root
+    writer, reader = make_key(root, "write"), make_key(root, "read", "write")
+    base = f"/v1/pipelines/{uid}"
+    wait_for(lambda: get(keyed, f"{base}/records", reader).status == 200, "the key is known")
+
+    def send(method: str, path: str, body: Json, key: Held) -> Answer:
+        return ask(keyed.url, method, path, body, key.headers)
+
+    record = send("POST", f"{base}/records", {"content": "secret"}, reader).json
+    memory = send("POST", f"{base}/memories", {"name": "secret"}, reader).json
+    entry = {"memory_id": memory["id"], "content": "The secret sky is blue"}
+    written = send("POST", f"{base}/entries", entry, reader).json
+    paths = {
+        f"{base}/records/{record['guid']}": {"tags": ["x"]},
+        f"{base}/memories/{memory['id']}": {"tags": ["x"]},
+        f"{base}/entries/{written['id']}": {"tags": ["x"]},
+    }
+
+    hidden = [send("PATCH", path, body, writer) for path, body in paths.items()]
+    hidden.append(send("POST", f"{base}/entries", entry, writer))
+    soat = f"/api/v1/memories/{memory['id']}"
+    hidden.append(send("PUT", soat, {"tags": []}, writer))
+    hidden.append(send("POST", f"{soat}/entries", {"content": entry["content"]}, writer))
+    hidden.append(send("POST", "/api/v1/memory-entries", entry, writer))
+    shown = [send("PATCH", path, body, reader) for path, body in paths.items()]
+
+    assert {answer.status for answer in [*hidden, *shown]} == {200}
+    assert not any(b"secret" in answer.body for answer in hidden)
+    assert hidden[0].json.keys() == {"guid", "version"} and "etag" in hidden[0].headers
+    assert hidden[3].json.keys() == {"id", "memory_id", "version", "action"}
+    assert all(b"secret" in answer.body for answer in shown)
+
+
 def test_a_deploy_key_is_limited_to_its_pipelines_and_their_stores(keyed: Served) -> None:
     mine, other = keyed.deploy(), keyed.deploy()
     key = make_key(keyed.house.root, "deploy", pipelines=(mine,))
@@ -160,6 +195,19 @@ def test_revoking_a_key_disconnects_its_listeners(keyed: Served) -> None:
         began = time.monotonic()
         assert listener.close_frame() == (1008, "the key was revoked")
         assert time.monotonic() - began < 5 + LATE_S
+
+
+def test_revoking_a_key_ends_its_waiting_requests() -> None:
+    with Served(worker=False) as served, ThreadPoolExecutor(1) as pool:
+        uid, key = served.deploy_unserved(), make_key(served.house.root, "publish")
+        await_closed(served)
+
+        waiting = pool.submit(served.say, uid, "/write tea", query="?wait=30", **key.headers)
+        wait_for(lambda: served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in"), "it waits")
+        revoke(served.house.root, key)
+
+        answer = waiting.result()
+    assert answer.problem == (401, "the key was revoked; the message may still run")
 
 
 def test_a_listener_needs_a_key(keyed: Served) -> None:

@@ -5,11 +5,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from memrelay.web.server import browser_guard
 from tests.support.bundles import make_bundle
 from tests.support.http import Answer, ask, send_raw
 from tests.support.listener import Listener
 from tests.support.served import Served
 
+SECURITY_HEADERS = [name.lower() for name in browser_guard.SECURITY_HEADERS]
 EVIL = "https://evil.example"
 FORMS = {  # content types that a form or fetch with mode "no-cors" sends without a preflight
     "urlencoded": ("application/x-www-form-urlencoded", b"text=tea"),
@@ -279,3 +281,14 @@ def test_a_page_of_another_origin_cannot_listen(served: Served, uid: str, origin
 def test_the_consoles_pages_may_listen(served: Served, uid: str) -> None:
     with Listener(served.url, uid, Origin=served.url, Sec_Fetch_Site="same-origin") as listener:
         assert listener.answer.status == 101
+
+
+def test_missing_and_existing_pages_have_the_same_security_headers(served: Served) -> None:
+    existing = served.deploy()
+    for path in ("/pipelines/{}", "/pipelines/{}/stats", "/pipelines/{}/log", "/v1/pipelines/{}"):
+        found, missing = (
+            {name: served.get(path.format(uid)).headers.get(name) for name in SECURITY_HEADERS}
+            for uid in (existing, "ghost")
+        )
+
+        assert found == missing and None not in found.values(), path

@@ -71,6 +71,18 @@ def test_a_pipeline_is_found_with_its_agents_and_swarms(tmp_path: Path) -> None:
     run_with_fixture(tmp_path, check)
 
 
+def test_a_deployed_bundle_is_not_checked_again(tmp_path: Path) -> None:
+    bundle = check(OLD).accepted()
+
+    async def run(fixture: Fixture) -> None:
+        await fixture.deploy(OLD)
+        fixture.directory.remember(bundle)
+
+        assert (await fixture.directory.find("a")).bundle is bundle
+
+    run_with_fixture(tmp_path, run)
+
+
 def test_a_known_pipeline_is_cached_for_a_second(tmp_path: Path) -> None:
     async def check(fixture: Fixture) -> None:
         await fixture.deploy(OLD)

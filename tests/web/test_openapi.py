@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from memrelay.memory.operation import all_operations
@@ -143,3 +144,30 @@ def test_the_docs_page_is_complete_and_loads_nothing_external(
         for link in re.findall(r'(?:src|href)="([^"]+)"', page)
         if not link.startswith(("/", "#"))
     ] == []
+
+
+def test_the_schema_refuses_what_the_server_refuses(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+
+    def is_valid(schema: dict[str, Any], value: Any) -> bool:
+        return Draft202012Validator(schema | {"components": {"schemas": schemas}}).is_valid(value)
+
+    send = document["paths"]["/v1/pipelines/{uid}/swarms/{swarm}/messages"]["post"]
+    headers = {one["name"]: one["schema"] for one in send["parameters"] if one["in"] == "header"}
+    for name in ("webhook-id", "Idempotency-Key"):
+        assert [is_valid(headers[name], text) for text in ("", "x" * 257, "x")] == [0, 0, 1]
+    assert [is_valid(schemas["NewSoatMemory"], {"name": name}) for name in ("", " ", "a")] == [
+        False,
+        False,
+        True,
+    ]
+    for value, valid in (
+        ({}, False),
+        ({"document_ids": [None]}, False),
+        ({"document_ids": ["a"]}, True),
+        ({"query": " "}, False),
+        ({"query": "tea", "memory_ids": None}, True),
+    ):
+        assert is_valid(schemas["SoatQuestion"], value) is valid, value
+    overview = document["paths"]["/"]["get"]["parameters"]
+    assert [is_valid(one["schema"], "0") for one in overview if one["name"] == "page"] == [True]

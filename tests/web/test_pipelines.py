@@ -194,7 +194,16 @@ def test_the_pages_of_pipelines_are_complete(served: Served, three: list[str]) -
 
 @pytest.mark.parametrize(
     "query",
-    ["cursor=x", "cursor=%ff", "cursor=W10=", "limit=0", "limit=001000000", "limit=x", "what=1"],
+    [
+        "cursor=x",
+        "cursor=%ff",
+        "cursor=W10=",
+        "cursor=MQ==",
+        "limit=0",
+        "limit=001000000",
+        "limit=x",
+        "what=1",
+    ],
 )
 def test_an_invalid_page_query_is_rejected(served: Served, query: str) -> None:
     assert served.get(f"/v1/pipelines?{query}").problem[0] == 400

@@ -427,3 +427,13 @@ def test_a_list_that_is_too_long_names_the_paged_route() -> None:
         and f"use the pages of /v1/pipelines/{soat.uid}/entries" in refused.json["error"]
     ), refused
     assert [one["content"] for one in listed.json] == [EMAIL]
+
+
+def test_lists_of_documents_must_hold_strings(soat: Soat) -> None:
+    for given in ([None], [1], {"a": 1}):
+        refused = soat("POST", "/api/v1/knowledge/search", {"document_ids": given})
+
+        assert (refused.status, refused.json["detail"]) == (
+            400,
+            "document_ids must be a list of strings",
+        )

@@ -41,10 +41,12 @@ def make_plan(user: str = "User", *public: str) -> Plan:
     return Plan(bundle)
 
 
-def make_batch(*entries: Entry, journal: AttemptJournal | None = None) -> Batch:
+def make_batch(
+    *entries: Entry, journal: AttemptJournal | None = None, batch_s: float = 10.0
+) -> Batch:
     return Batch(
         entries,
-        WorkerLimits(),
+        WorkerLimits(batch_s=batch_s),
         Retries(WorkerLimits(), {}, 0),
         settled={},
         isolation=CrashIsolation(),
@@ -163,6 +165,17 @@ def make_two_stores() -> Plan:
 def make_entry(plan: Plan, ident: str, text: str) -> Entry:
     data = encode(new_message("User", "me", text, username="User", now_ms=1_700_000_000_000))
     return Entry(ident, plan, [b"swarm", b"chat", b"data", data])
+
+
+def test_a_batch_that_takes_too_long_leaves_the_rest(tmp_path: Path) -> None:
+    plan, stores = make_two_stores(), OpenStores(tmp_path, 10)
+    entries = [make_entry(plan, f"{number}-0", f"/a {number}") for number in (1, 2, 3)]
+
+    result = make_batch(*entries, batch_s=0).run(stores)
+
+    assert [outcome.id for outcome in result.outcomes] == ["1-0"]
+    assert list(result.left) == entries[1:]
+    stores.close_all()
 
 
 def test_a_batch_continues_after_a_busy_store(tmp_path: Path) -> None:

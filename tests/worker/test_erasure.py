@@ -8,16 +8,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter
+from memrelay.worker.background.erasure import FIRST_PAUSE_S
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
 from tests.support.tiers import first_always
+from tests.support.told import await_told, start_command, type_command
 from tests.support.waiting import wait_for
 
 CANARIES = ("zwitscherling-one", "zwitscherling-two", "zwitscherling-three")
@@ -269,3 +272,26 @@ def test_an_erasure_without_criteria_is_refused(empty: House) -> None:
     code, detail = refused(empty, uid, "records.erase", {"reason": "x"})
 
     assert code == "refused" and "no condition selects records" in detail
+
+
+@pytest.mark.slow
+def test_a_waiting_erasure_is_visible_and_its_command_survives_a_restart(empty: House) -> None:
+    uid = make_uid()
+    worker = empty.start_worker(bundles=[make_bundle(uid)])
+    call(empty, uid, "records.create", {"content": CANARIES[0]})
+    reader = apsw.Connection(str(empty.store_file(uid)))
+    reader.execute("BEGIN; SELECT * FROM records")
+    erasing = start_command(empty, "erase", uid, "--text", CANARIES[0])
+    reason = "the log of the store cannot be emptied"
+
+    await_told(empty, uid, lambda told: reason in told["erasure_fault"], "the fault is reported")
+    wait_for(lambda: f"pause_s={2 * FIRST_PAUSE_S}" in worker.said, "the pauses grow")
+    shown = [type_command(empty, name).stdout for name in ("status", "doctor")]
+    worker.stop()
+    reader.close()
+    empty.start_worker()
+
+    assert erasing.await_end() == 0
+    assert "erased 1 record," in erasing.said
+    assert all(reason in one for one in shown)
+    await_told(empty, uid, lambda told: not told["erasure_fault"], "the fault is gone")

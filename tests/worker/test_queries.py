@@ -7,15 +7,36 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, NoAnswer, NoOwner
-from memrelay.bus.request import NewCall, Requester
+from memrelay.bus.request import NewCall, Question, Requester
+from memrelay.memory.operation import all_operations
+from memrelay.worker.run.queries import Query, QueryQueue
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call, call_all, make_call, refused
 from tests.support.client import input_of
 from tests.support.house import House
 from tests.support.waiting import LATE_S, wait_for
+
+
+def make_query(uid: str) -> Query:
+    operation = all_operations()["records.list"]
+    return Query(uid, operation, Question("records.list", "", Raw(b"{}")), "", "none", 0.0)
+
+
+def test_pipelines_take_turns() -> None:
+    queue = QueryQueue()
+    for uid in ("busy", "busy", "busy", "calm", "calm"):
+        queue.add(make_query(uid))
+
+    taken = [queue.take() for _ in range(3)]
+    queue.put_back(taken[1:])
+
+    assert [query.uid for query in taken] == ["busy", "calm", "busy"]
+    order = [queue.take().uid for _ in range(len(queue))]
+    assert (order, len(queue)) == (["calm", "busy", "calm", "busy"], 0)
 
 
 def deploy(house: House) -> str:

@@ -21,6 +21,7 @@ from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import (
     MESSAGE_RESPONSES,
     MESSAGE_SCHEMAS,
+    NUMERIC_CURSOR_SCHEMA,
     PAGE_QUERY,
     WAIT_QUERY,
     documented,
@@ -40,6 +41,7 @@ MAX_POSITION = 2**63 - 1
 @documented(
     {200: "A page of dead letters.", 404: "The pipeline does not exist."},
     query={"pipeline": "Only the dead letters of this pipeline."} | PAGE_QUERY,
+    query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
     schemas={200: Page[DeadLetterItem]},
 )
 @requires("read")

@@ -50,6 +50,10 @@ class Directory:
         # By hash. None for a bundle that this release does not accept.
         self._bundles: dict[str, CheckedBundle | None] = {}
 
+    def remember(self, bundle: CheckedBundle) -> None:
+        """Keep a bundle that was just deployed, so that it is not checked again."""
+        self._bundles[bundle.hash] = bundle
+
     def invalidate(self) -> None:
         """Discard the cached pipelines after a change of the catalog."""
         self._changed_at, self._reading = self._clock(), None
@@ -107,4 +111,4 @@ class Directory:
 
     async def _load_bundle(self, bundle_hash: str) -> CheckedBundle | None:
         source = await self._catalog.source(bundle_hash)
-        return None if source is None else check(source).bundle
+        return None if source is None else (await asyncio.to_thread(check, source)).bundle

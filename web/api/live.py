@@ -7,7 +7,6 @@ reason and delays no other listener.
 import asyncio
 import gc
 from collections import deque
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from socket import SO_SNDBUF, SOL_SOCKET
 
@@ -16,12 +15,11 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.log import LogEntry, may_continue, parse_cursor, read_log
-from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import refuse_unknown
-from memrelay.web.auth.authorizer import Caller
+from memrelay.web.auth.revocation import watch_access
 from memrelay.web.server.connection_limits import Traffic
 from memrelay.web.server.errors import BadRequest
-from memrelay.web.server.services import SERVICES, Services, get_services
+from memrelay.web.server.services import Services, get_services
 
 log = structlog.stdlib.get_logger(__name__)
 # Messages per read of the log.
@@ -39,14 +37,10 @@ CLOSE_TIMEOUT_S = 5.0
 # The same at shutdown. Process managers kill after 5 s.
 SHUTDOWN_TIMEOUT_S = 2.0
 HEARTBEAT_S = 30.0
-# How often the credentials of listeners are checked.
-CREDENTIAL_CHECK_S = 0.5
-LISTENERS = web.AppKey("listeners", dict[web.WebSocketResponse, Caller])
+LISTENERS = web.AppKey("listeners", set[web.WebSocketResponse])
 
 
-async def follow_live(
-    request: web.Request, caller: Caller, uid: str, swarm: str
-) -> web.WebSocketResponse:
+async def follow_live(request: web.Request, uid: str, swarm: str) -> web.WebSocketResponse:
     """Send {cursor, mid, message} for each message after `after=CURSOR`, or from now on."""
     refuse_unknown(request, ("after",))
     services = get_services(request)
@@ -64,12 +58,13 @@ async def follow_live(
     try:
         await socket.prepare(request)
         _limit_send_buffer(request.transport)
-        listeners[socket] = caller
+        listeners.add(socket)
         services.traffic.listeners = len(listeners)
-        await listener.serve()
+        with watch_access(request, listener.end):
+            await listener.serve()
     finally:
         unfollow()
-        listeners.pop(socket, None)
+        listeners.discard(socket)
         services.traffic.listeners = len(listeners)
         _abort_if_stuck(request.transport)
         _collect_garbage(services.traffic)
@@ -141,6 +136,7 @@ class _Listener:
         # The bus failed while the log was read.
         self._cut_off = False
         self._behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ending: asyncio.Task[bool] | None = None
 
     def enqueue(self, entries: list[LogEntry]) -> None:
         """Queue new messages of the log."""
@@ -155,6 +151,15 @@ class _Listener:
     @property
     def _cursor(self) -> str:
         return "-".join(map(str, self._reached))
+
+    def end(self, reason: str) -> None:
+        """Disconnect the listener because it lost access."""
+        if not self._socket.closed:
+            self._ending = asyncio.create_task(
+                self._socket.close(
+                    code=WSCloseCode.POLICY_VIOLATION, message=reason.encode(), drain=False
+                )
+            )
 
     async def serve(self) -> None:
         """Send messages until the listener disconnects or falls behind."""
@@ -254,40 +259,3 @@ def to_frame(entry: LogEntry) -> bytes:
         entry.mid.encode(),
         entry.data,
     )
-
-
-async def watch_listeners(app: web.Application) -> AsyncIterator[None]:
-    """Disconnect listeners within a second of the end of their key or session."""
-    watching = asyncio.create_task(_check_forever(app))
-    yield
-    watching.cancel()
-    with suppress(asyncio.CancelledError):
-        await watching
-
-
-async def _check_forever(app: web.Application) -> None:
-    closing: set[asyncio.Task[bool]] = set()
-    while True:
-        await asyncio.sleep(CREDENTIAL_CHECK_S)
-        if not app[LISTENERS]:
-            continue
-        # While the keys cannot be read, existing listeners stay connected.
-        with suppress(StoreBusy, StoreBroken):
-            for socket, reason in await _find_expired(app):
-                task = asyncio.create_task(
-                    socket.close(code=WSCloseCode.POLICY_VIOLATION, message=reason, drain=False)
-                )
-                closing.add(task)
-                task.add_done_callback(closing.discard)
-
-
-async def _find_expired(app: web.Application) -> list[tuple[web.WebSocketResponse, bytes]]:
-    """Return the listeners that lost access, with the reason."""
-    authorizer = app[SERVICES].authorizer
-    credentials, now_ms = await authorizer.get_credentials(refresh=True), authorizer.now_ms
-    found = [
-        (socket, credentials.find_fault(caller, now_ms))
-        for socket, caller in app[LISTENERS].items()
-        if not socket.closed
-    ]
-    return [(socket, fault.encode()) for socket, fault in found if fault]

@@ -22,8 +22,10 @@ from memrelay.pipelines.commands import commands_of, hint_for
 from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.live import follow_live
-from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.access import requires
+from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.openapi.route_docs import (
+    LOG_CURSOR_SCHEMA,
     MESSAGE_ID_HEADERS,
     MESSAGE_RESPONSES,
     MESSAGE_SCHEMAS,
@@ -50,6 +52,7 @@ NO_AGENT = "no agent of the pipeline answers this message"
     body="An envelope, a message, any JSON, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
+    needs_body=False,
     schemas=MESSAGE_SCHEMAS,
 )
 @requires("publish")
@@ -69,12 +72,12 @@ async def send(request: web.Request) -> web.Response:
 
 @routes.get(MESSAGES_PATH)
 @documented(
-    {101: "With Upgrade: a WebSocket that follows the log.", 200: "A page of the log."},
-    query=PAGE_QUERY
-    | {
-        "order": "asc (oldest first, the default) or desc.",
-        "after": "WebSocket only: the cursor to continue after.",
+    {
+        101: "With Upgrade: a WebSocket that follows the log, with `?after=` from a cursor.",
+        200: "A page of the log.",
     },
+    query=PAGE_QUERY | {"order": "asc (oldest first, the default) or desc."},
+    query_schemas={"cursor": LOG_CURSOR_SCHEMA},
     schemas={200: Page[LogItem]},
 )
 @requires("read")
@@ -87,7 +90,7 @@ async def read(request: web.Request) -> web.StreamResponse:
     served, swarm = await _find_swarm(request)
     home = served.bundle.home_of(swarm)
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
-        return await follow_live(request, get_caller(request), home, swarm)
+        return await follow_live(request, home, swarm)
     refuse_unknown(request, ("cursor", "limit", "order"))
     cursor, limit = _parse_cursor(request), parse_limit(request, PAGE_SIZE)
     order = request.query.get("order", "asc")
@@ -124,7 +127,8 @@ async def append_entry(request: web.Request, entry: NewEntry, message_id: str) -
         appended = await services.requester.ingress.append(entry)
         return json_response({"message_id": message_id or appended}, 202)
     try:
-        report = await services.requester.say(entry, wait_s)
+        async with end_when_revoked(request):
+            report = await services.requester.say(entry, wait_s)
     except NoAnswer as fault:
         raise GatewayTimeout(str(fault), message_id=message_id or fault.ident) from fault
     body = {"message_id": message_id or report["id"], "results": report["results"]}

@@ -9,6 +9,7 @@
 """
 
 import dataclasses
+from functools import cache
 from typing import NamedTuple
 
 from memrelay.memory.operation import Operation
@@ -22,6 +23,10 @@ IN_QUERY = ("GET", "DELETE")
 IN_HEADER = "if_version"
 # The query parameter of every operation that selects a store.
 STORE = "store"
+# The output field that shows whether a create made a new record.
+ACTION = "action"
+# The output fields that a caller gets from a write if it may not read the stored text.
+REFERENCE_FIELDS = ("guid", "id", "memory_id", "version", ACTION)
 
 
 class OperationRoute(NamedTuple):
@@ -55,3 +60,12 @@ def route_of(operation: Operation) -> OperationRoute:
         () if has_query else rest,
         IN_HEADER in fields,
     )
+
+
+@cache
+def returns_stored_text(operation: Operation) -> bool:
+    """Return whether a write answers with text that the caller may not have sent."""
+    if operation.access != "write" or operation.output is type(None):
+        return False
+    fields = {field.name for field in dataclasses.fields(operation.output)}
+    return "version" in fields and (operation.verb != "create" or ACTION in fields)

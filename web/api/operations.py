@@ -24,11 +24,14 @@ from memrelay.pipelines.shape import report_validation_error
 from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match, refuse_unknown
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
+    ACTION,
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
+    REFERENCE_FIELDS,
     STORE,
     OperationRoute,
+    returns_stored_text,
     route_of,
 )
 from memrelay.web.auth.access import get_caller, requires
@@ -47,8 +50,8 @@ from memrelay.web.server.services import get_services
 
 # The actor in the audit trail if no key was needed.
 NO_KEY_ACTOR = "http"
-# The output field that shows whether a create made a new record.
-ACTION, CREATED = "action", "created"
+# The value of ACTION for a new record.
+CREATED = "created"
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
     VersionConflict.code: PreconditionFailed,
@@ -88,7 +91,8 @@ def make_handler(operation: Operation) -> Handler:
             get_caller(request).name or NO_KEY_ACTOR,
             parse_message_id(request) if operation.mutates else "",
         )
-        return _make_response(request, operation, await send_call(request, call))
+        output = hide_stored_text(request, operation, await send_call(request, call))
+        return _make_response(request, operation, output)
 
     return handle
 
@@ -117,6 +121,13 @@ async def send_call(request: web.Request, call: NewCall) -> Any:
     if "error" in answer:
         raise PROBLEMS.get(answer["error"]["code"], Unprocessable)(answer["error"]["detail"])
     return answer["output"]
+
+
+def hide_stored_text(request: web.Request, operation: Operation, output: Any) -> Any:
+    """Return only ids and the version if the caller may not read the stored text in the output."""
+    if not returns_stored_text(operation) or "read" in get_caller(request).scopes:
+        return output
+    return {name: output[name] for name in REFERENCE_FIELDS if name in output}
 
 
 def _make_response(request: web.Request, operation: Operation, output: Any) -> web.Response:

@@ -2,7 +2,6 @@
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ from memrelay.memory.errors import PreconditionNotMet
 from memrelay.memory.timestamps import format_time
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
-from memrelay.pipelines.report import Fault
 from memrelay.web.api.answers import (
     MAX_ITEMS,
     invalid_cursor,
@@ -32,10 +30,12 @@ from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import (
     IF_MATCH_HEADER,
     IF_NONE_MATCH_HEADER,
+    NUMERIC_CURSOR_SCHEMA,
     PAGE_QUERY,
     documented,
 )
 from memrelay.web.openapi.shapes import (
+    NewBundle,
     Page,
     Pipeline,
     PipelineDeployed,
@@ -59,7 +59,7 @@ MAX_VERSION = 10**18 - 1
         422: "The bundle has faults.",
     },
     body="A bundle.",
-    body_schema=dict[str, Any],
+    body_schema=NewBundle,
     schemas={201: PipelineDeployed},
 )
 @requires("deploy")
@@ -68,10 +68,9 @@ async def create(request: web.Request) -> web.Response:
 
     Returns 201 {pipeline_uid, hash, ...}, or 422 with all faults of the bundle.
     """
-    secrets = get_services(request).secrets
-    checked = await asyncio.to_thread(check, await read_body(request), secrets=secrets)
+    checked = await _check_body(request)
     bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle, secrets)
+    get_caller(request).check_bundle(bundle, get_services(request).secrets)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, NOTHING)
     except PreconditionNotMet as error:
@@ -79,7 +78,7 @@ async def create(request: web.Request) -> web.Response:
             f"pipeline {bundle.uid} is already active; replace it with "
             f"PUT /v1/pipelines/{bundle.uid}"
         ) from error
-    return await _deployed_response(request, swapped, checked.warnings)
+    return await _deployed_response(request, swapped, checked)
 
 
 @routes.put("/v1/pipelines/{uid}")
@@ -91,7 +90,7 @@ async def create(request: web.Request) -> web.Response:
         422: "The bundle has faults.",
     },
     body="A bundle.",
-    body_schema=dict[str, Any],
+    body_schema=NewBundle,
     headers=IF_MATCH_HEADER
     | {"If-None-Match": "Only *: deploy only if the pipeline is not active."},
     schemas={200: PipelineDeployed, 201: PipelineDeployed},
@@ -100,17 +99,14 @@ async def create(request: web.Request) -> web.Response:
 async def replace(request: web.Request) -> web.Response:
     """Deploy a bundle under the uid in the path. The uid in the bundle is ignored."""
     expected = parse_precondition(request)
-    secrets = get_services(request).secrets
-    checked = await asyncio.to_thread(
-        check, await read_body(request), uid=request.match_info["uid"], secrets=secrets
-    )
+    checked = await _check_body(request, request.match_info["uid"])
     bundle = _get_accepted(checked)
-    get_caller(request).check_bundle(bundle, secrets)
+    get_caller(request).check_bundle(bundle, get_services(request).secrets)
     try:
         swapped = await get_services(request).deployments.deploy(bundle, expected)
     except PreconditionNotMet as error:
         raise precondition_failed(error) from error
-    return await _deployed_response(request, swapped, checked.warnings)
+    return await _deployed_response(request, swapped, checked)
 
 
 @routes.get("/v1/pipelines")
@@ -180,7 +176,12 @@ async def remove(request: web.Request) -> web.Response:
 
 
 @routes.get("/v1/pipelines/{uid}/versions")
-@documented({200: "A page of versions."}, query=PAGE_QUERY, schemas={200: Page[PipelineVersion]})
+@documented(
+    {200: "A page of versions."},
+    query=PAGE_QUERY,
+    query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
+    schemas={200: Page[PipelineVersion]},
+)
 @requires("read")
 async def versions(request: web.Request) -> web.Response:
     """List all versions of a pipeline, newest first, even if it is no longer active.
@@ -219,6 +220,7 @@ async def versions(request: web.Request) -> web.Response:
     },
     body="`version`, or empty for the previous version.",
     body_schema=Rollback,
+    needs_body=False,
     headers=IF_MATCH_HEADER,
     schemas={200: PipelineDeployed, 201: PipelineDeployed},
 )
@@ -230,12 +232,13 @@ async def rollback(request: web.Request) -> web.Response:
     """
     expected = parse_precondition(request)
     version = _parse_version(await read_json_body(request))
-    services = get_services(request)
-    allow = partial(get_caller(request).check_bundle, secrets=services.secrets)
+    services, caller = get_services(request), get_caller(request)
+    allow = partial(caller.check_bundle, secrets=services.secrets)
     try:
-        swapped = await services.deployments.rollback(
-            request.match_info["uid"], version, expected, allow=allow
-        )
+        async with services.checks.turn(caller.key):
+            swapped = await services.deployments.rollback(
+                request.match_info["uid"], version, expected, allow=allow
+            )
     except NoSuchVersion as error:
         raise NotFound(str(error)) from error
     except PreconditionNotMet as error:
@@ -249,15 +252,17 @@ async def rollback(request: web.Request) -> web.Response:
 
 
 async def _deployed_response(
-    request: web.Request, swapped: DeployResult, warnings: Iterable[Fault] = ()
+    request: web.Request, swapped: DeployResult, checked: Checked | None = None
 ) -> web.Response:
     """Return the response to a deploy, with whether a worker serves the new version."""
     services, deployed = get_services(request), swapped.after
+    if checked is not None and checked.bundle is not None:
+        services.directory.remember(checked.bundle)
     services.directory.invalidate()
     served = await services.deployments.is_served(deployed)
     body = _summarize(deployed) | {
         "served": served,
-        "warnings": [warning.as_json() for warning in warnings],
+        "warnings": [warning.as_json() for warning in (checked.warnings if checked else ())],
     }
     return json_response(
         body,
@@ -265,6 +270,13 @@ async def _deployed_response(
         Location=f"/v1/pipelines/{deployed.uid}",
         ETag=f'"{deployed.hash}"',
     )
+
+
+async def _check_body(request: web.Request, uid: str | None = None) -> Checked:
+    """Check the bundle in the body. Raises Unavailable if too many checks wait."""
+    body, services = await read_body(request), get_services(request)
+    async with services.checks.turn(get_caller(request).key):
+        return await asyncio.to_thread(check, body, uid=uid, secrets=services.secrets)
 
 
 def _get_accepted(checked: Checked) -> CheckedBundle:
@@ -297,10 +309,13 @@ def _parse_cursor(cursor: str) -> tuple[str, str]:
     if not cursor:
         return "", ""
     try:
-        name, uid = orjson.loads(urlsafe_b64decode(cursor))
-        return str(name), str(uid)
+        value = orjson.loads(urlsafe_b64decode(cursor))
     except ValueError as error:
         raise invalid_cursor() from error
+    match value:
+        case [str(name), str(uid)]:
+            return name, uid
+    raise invalid_cursor()
 
 
 def _parse_version(body: bytes) -> int | None:

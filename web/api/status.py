@@ -37,6 +37,7 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "outbox_bytes": 0,
     "vectors_todo": 0,
     "vectors_fault": "",
+    "erasure_fault": "",
 }
 EVICTS = (
     "MAY BE EVICTED: the server evicts waiting messages when its memory is full; "

@@ -20,6 +20,7 @@ from memrelay.web.openapi.route_docs import (
     WAIT_QUERY,
     documented,
 )
+from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import NotFound, Unauthorized
 from memrelay.web.server.request_body import read_body, to_envelope
 from memrelay.web.server.services import Services, get_services
@@ -36,6 +37,7 @@ ID_SEPARATOR = "\x1f"
     body="Any JSON, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
+    needs_body=False,
     schemas=MESSAGE_SCHEMAS,
 )
 @authenticates_itself
@@ -47,8 +49,8 @@ async def receive(request: web.Request) -> web.Response:
     """
     services = get_services(request)
     uid, alias = request.match_info["uid"], request.match_info["alias"]
-    body = await read_body(request)
-    await authenticate_webhook(request, uid, await _find_agent(services, uid, alias), body)
+    parse_message_id(request)
+    body = await authenticate_webhook(request, uid, await _find_agent(services, uid, alias))
     served = await services.directory.find(uid)
     return await _deliver(request, body, served, served.get_agent(alias))
 
@@ -67,6 +69,7 @@ async def _find_agent(services: Services, uid: str, alias: str) -> CheckedAgent 
     body="Any JSON, or text.",
     query=WAIT_QUERY,
     headers=MESSAGE_ID_HEADERS,
+    needs_body=False,
     schemas=MESSAGE_SCHEMAS,
 )
 @authenticates_itself
@@ -89,6 +92,7 @@ async def receive_as_kilroy(request: web.Request) -> web.Response:
             "wf_webhook_token refers to"
         )
     served, agent = _choose_receiver(matches, path["trigger"])
+    claim_connection(request, f"webhook {served.deployed.uid}/{alias}")
     return await _deliver(request, await read_body(request), served, agent)
 
 

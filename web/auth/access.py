@@ -8,6 +8,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from memrelay.web.auth.authorizer import Caller
+from memrelay.web.server.connection_limits import UNLIMITED, claim_connection
 from memrelay.web.server.errors import NotAllowed
 from memrelay.web.server.services import get_services
 
@@ -28,7 +29,8 @@ def requires(scope: str) -> Callable[[RouteHandler], RouteHandler]:
     def declare(handler: RouteHandler) -> RouteHandler:
         @wraps(handler)
         async def guarded(request: web.Request) -> web.StreamResponse:
-            request[CALLER] = caller = await get_services(request).authorizer.get_caller(request)
+            caller = await get_services(request).authorizer.get_caller(request)
+            set_caller(request, caller)
             caller.check(scope, request.match_info.get("uid"))
             return await handler(request)
 
@@ -55,6 +57,15 @@ def get_access(handler: object) -> str:
 def _declare(handler: Declared, access: str) -> Declared:
     vars(handler)[_ATTRIBUTE] = access
     return handler
+
+
+def set_caller(request: web.Request, caller: Caller) -> None:
+    """Record the caller of a request, and count the connection as the caller's.
+
+    Raises Unavailable if the caller has too many connections.
+    """
+    request[CALLER] = caller
+    claim_connection(request, f"key {caller.key}" if caller.key else UNLIMITED)
 
 
 def get_caller(request: web.Request) -> Caller:

@@ -182,6 +182,10 @@ class Authorizer:
         )
         return self._last_read
 
+    def requires_key(self) -> bool:
+        """Return whether callers need a key, by the last successful read."""
+        return bool(self._last_read.keys) or not self._on_loopback
+
     async def get_caller(self, request: web.Request) -> Caller:
         """Identify the caller. Raises Unauthorized, StoreBusy, and StoreBroken."""
         return self._identify(request, await self.get_credentials())

@@ -27,16 +27,8 @@ CONTENT_TYPES = {
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 # Pages to which the login may redirect.
 PAGE_PATHS = re.compile(r"/(pipelines/[A-Za-z0-9_-]{1,64})?(\?[!-~]{0,1000})?")
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; "
-    "form-action 'self'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    # With no-referrer, a browser may send `Origin: null` to this server.
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    # Pages show private data.
-    hdrs.CACHE_CONTROL: "no-store",
-}
+# Pages show private data.
+HEADERS = {hdrs.CACHE_CONTROL: "no-store"}
 PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -74,7 +66,6 @@ def asset_response(request: web.Request, name: str) -> web.Response:
     headers = {
         hdrs.ETAG: f'"{asset.digest}"',
         hdrs.CACHE_CONTROL: CACHE_FOREVER if is_versioned else "no-cache",
-        "X-Content-Type-Options": "nosniff",
     }
     if any(tag.value == asset.digest for tag in request.if_none_match or ()):
         return web.Response(status=304, headers=headers)

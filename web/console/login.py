@@ -9,7 +9,8 @@ from memrelay.web.auth.authorizer import COOKIE, Caller
 from memrelay.web.console.frame import HEADERS, PAGE_PATHS, as_page, render
 from memrelay.web.openapi.route_docs import FORM, HTML, documented
 from memrelay.web.openapi.shapes import Login
-from memrelay.web.server.errors import BadRequest, Unauthorized
+from memrelay.web.server.connection_limits import reading_unverified
+from memrelay.web.server.errors import BadRequest, TooLarge, Unauthorized
 from memrelay.web.server.request_body import read_body
 from memrelay.web.server.services import get_services
 
@@ -97,12 +98,13 @@ async def log_out(request: web.Request) -> web.Response:
 
 async def _read_form(request: web.Request) -> dict[str, str]:
     """Return the first value of each form field. Raises BadRequest."""
-    body = await read_body(request)
     try:
+        with reading_unverified(request):
+            body = await read_body(request, MAX_FORM_BYTES)
         if len(body) > MAX_FORM_BYTES:
             raise ValueError("too long")
         fields = parse_qs(body.decode(), max_num_fields=MAX_FORM_FIELDS)
-    except ValueError as error:
+    except (ValueError, TooLarge) as error:
         raise BadRequest("the body is not the form of /login") from error
     return {name: values[0] for name, values in fields.items()}
 

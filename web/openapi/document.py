@@ -2,16 +2,23 @@
 
 import dataclasses
 import re
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
 from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
+from memrelay.bus.streams.entry import LONGEST_ID
 from memrelay.memory.operation import Operation, all_operations, json_type
-from memrelay.web.api.answers import CACHEABLE_METHODS
-from memrelay.web.api.operation_routes import STORE, OperationRoute, route_of
-from memrelay.web.api.operations import ACTION
+from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
+from memrelay.web.api.operation_routes import (
+    ACTION,
+    STORE,
+    OperationRoute,
+    returns_stored_text,
+    route_of,
+)
 from memrelay.web.auth.access import OPEN, OWN, get_access
 from memrelay.web.openapi.route_docs import (
     HTML,
@@ -21,6 +28,8 @@ from memrelay.web.openapi.route_docs import (
     RouteDocs,
     get_route_docs,
 )
+from memrelay.web.openapi.shapes import Reference
+from memrelay.web.server.services import SERVICES
 from memrelay.web.soat.errors import LATER_SCHEMA, SCHEMA, is_later_path, is_soat_path
 
 Json = dict[str, Any]
@@ -67,13 +76,28 @@ PATH_PARAMETERS = {
 }
 # Schemas of the query parameters of handwritten routes. All other parameters are strings.
 QUERY_SCHEMAS: dict[str, Json] = {
-    "limit": {"type": "integer", "minimum": 1},
-    "offset": {"type": "integer", "minimum": 0},
-    "page": {"type": "integer", "minimum": 1},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_ITEMS},
     "wait": {"type": "number", "exclusiveMinimum": 0},
+    "include_invalidated": {"type": "boolean"},
     "tags": {"type": "array", "items": {"type": "string"}},
     "order": {"type": "string", "enum": ["asc", "desc"]},
-    "include_invalidated": {"type": "boolean"},
+}
+# The ids that a client may choose for a message or call: not empty, and no space at the ends.
+MESSAGE_ID_SCHEMA = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": LONGEST_ID,
+    "pattern": r"^\S(.*\S)?$",
+}
+ETAG_LIST_SCHEMA = {
+    "type": "string",
+    "pattern": r'^(\*|(W/)?"[^"]*"(\s*,\s*(W/)?"[^"]*")*)$',
+}
+# Schemas of request headers. All others are strings.
+HEADER_SCHEMAS: dict[str, Json] = {
+    "webhook-id": MESSAGE_ID_SCHEMA,
+    "Idempotency-Key": MESSAGE_ID_SCHEMA,
+    "If-Match": ETAG_LIST_SCHEMA,
 }
 # Errors of routes that require a key.
 AUTH_ERRORS = {
@@ -124,7 +148,7 @@ def build_document(app: web.Application) -> Json:
         if match:
             item = _describe_operation(*match, outputs)
         else:
-            item = _describe_route(route, path, outputs)
+            item = _describe_route(route, path, outputs, _query_schemas(app))
         paths.setdefault(path, {})[route.method.lower()] = _complete(item, route, path)
     return {
         "openapi": "3.1.0",
@@ -140,6 +164,11 @@ def build_document(app: web.Application) -> Json:
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
+
+
+def _query_schemas(app: web.Application) -> dict[str, Json]:
+    wait = QUERY_SCHEMAS["wait"] | {"maximum": app[SERVICES].options.max_wait_s}
+    return QUERY_SCHEMAS | {"wait": wait}
 
 
 def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
@@ -166,7 +195,7 @@ def _build_schemas(
     by_key: dict[Any, Any] = {
         one.name: one.output for one in operations if one.output is not type(None)
     }
-    by_key |= {shape: shape for shape in sorted(types, key=str)}
+    by_key |= {shape: shape for shape in sorted(types | {Reference}, key=str)}
     found, definitions = TypeAdapter.json_schemas(
         [(key, "serialization", TypeAdapter(shape)) for key, shape in by_key.items()],
         ref_template=SCHEMA_REF,
@@ -202,7 +231,11 @@ def _describe_operation(
             "required": [name for name in required if name in route.body_fields],
             "properties": {name: fields[name] for name in route.body_fields},
         }
-        item["requestBody"] = {"required": True, "content": {JSON: {"schema": body_schema}}}
+        item["requestBody"] = {
+            # An empty body counts as an empty object.
+            "required": bool(body_schema["required"]),
+            "content": {JSON: {"schema": body_schema}},
+        }
     return item
 
 
@@ -215,27 +248,30 @@ def _operation_parameters(
             "query",
             name,
             fields[name]["description"],
-            schema=_without_texts(fields[name]),
+            schema=_query_schema(fields[name]),
             required=name in required,
         )
         parameters.append(parameter)
-    store = "The memory_id of one of the bundle's stores. The default is the first store."
-    parameters.append(_parameter("query", STORE, store))
-    if route.has_if_match:
-        if_match = "The record's ETag, several ETags, or *."
-        parameters.append(_parameter("header", "If-Match", if_match))
+    if not operation.at_home:
+        store = "The memory_id of one of the bundle's stores. The default is the first store."
+        parameters.append(_parameter("query", STORE, store))
     headers: dict[str, str] = {}
+    if route.has_if_match:
+        headers["If-Match"] = "The record's ETag, several ETags, or *."
     if operation.mutates:
-        headers = IDEMPOTENCY_HEADERS
+        headers |= IDEMPOTENCY_HEADERS
     elif operation.verb == "get":
-        headers = IF_NONE_MATCH_HEADER
-    return parameters + [_parameter("header", name, text) for name, text in headers.items()]
+        headers |= IF_NONE_MATCH_HEADER
+    return parameters + _header_parameters(headers)
 
 
 def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
     if operation.name not in outputs:
         return {"204": {"description": "Done."}}
-    answer = {"description": "Done.", "content": {JSON: {"schema": outputs[operation.name]}}}
+    schema = outputs[operation.name]
+    if returns_stored_text(operation):
+        schema = {"anyOf": [schema, outputs[Reference]]}
+    answer = {"description": "Done.", "content": {JSON: {"schema": schema}}}
     if operation.verb == "get":
         return {"200": answer, "304": {"description": "The client already has this version."}}
     if operation.verb != "create":
@@ -246,16 +282,21 @@ def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
     return responses
 
 
-def _describe_route(route: web.AbstractRoute, path: str, outputs: dict[Any, Json]) -> Json:
+def _describe_route(
+    route: web.AbstractRoute, path: str, outputs: dict[Any, Json], queries: dict[str, Json]
+) -> Json:
     docs = get_route_docs(route.handler)
     if docs is None:
         raise LookupError(f"{route.method} {path} is undocumented; add @documented to its handler")
     module, name = route.handler.__module__.rpartition(".")[2], route.handler.__name__
+    schemas = queries | dict(docs.query_schemas)
     parameters = _path_parameters(path) + [
-        _parameter("query", name, text, schema=QUERY_SCHEMAS.get(name))
+        _parameter(
+            "query", name, text, schema=schemas.get(name), required=name in docs.required_query
+        )
         for name, text in docs.query.items()
     ]
-    parameters += [_parameter("header", name, text) for name, text in docs.headers.items()]
+    parameters += _header_parameters(docs.headers)
     item: Json = {
         "operationId": f"{module}.{name}",
         "tags": [module],
@@ -267,7 +308,11 @@ def _describe_route(route: web.AbstractRoute, path: str, outputs: dict[Any, Json
     }
     if docs.body:
         content = {docs.body_type: {"schema": outputs[docs.body_schema]}}
-        item["requestBody"] = {"description": docs.body, "content": content}
+        item["requestBody"] = {
+            "description": docs.body,
+            "required": docs.needs_body,
+            "content": content,
+        }
     return item
 
 
@@ -330,6 +375,13 @@ def _path_parameters(path: str) -> list[Json]:
     ]
 
 
+def _header_parameters(headers: Mapping[str, str]) -> list[Json]:
+    return [
+        _parameter("header", name, text, schema=HEADER_SCHEMAS.get(name))
+        for name, text in headers.items()
+    ]
+
+
 def _parameter(
     location: str, name: str, text: str, *, schema: Json | None = None, required: bool = False
 ) -> Json:
@@ -339,5 +391,12 @@ def _parameter(
     return parameter | {"schema": schema or {"type": "string"}}
 
 
-def _without_texts(schema: Json) -> Json:
-    return {name: value for name, value in schema.items() if name not in ("title", "description")}
+def _query_schema(schema: Json) -> Json:
+    """Return the schema of a field in the query string, which cannot be null."""
+    found = {name: value for name, value in schema.items() if name not in ("title", "description")}
+    kinds = [kind for kind in found.get("anyOf", ()) if kind.get("type") != "null"]
+    if kinds:
+        found["anyOf"] = kinds
+    if found.get("default", "") is None:
+        del found["default"]
+    return found

@@ -16,6 +16,8 @@ PAGE_QUERY = {
     "limit": "The maximum number of items.",
     "cursor": "The `next_cursor` of the previous page.",
 }
+NUMERIC_CURSOR_SCHEMA = {"type": "string", "pattern": "^[0-9]{0,18}$"}
+LOG_CURSOR_SCHEMA = {"type": "string", "pattern": "^([0-9]{1,18}-[0-9]{1,18})?$"}
 WAIT_QUERY = {"wait": "How many seconds to wait for the results of the message."}
 MESSAGE_ID_HEADERS = {
     "webhook-id": "A message with a known id has no second effect, even with another body.",
@@ -50,7 +52,9 @@ class RouteDocs:
     """The documentation of one route, without the responses that any route may return.
 
     `responses`, `query`, and `headers` map a status or a name to its description. `body` describes
-    the request body, "" for none. `body_type` and `body_schema` are its media type and type.
+    the request body, "" for none. `body_type` and `body_schema` are its media type and type, and
+    `needs_body` is whether it must be sent. `query_schemas` replaces the usual schemas of query
+    parameters. The parameters in `required_query` must be sent.
     `media_type` is that of a successful response. `schemas` maps a status to the type of a JSON
     response. An error without a schema is problem JSON.
     """
@@ -61,6 +65,9 @@ class RouteDocs:
     body: str = ""
     body_type: str = JSON
     body_schema: Any = Any
+    needs_body: bool = True
+    query_schemas: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    required_query: tuple[str, ...] = ()
     media_type: str = JSON
     schemas: Mapping[int, Any] = field(default_factory=dict)
 

@@ -3,14 +3,25 @@
 The operations declare their own dataclasses.
 """
 
-from typing import Any, Generic, NotRequired, TypeVar
+from typing import Annotated, Any, Generic, NotRequired, TypeVar
 
-from pydantic import ConfigDict, with_config
+from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
 Item = TypeVar("Item")
 # Allows no other members.
 exact = with_config(ConfigDict(extra="forbid"))
+
+
+@exact
+class Reference(TypedDict):
+    """The ids and the version of what was written, for a key without the scope read."""
+
+    guid: NotRequired[str]
+    id: NotRequired[str]
+    memory_id: NotRequired[str]
+    version: NotRequired[str]
+    action: NotRequired[str]
 
 
 @exact
@@ -65,11 +76,18 @@ class PipelineDeployed(Pipeline):
     warnings: list[BundleFault]
 
 
+@with_config(ConfigDict(extra="allow"))
+class NewBundle(TypedDict):
+    """A bundle. docs/bundle.schema.json describes all of its fields."""
+
+    agents: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+
 @exact
 class Rollback(TypedDict):
     """The version to roll back to. Without it, the latest version with another bundle."""
 
-    version: NotRequired[int]
+    version: NotRequired[Annotated[int, Field(ge=1)] | None]
 
 
 @exact
@@ -222,6 +240,7 @@ class PipelineStatus(_InputCount):
     outbox_bytes: int
     vectors_todo: int
     vectors_fault: str
+    erasure_fault: str
 
 
 @exact

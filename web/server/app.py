@@ -8,14 +8,19 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
-from memrelay.web.api.live import LISTENERS, close_listeners, watch_listeners
+from memrelay.web.api.live import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
+from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.console import login, pages
 from memrelay.web.console.frame import show_missing_page
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
-from memrelay.web.server.browser_guard import LOOPBACK, refuse_foreign_browsers
+from memrelay.web.server.browser_guard import (
+    LOOPBACK,
+    add_security_headers,
+    refuse_foreign_browsers,
+)
 from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.connection_limits import BUSY, Traffic, get_connection
 from memrelay.web.server.errors import (
@@ -65,14 +70,17 @@ def make_app(services: Services) -> web.Application:
     app = web.Application(
         middlewares=_middlewares(services, options), client_max_size=options.message_bytes
     )
-    app[SERVICES], app[LISTENERS] = services, {}
+    app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
+    app[pages.GRAPHS] = {}
     app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:
         app.add_routes(module.routes)
     app[documents.DOCUMENT] = build_document(app)
-    app.cleanup_ctx.append(watch_listeners)
-    app.on_response_prepare.extend((add_request_id, explain_failed_expectation))
+    app.cleanup_ctx.append(watch_callers)
+    app.on_response_prepare.extend(
+        (add_request_id, add_security_headers, explain_failed_expectation)
+    )
     app.on_shutdown.append(close_listeners)
     return app
 
@@ -114,7 +122,7 @@ def _count_answers(traffic: Traffic) -> Middleware:
             response = await handler(request)
         finally:
             if connection is not None:
-                connection.due = None
+                connection.due, connection.has_served = None, True
         answers[response.status] += 1
         return response
 

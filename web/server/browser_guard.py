@@ -7,6 +7,8 @@ A web page can make its visitor's browser send requests to a server on loopback:
   browser must send JSON to change anything.
 - A page embeds a resource as an image, object, or frame, to learn whether it exists. The Fetch
   Metadata check allows only a followed link.
+- A page opens a window and looks at its state, to learn whether a page exists. All responses,
+  errors included, have the same security headers.
 """
 
 from aiohttp import hdrs, web
@@ -30,6 +32,14 @@ FETCH_SITE = istr("Sec-Fetch-Site")
 FETCH_MODE = istr("Sec-Fetch-Mode")
 FETCH_DEST = istr("Sec-Fetch-Dest")
 SAME_SITE = (None, "same-origin", "none")
+SECURITY_HEADERS = {
+    istr("Content-Security-Policy"): "default-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'",
+    istr("X-Content-Type-Options"): "nosniff",
+    # With no-referrer, a browser may send `Origin: null` to this server.
+    istr("Referrer-Policy"): "same-origin",
+    istr("Cross-Origin-Opener-Policy"): "same-origin",
+}
 
 
 def refuse_foreign_browsers(hosts: frozenset[str]) -> Middleware:
@@ -48,6 +58,11 @@ def refuse_foreign_browsers(hosts: frozenset[str]) -> Middleware:
         return await handler(request)
 
     return check_browser
+
+
+async def add_security_headers(_: web.Request, response: web.StreamResponse) -> None:
+    """Set the security headers on every response (aiohttp's `on_response_prepare` signal)."""
+    response.headers.update(SECURITY_HEADERS)
 
 
 def _host_error(host: str) -> Problem:

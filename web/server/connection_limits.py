@@ -1,4 +1,9 @@
-"""Limits on connections: how many may be open, and how long a request head may take to arrive.
+"""Limits on connections: how many may be open, how many of them one caller may hold, and how long
+a request head may take to arrive.
+
+A connection is held by its address until a request on it is authenticated, then by the caller: a
+key or a webhook. Each holder has a share. A WebSocket, a waiting request and an incomplete body
+each occupy a connection, so they have the same share.
 
 aiohttp waits for a request head without limit. A `LimitedConnection` therefore sits between each
 socket and aiohttp's protocol and records when the next request is due. A periodic sweep closes
@@ -7,8 +12,9 @@ included) or while a keep-alive connection is idle.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 
 from aiohttp import web
@@ -21,6 +27,8 @@ BUSY = inf
 SWEEP_S = 0.5
 # Rejections per sweep that send a response. Further connections are closed without one.
 MAX_EXPLAINED_REJECTIONS = 200
+# The holder of connections without a share: local programs while no key exists.
+UNLIMITED = ""
 MakeProtocol = Callable[[], asyncio.Protocol]
 
 
@@ -42,8 +50,16 @@ class Traffic:
         self.rejected = 0
         # Connections closed because a request head took too long.
         self.timed_out = 0
-        # Bytes received of incomplete bodies.
+        # Bytes received of incomplete bodies, in total and by holder.
         self.pending_bytes = 0
+        self.pending_by_holder: Counter[str] = Counter()
+
+    def add_pending(self, holder: str, count: int) -> None:
+        """Count bytes of an incomplete body."""
+        self.pending_bytes += count
+        self.pending_by_holder[holder] += count
+        if not self.pending_by_holder[holder]:
+            del self.pending_by_holder[holder]
 
 
 def shorten_by_sweep(timeout_s: float) -> float:
@@ -54,15 +70,27 @@ def shorten_by_sweep(timeout_s: float) -> float:
 class ConnectionLimits:
     """Creates the protocol of each new connection and closes connections that are too slow.
 
-    `make_protocol` creates aiohttp's protocol. At most `max_connections` may be open, and a
-    request head may take `timeout_s`.
+    `make_protocol` creates aiohttp's protocol. At most `max_connections` may be open, of which one
+    holder may have the part `share`. A request head may take `timeout_s`. `requires_key` returns
+    whether callers need a key.
     """
 
     def __init__(
-        self, make_protocol: MakeProtocol, max_connections: int, timeout_s: float, traffic: Traffic
+        self,
+        make_protocol: MakeProtocol,
+        max_connections: int,
+        timeout_s: float,
+        traffic: Traffic,
+        *,
+        share: float,
+        requires_key: Callable[[], bool],
     ) -> None:
         self.make_protocol, self._traffic = make_protocol, traffic
+        self._requires_key = requires_key
         self._max_connections = max_connections
+        self.max_held = max(1, int(max_connections * share))
+        # The connections of each holder, in the order in which it got them.
+        self._held: defaultdict[str, dict[LimitedConnection, None]] = defaultdict(dict)
         self.timeout_s = shorten_by_sweep(timeout_s)
         self.connections: set[LimitedConnection] = set()
         self._rejected_since_sweep = 0
@@ -87,13 +115,20 @@ class ConnectionLimits:
         """
         self._closed = True
 
-    def admit(self, transport: asyncio.Transport) -> bool:
-        """Count a new connection, or reject it and return False."""
+    def admit(self, connection: "LimitedConnection", transport: asyncio.Transport) -> bool:
+        """Count a new connection, or reject it and return False.
+
+        Without keys, all local programs share an address, so it has no share.
+        """
         if self._closed:
             transport.abort()
             return False
-        if self._traffic.connections < self._max_connections:
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        holder = f"address {address}" if self._requires_key() else UNLIMITED
+        if self._traffic.connections < self._max_connections and self._make_room(holder):
             self._traffic.connections += 1
+            self._held[holder][connection] = None
+            connection.holder = holder
             return True
         self._traffic.rejected += 1
         self._rejected_since_sweep += 1
@@ -104,8 +139,43 @@ class ConnectionLimits:
             transport.abort()
         return False
 
-    def release(self) -> None:
+    def _make_room(self, holder: str) -> bool:
+        """Return whether the holder may have another connection.
+
+        If its share is used, its oldest connection without a complete request is closed, or else
+        its oldest idle one.
+        """
+        held = self._held.get(holder, {})
+        if holder == UNLIMITED or len(held) < self.max_held:
+            return True
+        idle = [one for one in held if one.is_unverified or one.due != BUSY]
+        if not idle:
+            return False
+        evicted = next((one for one in idle if not one.has_served), idle[0])
+        self.release(evicted)
+        evicted.evict()
+        return True
+
+    def change_holder(self, connection: "LimitedConnection", holder: str) -> None:
+        """Count a connection as held by another caller. Raises Unavailable."""
+        if not self._make_room(holder):
+            raise Unavailable(
+                f"this caller has {self.max_held} busy connections, its part of "
+                "web.max_connections (web.caller_share); close some and retry"
+            )
+        self._discard(connection)
+        self._held[holder][connection] = None
+        connection.holder = holder
+
+    def _discard(self, connection: "LimitedConnection") -> None:
+        held = self._held[connection.holder]
+        held.pop(connection, None)
+        if not held:
+            del self._held[connection.holder]
+
+    def release(self, connection: "LimitedConnection") -> None:
         """Count an admitted connection as closed."""
+        self._discard(connection)
         self._traffic.connections -= 1
 
     async def sweep(self) -> None:
@@ -123,22 +193,39 @@ class LimitedConnection(asyncio.Protocol):
 
     `due` is the loop time at which the next request must be complete, None if no request is
     expected, or BUSY while one is handled. If `is_last`, the connection closes after the next
-    response, even if the client is still sending.
+    response, even if the client is still sending. While it `is_unverified`, a body is read whose
+    sender is not authenticated yet. It `has_served` after its first request.
     """
 
-    __slots__ = ("_feed", "_has_data", "_inner", "_limits", "_loop", "_transport", "due", "is_last")
+    __slots__ = (
+        "_feed",
+        "_has_data",
+        "_inner",
+        "_is_counted",
+        "_limits",
+        "_loop",
+        "_transport",
+        "due",
+        "has_served",
+        "holder",
+        "is_last",
+        "is_unverified",
+    )
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits, self._loop = limits, asyncio.get_running_loop()
         # None if the connection was rejected.
         self._inner: asyncio.Protocol | None = None
-        self._has_data = self.is_last = False
+        self._has_data = self._is_counted = self.is_last = False
+        self.has_served = self.is_unverified = False
+        self.holder = UNLIMITED
         self.due: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
         self._limits.connections.add(self)
-        if self._limits.admit(self._transport):
+        if self._limits.admit(self, self._transport):
+            self._is_counted = True
             self.due = self._loop.time() + self._limits.timeout_s
             self._inner = self._limits.make_protocol()
             self._feed = self._inner.data_received
@@ -165,9 +252,20 @@ class LimitedConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._limits.connections.discard(self)
+        if self._is_counted:
+            self._limits.release(self)
         if self._inner is not None:
-            self._limits.release()
             self._inner.connection_lost(error)
+
+    def evict(self) -> None:
+        """Close the connection, which no longer counts, to make room for another one."""
+        self._is_counted = False
+        self._transport.abort()
+
+    def hold_for(self, holder: str) -> None:
+        """Count the connection as held by this caller. Raises Unavailable."""
+        if self._is_counted and self.holder != holder:
+            self._limits.change_holder(self, holder)
 
     def is_overdue(self, now: float) -> bool:
         """Return whether the sweep must close this connection."""
@@ -195,6 +293,32 @@ def get_connection(request: web.Request) -> LimitedConnection | None:
     transport = request.transport
     connection = None if transport is None else transport.get_protocol()
     return connection if isinstance(connection, LimitedConnection) else None
+
+
+def claim_connection(request: web.Request, holder: str) -> None:
+    """Count the connection of a request as held by this caller. Raises Unavailable."""
+    connection = get_connection(request)
+    if connection is not None:
+        connection.hold_for(holder)
+
+
+def get_holder(request: web.Request) -> str:
+    """Return the holder of the connection of a request."""
+    connection = get_connection(request)
+    return UNLIMITED if connection is None else connection.holder
+
+
+@contextmanager
+def reading_unverified(request: web.Request) -> Iterator[None]:
+    """Mark the connection during a read whose sender is not authenticated yet."""
+    connection = get_connection(request)
+    if connection is not None:
+        connection.is_unverified = True
+    try:
+        yield
+    finally:
+        if connection is not None:
+            connection.is_unverified = False
 
 
 def _serialize(problem: Problem) -> bytes:

@@ -11,7 +11,12 @@ from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.message import JSON, PLAIN, Part
 from memrelay.pipelines.json_text import BOM, is_deeper, opens_more, too_many_keys
-from memrelay.web.server.connection_limits import Traffic, get_connection, shorten_by_sweep
+from memrelay.web.server.connection_limits import (
+    Traffic,
+    get_connection,
+    get_holder,
+    shorten_by_sweep,
+)
 from memrelay.web.server.errors import (
     BadRequest,
     RequestTimeout,
@@ -36,15 +41,16 @@ async def read_json_body(request: web.Request) -> bytes:
     return (await read_body(request)).removeprefix(BOM)
 
 
-async def read_body(request: web.Request) -> bytes:
+async def read_body(request: web.Request, max_bytes: int | None = None) -> bytes:
     """Read the whole body. A body that arrived together with its head takes a fast path.
 
-    Raises TooLarge, RequestTimeout, UnsupportedMediaType, and Unavailable.
+    A body that arrives later may have `max_bytes`, by default bus.max_message_bytes. Raises
+    TooLarge, RequestTimeout, UnsupportedMediaType, and Unavailable.
     """
     if hdrs.CONTENT_ENCODING in request.headers:
         _refuse_encoded(request)
     content = request.content
-    return content.read_nowait() if content.is_eof() else await _receive(request)
+    return content.read_nowait() if content.is_eof() else await _receive(request, max_bytes)
 
 
 def _refuse_encoded(request: web.Request) -> None:
@@ -56,16 +62,16 @@ def _refuse_encoded(request: web.Request) -> None:
         )
 
 
-async def _receive(request: web.Request) -> bytes:
+async def _receive(request: web.Request, max_bytes: int | None) -> bytes:
     options = get_services(request).options
-    if (request.content_length or 0) > options.message_bytes:
+    max_bytes = max_bytes or options.message_bytes
+    if (request.content_length or 0) > max_bytes:
         raise TooLarge(
-            f"the body has {request.content_length} bytes; bus.max_message_bytes allows "
-            f"{options.message_bytes}"
+            f"the body has {request.content_length} bytes; bus.max_message_bytes allows {max_bytes}"
         )
     try:
         async with asyncio.timeout(shorten_by_sweep(options.read_timeout_s)):
-            return await _collect(request, options.message_bytes, get_services(request).traffic)
+            return await _collect(request, max_bytes)
     except TimeoutError as error:
         connection = get_connection(request)
         if connection is not None:
@@ -75,12 +81,14 @@ async def _receive(request: web.Request) -> bytes:
         ) from error
 
 
-async def _collect(request: web.Request, max_bytes: int, traffic: Traffic) -> bytes:
+async def _collect(request: web.Request, max_bytes: int) -> bytes:
     body, chunks = bytearray(), 0
+    traffic, holder = get_services(request).traffic, get_holder(request)
+    share = get_services(request).options.caller_share if holder else 1.0
     try:
         async for piece, ends_chunk in request.content.iter_chunks():
             body += piece
-            traffic.pending_bytes += len(piece)
+            traffic.add_pending(holder, len(piece))
             chunks += ends_chunk
             if len(body) > max_bytes:
                 raise TooLarge(f"the body is longer than bus.max_message_bytes ({max_bytes})")
@@ -89,11 +97,21 @@ async def _collect(request: web.Request, max_bytes: int, traffic: Traffic) -> by
                     f"the body has more than {MAX_CHUNKS} chunks; send larger chunks, or a "
                     "Content-Length"
                 )
-            if traffic.pending_bytes > MAX_PENDING_BYTES:
-                raise Unavailable("too many large bodies are being received; retry in a second")
+            _check_pending(traffic, holder, share)
     finally:
-        traffic.pending_bytes -= len(body)
+        traffic.add_pending(holder, -len(body))
     return bytes(body)
+
+
+def _check_pending(traffic: Traffic, holder: str, share: float) -> None:
+    """Raise Unavailable if too many bytes of bodies are being received, in total or of a caller."""
+    if traffic.pending_bytes > MAX_PENDING_BYTES:
+        raise Unavailable("too many large bodies are being received; retry in a second")
+    if traffic.pending_by_holder[holder] > share * MAX_PENDING_BYTES:
+        raise Unavailable(
+            "too many large bodies of this caller are being received (web.caller_share); send "
+            "fewer at once, and retry in a second"
+        )
 
 
 def to_envelope(body: bytes, *, sender: str, now_ms: int, limits: WebOptions) -> bytes:

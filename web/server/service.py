@@ -68,6 +68,8 @@ class WebServer:
                 self._options.connections,
                 self._options.read_timeout_s,
                 services.traffic,
+                share=self._options.caller_share,
+                requires_key=services.authorizer.requires_key,
             )
             stack.callback((await self._listen(limits, has_keys)).close)
             stack.callback(asyncio.create_task(limits.sweep()).cancel)

@@ -10,6 +10,7 @@ from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.secret_references import SecretResolver
+from memrelay.web.api.bundle_checks import BundleChecks
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
@@ -34,6 +35,8 @@ class WebOptions:
     # Timeout for a request's head, and again for its body.
     read_timeout_s: float = 10.0
     connections: int = 2_000
+    # The part of the connections and of the bytes of incomplete bodies that one caller may have.
+    caller_share: float = 0.25
     # Requests per second and caller. 0 disables the limit.
     rate: float = 1_000.0
     burst: int = 2_000
@@ -60,6 +63,7 @@ class Services:
     traffic: Traffic
     secrets: SecretResolver
     authorizer: Authorizer
+    checks: BundleChecks = field(default_factory=BundleChecks)
 
 
 SERVICES = web.AppKey("services", Services)

@@ -14,7 +14,13 @@ from memrelay.memory.operation import all_operations
 from memrelay.memory.records.ids import IdPrefix, uid_of
 from memrelay.memory.records.memory_view import Source
 from memrelay.web.api.messages import parse_message_id
-from memrelay.web.api.operations import NO_KEY_ACTOR, read_object, send_call, validate_input
+from memrelay.web.api.operations import (
+    NO_KEY_ACTOR,
+    hide_stored_text,
+    read_object,
+    send_call,
+    validate_input,
+)
 from memrelay.web.auth.access import get_caller
 from memrelay.web.server.errors import BadRequest, NotAllowed, NotFound, Problem, problem_from
 from memrelay.web.server.services import get_services
@@ -33,7 +39,10 @@ Json = dict[str, Any]
 
 
 async def call(request: web.Request, name: str, uid: str, given: Json) -> Any:
-    """Call an operation in a pipeline and return its output. Raises Problem."""
+    """Call an operation in a pipeline and return its output. Raises Problem.
+
+    A caller without the scope read gets only ids and the version from a write.
+    """
     operation = all_operations()[name]
     caller = get_caller(request)
     caller.check(operation.access, uid)
@@ -47,7 +56,7 @@ async def call(request: web.Request, name: str, uid: str, given: Json) -> Any:
         caller.name or NO_KEY_ACTOR,
         parse_message_id(request) if operation.mutates else "",
     )
-    return await send_call(request, new_call)
+    return hide_stored_text(request, operation, await send_call(request, new_call))
 
 
 async def call_each(

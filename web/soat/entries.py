@@ -10,6 +10,7 @@ from aiohttp import web
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
+from memrelay.web.openapi.shapes import Reference
 from memrelay.web.soat.calls import (
     Json,
     list_all_pages,
@@ -51,7 +52,7 @@ NEW_FIELDS = (
     }
     | WRITE_ERRORS,
     headers=IDEMPOTENCY_HEADERS,
-    schemas={201: SoatWritten, 200: SoatWritten},
+    schemas={201: SoatWritten | Reference, 200: SoatWritten | Reference},
     body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}",
     body_schema=NewSoatEntry,
 )
@@ -98,9 +99,10 @@ async def show(request: web.Request) -> web.Response:
 @documented(
     {200: "The entry.", 400: INVALID_FIELD, 404: NOT_FOUND} | WRITE_ERRORS,
     headers=IDEMPOTENCY_HEADERS,
-    schemas={200: SoatEntry},
+    schemas={200: SoatEntry | Reference},
     body="{content?, tags?}. null clears tags.",
     body_schema=SoatEntryChange,
+    needs_body=False,
 )
 @requires("write")
 async def update(request: web.Request) -> web.Response:
@@ -126,7 +128,12 @@ async def delete(request: web.Request) -> web.Response:
 
 
 def to_entry(output: Json) -> Json:
-    """Return an entry in SOAT's shape, plus Memrelay's own fields."""
+    """Return an entry in SOAT's shape, plus Memrelay's own fields.
+
+    An output without text stays as it is.
+    """
+    if "content" not in output:
+        return output
     fields = {name: value for name, value in output.items() if name != "version"}
     return fields | {"source_type": output["source"]}
 

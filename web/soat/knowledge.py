@@ -24,7 +24,8 @@ from memrelay.web.soat.calls import (
 from memrelay.web.soat.shapes import SoatKnowledge, SoatQuestion
 
 routes = web.RouteTableDef()
-LIST_FIELDS = ("memory_ids", "memory_tags", "document_paths", "document_ids")
+DOCUMENT_FIELDS = ("document_paths", "document_ids")
+LIST_FIELDS = ("memory_ids", "memory_tags", *DOCUMENT_FIELDS)
 FIELDS = ("project_id", "query", "min_score", "limit", *LIST_FIELDS)
 NOTHING_TO_FIND = (
     "At least one of query, memory_ids, memory_tags, document_paths, or document_ids is required"
@@ -70,6 +71,10 @@ async def _read_question(request: web.Request) -> Json:
     for name in LIST_FIELDS:
         if isinstance(given.get(name), str):
             given[name] = [given[name]]
+    for name in DOCUMENT_FIELDS:
+        value = given.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise BadRequest(f"{name} must be a list of strings")
     if isinstance(given.get("query"), str) and not given["query"].strip():
         del given["query"]
     if not any(given.get(name) for name in ("query", *LIST_FIELDS)):
@@ -79,7 +84,7 @@ async def _read_question(request: web.Request) -> Json:
 
 def wants_only_documents(given: Json) -> bool:
     """Return whether a search names documents and no memories."""
-    documents = any(given.get(name) for name in ("document_paths", "document_ids"))
+    documents = any(given.get(name) for name in DOCUMENT_FIELDS)
     return documents and not given.get("memory_ids") and not given.get("memory_tags")
 
 

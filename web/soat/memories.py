@@ -7,6 +7,7 @@ from aiohttp import web
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
+from memrelay.web.openapi.shapes import Reference
 from memrelay.web.server.errors import BadRequest, Problem
 from memrelay.web.soat.calls import (
     PAGE_SIZE,
@@ -86,8 +87,9 @@ async def show(request: web.Request) -> web.Response:
 @documented(
     {200: "The memory.", 400: INVALID_FIELD, 404: MEMORY_NOT_FOUND} | WRITE_ERRORS,
     headers=IDEMPOTENCY_HEADERS,
-    schemas={200: SoatMemory},
+    schemas={200: SoatMemory | Reference},
     body="{name?, description?, tags?}. null clears description or tags.",
+    needs_body=False,
     body_schema=SoatMemoryChange,
 )
 @requires("write")
@@ -124,8 +126,8 @@ async def call_for_memory(
 
 
 def to_memory(output: Json) -> Json:
-    """Return a memory in SOAT's shape."""
-    return {name: output[name] for name in FIELDS}
+    """Return a memory in SOAT's shape, or its id if the output has no text."""
+    return {name: output[name] for name in FIELDS if name in output}
 
 
 def _default_project(request: web.Request) -> str:

@@ -8,6 +8,7 @@ from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.operations import read_object
 from memrelay.web.auth.access import requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
+from memrelay.web.openapi.shapes import Reference
 from memrelay.web.server.errors import BadRequest
 from memrelay.web.soat.calls import Json, call_by_id, list_entries, rename_source_type
 from memrelay.web.soat.memories import (
@@ -62,7 +63,7 @@ NULL_FIELDS = (
     }
     | WRITE_ERRORS,
     headers=IDEMPOTENCY_HEADERS,
-    schemas={201: LaterWritten, 200: LaterWritten},
+    schemas={201: LaterWritten | Reference, 200: LaterWritten | Reference},
     body="{memory_id, content, source_type?, tags?, metadata?, duplicate_threshold?, mode?}",
     body_schema=NewLaterEntry,
 )
@@ -92,11 +93,18 @@ async def create(request: web.Request) -> web.Response:
     | READ_ERRORS,
     query={
         "memory_id": "The memory. Required.",
-        "limit": "The maximum number of entries, from 1 to 100.",
+        "limit": "The maximum number of entries: 1 to 100, or the nearest.",
         "offset": "The number of entries to skip.",
         "tags": "Only entries with this tag. Repeat it to match any of several tags.",
         "include_invalidated": "Accepted without effect: Memrelay invalidates no entries.",
     },
+    query_schemas={
+        "memory_id": {"type": "string", "minLength": 1},
+        # As in SOAT, any number is accepted.
+        "limit": {"type": "integer"},
+        "offset": {"type": "integer"},
+    },
+    required_query=("memory_id",),
     schemas={200: LaterEntries},
 )
 @requires("read")
@@ -133,9 +141,10 @@ async def show(request: web.Request) -> web.Response:
 @documented(
     {200: "The entry.", 400: INVALID_FIELD, 404: ENTRY_NOT_FOUND} | WRITE_ERRORS,
     headers=IDEMPOTENCY_HEADERS,
-    schemas={200: LaterEntry},
+    schemas={200: LaterEntry | Reference},
     body="{content?, tags?, metadata?}. null clears tags or metadata.",
     body_schema=LaterEntryChange,
+    needs_body=False,
 )
 @requires("write")
 async def update(request: web.Request) -> web.Response:
@@ -161,7 +170,12 @@ async def delete(request: web.Request) -> web.Response:
 
 
 def to_later_entry(output: Json) -> Json:
-    """Return an entry in the shape of later SOAT versions, plus Memrelay's own fields."""
+    """Return an entry in the shape of later SOAT versions, plus Memrelay's own fields.
+
+    An output without text stays as it is.
+    """
+    if "content" not in output:
+        return output
     fields = {name: value for name, value in output.items() if name != "version"}
     renamed = {
         "source_type": output["source"],

@@ -1,11 +1,21 @@
 """JSON shapes of SOAT's routes, for the OpenAPI document. The operations validate the input."""
 
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
+from pydantic import ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
+from memrelay.memory.operations.entries_create import Threshold
 from memrelay.memory.operations.entries_write import Mode
-from memrelay.memory.records.memory_view import Source
+from memrelay.memory.operations.knowledge_search import MOST
+from memrelay.memory.records.memory_view import (
+    Description,
+    Fact,
+    Ident,
+    MemoryName,
+    Source,
+    Tag,
+)
 from memrelay.web.openapi.shapes import exact
 
 
@@ -121,31 +131,31 @@ class NewSoatMemory(TypedDict):
 
     # Optional for a key that is limited to one project.
     project_id: NotRequired[str | None]
-    name: str
-    description: NotRequired[str | None]
-    tags: NotRequired[list[str] | None]
+    name: MemoryName
+    description: NotRequired[Description | None]
+    tags: NotRequired[list[Tag] | None]
 
 
 @exact
 class SoatMemoryChange(TypedDict):
     """Changes of a memory. null clears a field."""
 
-    name: NotRequired[str]
-    description: NotRequired[str | None]
-    tags: NotRequired[list[str] | None]
+    name: NotRequired[MemoryName]
+    description: NotRequired[Description | None]
+    tags: NotRequired[list[Tag] | None]
 
 
 @exact
 class NewSoatEntry(TypedDict):
     """A new entry."""
 
-    content: str
+    content: Fact
     source: NotRequired[Source | None]
     # The name of `source` in later versions.
-    source_type: NotRequired[Source]
-    tags: NotRequired[list[str] | None]
-    duplicate_threshold: NotRequired[float | None]
-    update_threshold: NotRequired[float | None]
+    source_type: NotRequired[Source | None]
+    tags: NotRequired[list[Tag] | None]
+    duplicate_threshold: NotRequired[Threshold | None]
+    update_threshold: NotRequired[Threshold | None]
     mode: NotRequired[Mode | None]
 
 
@@ -153,22 +163,22 @@ class NewSoatEntry(TypedDict):
 class SoatEntryChange(TypedDict):
     """Changes of an entry. null clears a field."""
 
-    content: NotRequired[str]
-    tags: NotRequired[list[str] | None]
+    content: NotRequired[Fact]
+    tags: NotRequired[list[Tag] | None]
 
 
 @exact
 class NewLaterEntry(TypedDict):
     """A new entry."""
 
-    memory_id: str
-    content: str
+    memory_id: Annotated[str, Field(min_length=1)]
+    content: Fact
     source_type: NotRequired[Source | None]
     # The name of `source_type` in earlier versions.
     source: NotRequired[Source | None]
-    tags: NotRequired[list[str] | None]
+    tags: NotRequired[list[Tag] | None]
     metadata: NotRequired[dict[str, Any] | None]
-    duplicate_threshold: NotRequired[float | None]
+    duplicate_threshold: NotRequired[Threshold | None]
     mode: NotRequired[Mode | None]
 
 
@@ -179,15 +189,24 @@ class LaterEntryChange(SoatEntryChange):
     metadata: NotRequired[dict[str, Any] | None]
 
 
-@exact
+# A search needs at least one of these.
+_CRITERIA: list[JsonValue] = [
+    {"required": ["query"], "properties": {"query": {"type": "string", "pattern": r"\S"}}}
+]
+for _name in ("memory_ids", "memory_tags", "document_paths", "document_ids"):
+    _filled: JsonValue = {"type": ["string", "array"], "minLength": 1, "minItems": 1}
+    _CRITERIA.append({"required": [_name], "properties": {_name: _filled}})
+
+
+@with_config(ConfigDict(extra="forbid", json_schema_extra={"anyOf": _CRITERIA}))
 class SoatQuestion(TypedDict):
     """A search with at least a query or a list. Memrelay stores no documents."""
 
     project_id: NotRequired[str | None]
     query: NotRequired[str | None]
     min_score: NotRequired[float | None]
-    limit: NotRequired[int | None]
-    memory_ids: NotRequired[list[str] | None]
-    memory_tags: NotRequired[list[str] | None]
-    document_paths: NotRequired[list[str] | None]
-    document_ids: NotRequired[list[str] | None]
+    limit: NotRequired[Annotated[int, Field(ge=0, le=MOST)] | None]
+    memory_ids: NotRequired[list[Ident] | Ident | None]
+    memory_tags: NotRequired[list[Tag] | Tag | None]
+    document_paths: NotRequired[list[str] | str | None]
+    document_ids: NotRequired[list[str] | str | None]

@@ -33,9 +33,11 @@ log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
 # Forgets inputs that wait in memory.
 Drop = Callable[[Callable[[Input], bool]], None]
-# Pause after a failure.
-RETRY_PAUSE_S = 1.0
+# Pauses after failures double from the first to the longest: each attempt may copy a large store.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 MAX_PASSES = 10
+# Characters of a reason in reports.
+MAX_REASON = 300
 # A shorter text must be all of a string, apart from a command in front: "ok" is in many messages
 # that have nothing to do with the record.
 SHORT = 12
@@ -150,6 +152,9 @@ class ErasureTask:
         self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
         self._wanted = asyncio.Event()
+        self._pause_s = FIRST_PAUSE_S
+        # Why an erasure cannot be completed now, "" if none waits.
+        self.fault = ""
         # Whether no erasure is open.
         self._has_none = False
 
@@ -182,15 +187,17 @@ class ErasureTask:
 
     async def _run_round(self, control: ReconnectingConnection) -> float | None:
         """Complete all open erasures. Return the seconds until the next try, None for no limit."""
-        pause_s = None
+        fault = ""
         for name in self._stores:
             try:
                 if (erasure := await self._in_thread(_find_open, name)) is not None:
                     await self._complete(control, name, erasure)
             except (StoreBusy, StoreBroken, BusError) as error:
-                log.warning("erasing_put_off", memory_id=name, reason=str(error)[:200])
-                pause_s = RETRY_PAUSE_S
-        return pause_s
+                fault = f"{name}: {error}"[:MAX_REASON]
+                log.warning("erasing_put_off", memory_id=name, reason=fault, pause_s=self._pause_s)
+        self.fault, pause_s = fault, self._pause_s
+        self._pause_s = min(2 * pause_s, LONGEST_PAUSE_S) if fault else FIRST_PAUSE_S
+        return pause_s if fault else None
 
     async def _complete(
         self, control: ReconnectingConnection, name: str, erasure: _OpenErasure

@@ -1,8 +1,10 @@
-"""Merges full-text segments while a group is idle, so that searches read fewer of them."""
+"""Merges appended texts and full-text segments while a group is idle, so that reads and searches
+have less to do.
+"""
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import structlog
@@ -20,10 +22,19 @@ STEP_PAUSE_S = 0.02
 
 
 class IndexMergeTask:
-    """Merges the indexes of one group's stores. A merged store waits for its next write."""
+    """Merges the indexes of one group's stores. A merged store waits for its next write.
 
-    def __init__(self, stores: Sequence[str], thread: DatabaseThread) -> None:
+    `contents_changed` is called after appended texts were merged, because vectors are then missing.
+    """
+
+    def __init__(
+        self,
+        stores: Sequence[str],
+        thread: DatabaseThread,
+        contents_changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._stores, self._thread = set(stores), thread
+        self._contents_changed = contents_changed
         self._has_work, self._last_batch_s = asyncio.Event(), 0.0
         self._has_work.set()
 
@@ -57,17 +68,28 @@ class IndexMergeTask:
     async def _merge_until_busy(self) -> None:
         while self._stores and not self._has_work.is_set():
             name = min(self._stores)
-            if not await self._merge(name):
+            if await self._run_step(name, merge_appended):
+                self._contents_changed()
+            elif not await self._run_step(name, merge_step):
                 self._stores.discard(name)
             await asyncio.sleep(STEP_PAUSE_S)
 
-    async def _merge(self, name: str) -> bool:
+    async def _run_step(self, name: str, step: Callable[[Store], bool]) -> bool:
         try:
             return await self._thread.run(
-                partial(run_if_exists, name=name, work=merge_step, absent=False)
+                partial(run_if_exists, name=name, work=step, absent=False)
             )
         except (StoreBusy, StoreBroken):
             return False
+
+
+def merge_appended(store: Store) -> bool:
+    """Merge the appended texts of one long record. Return whether there were any."""
+    rows = store.records.appends.rows()
+    if rows:
+        with store.transaction() as tx:
+            tx.records.merge_appended(rows[:1])
+    return bool(rows)
 
 
 def merge_step(store: Store) -> bool:

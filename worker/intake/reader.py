@@ -26,6 +26,8 @@ RawEntries = list[tuple[bytes, list[bytes]]]
 BLOCK_MS = 2000
 # Entries of one read for all pipelines together, if that is more than a batch.
 MAX_ENTRIES = 1000
+# Entries of one read for each pipeline. A commit costs as much as several messages.
+MIN_ENTRIES = 4
 # A read of this many inputs costs milliseconds. It is interrupted only after a pause, so that all
 # slots that become free meanwhile share the next read.
 MANY_INPUTS = 100
@@ -164,7 +166,9 @@ class Reader:
 
     async def _read(self, keys: list[bytes]) -> None:
         if self._unchecked:
+            # Another slot may become free meanwhile, so the keys are collected again afterwards.
             await self._check_sizes()
+            return
         if self._large and (large := [key for key in keys if key in self._large]):
             for key in large:
                 await self._read_large(key)
@@ -226,7 +230,7 @@ class Reader:
         return total
 
     def _count_for(self, keys: list[bytes]) -> int:
-        return max(min(self._limits.batch, MAX_ENTRIES // len(keys)), 1)
+        return min(self._limits.batch, max(MAX_ENTRIES // len(keys), MIN_ENTRIES))
 
     def _read_words(self, count: int) -> tuple[Word, ...]:
         return "XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count

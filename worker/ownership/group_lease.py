@@ -106,11 +106,9 @@ class GroupLease:
             for plan, note in zip(self.plans, notes, strict=True)
             if note is not None and is_valid(note, plan, self.host_locks.root)
         ]
-        return (
-            None
-            if not self.may_rest or self.waiting or len(found) < len(notes)
-            else merge_notes(found)
-        )
+        if self.unfinished or len(found) < len(notes) or not self.may_rest:
+            return None
+        return merge_notes(found)
 
     def note_rest(self, uid: str, data: bytes | None) -> None:
         """Note the rest note that the server has for a pipeline."""

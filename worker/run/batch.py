@@ -47,7 +47,7 @@ class BatchResult:
     delayed: list[Delayed] = field(default_factory=list)
     # Calls that wait for a vector, and the seconds until their next attempt.
     awaiting: list[tuple[Entry, float]] = field(default_factory=list)
-    # Inputs beyond the size limit of the batch.
+    # Inputs beyond the limits of size and time of the batch.
     left: Sequence[Work] = ()
     # The last commit of each store.
     marks: dict[str, str] = field(default_factory=dict)
@@ -95,6 +95,7 @@ class Batch:
         self._result = BatchResult()
         self._has_logged_traceback = False
         self._size = 0  # bytes of the published messages
+        self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
         self._stores: OpenStores
         self._cascade: Cascade
 
@@ -105,8 +106,9 @@ class Batch:
         Raises StoreFenced.
         """
         began = time.perf_counter()
+        self._until_s = began + self._limits.batch_s
         self._stores, self._cascade = stores, Cascade(stores, self._limits, self._public_limit)
-        while self._rest and self._size <= self._limits.batch_bytes:
+        while self._has_room:
             count = self._count_together()
             ran, fault = self._run_together(count)
             if fault is not None:
@@ -115,6 +117,14 @@ class Batch:
         self._result.left = self._rest
         self._result.took_s += time.perf_counter() - began
         return self._result
+
+    @property
+    def _has_room(self) -> bool:
+        """Return whether a further input belongs to the batch. It has at least one."""
+        if not self._result.outcomes and not self._result.delayed:
+            return bool(self._rest)
+        is_late = time.perf_counter() > self._until_s
+        return bool(self._rest) and self._size <= self._limits.batch_bytes and not is_late
 
     def _run_together(self, count: int) -> tuple[int, Exception | SystemExit | None]:
         """Run and commit the next inputs. Return how many ran, and the exception of the next one.
@@ -165,13 +175,14 @@ class Batch:
         return self._isolation.beside()
 
     def _run_inputs(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
-        """Run inputs up to the size limit. Return the bytes of the published messages."""
+        """Run inputs up to the limits of the batch. Return the bytes of the published messages."""
         run, size, most = self._run_one, 0, self._limits.batch_bytes
+        clock, until_s = time.perf_counter, self._until_s
         for one in work:
             outcome = run(one)
             outcomes.append(outcome)
             size += outcome.size
-            if size > most:
+            if size > most or clock() > until_s:
                 break
         return size
 

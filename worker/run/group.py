@@ -107,6 +107,11 @@ class Group:
         """Return how many inputs of a pipeline wait for a retry."""
         return self._continuations.delay_queue.counts[uid]
 
+    @property
+    def erasure_fault(self) -> str:
+        """Return why an erasure cannot be completed now, "" if none waits."""
+        return self._parts.erasure.fault
+
     def outbox_bytes(self, uid: str) -> int:
         """Return the bytes of a pipeline's messages that the server has not confirmed."""
         return sum(
@@ -400,7 +405,7 @@ def create_group(
         ),
         vectors,
         ExpiryTask(stores, thread, shared.limits.history_days),
-        IndexMergeTask(stores, thread),
+        IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
     return Group(plans, stores, parts, shared)

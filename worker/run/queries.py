@@ -1,7 +1,8 @@
 """Queries: read-only calls that the owner answers between batches."""
 
 import asyncio
-from collections import deque
+import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -35,20 +36,55 @@ log = structlog.stdlib.get_logger(__name__)
 MAX_WAITING = 1000
 # Queries that share a hand-over to the database thread.
 QUERIES_TOGETHER = 16
+# Time after which the rest of them waits for the next hand-over, behind other work of the thread.
+TOGETHER_S = 0.05
 OWNER_LEAVES = LEAVING, "the owner releases the pipeline; try again in a second"
 
 # Publishes an answer on a channel.
 Publish = Callable[[str, bytes], None]
 
 
-class _Query(NamedTuple):
-    """A query that waits. `until` is a time of the event loop's clock."""
+class Query(NamedTuple):
+    """A query of the pipeline `uid` that waits. `until` is a time of the event loop's clock."""
 
+    uid: str
     operation: Operation
     question: Question
     memory_id: str
     language: str
     until: float
+
+
+class QueryQueue:
+    """Queries that wait, in order of arrival for each pipeline. The pipelines take turns."""
+
+    def __init__(self) -> None:
+        self._by_uid: OrderedDict[str, deque[Query]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, query: Query) -> None:
+        """Add a query behind those of its pipeline."""
+        self._by_uid.setdefault(query.uid, deque()).append(query)
+        self._count += 1
+
+    def take(self) -> Query:
+        """Remove and return the next query. Its pipeline then waits for its next turn."""
+        uid, queries = self._by_uid.popitem(last=False)
+        query = queries.popleft()
+        if queries:
+            self._by_uid[uid] = queries
+        self._count -= 1
+        return query
+
+    def put_back(self, queries: Sequence[Query]) -> None:
+        """Add queries that were taken and did not run, so that they come next in the same order."""
+        for query in reversed(queries):
+            self._by_uid.setdefault(query.uid, deque()).appendleft(query)
+            self._by_uid.move_to_end(query.uid, last=False)
+        self._count += len(queries)
 
 
 class Queries:
@@ -72,7 +108,7 @@ class Queries:
         self._message_bytes = message_bytes
         self._answer_bytes = MAX_ANSWER_MESSAGES * message_bytes
         self._clock, self._database = clock, database
-        self._waiting: deque[_Query] = deque()
+        self._waiting = QueryQueue()
         self._loop = asyncio.get_running_loop()
         self._is_open = self._has_ended = False
         self._task: asyncio.Task[None] | None = None
@@ -86,7 +122,7 @@ class Queries:
         """Refuse what waits. Queries that already run in the thread are answered."""
         self._has_ended = True
         while self._waiting:
-            self._refuse(self._waiting.popleft().question, *OWNER_LEAVES)
+            self._refuse(self._waiting.take().question, *OWNER_LEAVES)
 
     def accept(self, plan: Plan, payload: bytes) -> None:
         """Take one query from the channel. A malformed one is counted and dropped."""
@@ -115,7 +151,7 @@ class Queries:
             return
         language = plan.languages.get(memory_id, DEFAULT_LANGUAGE)
         until = self._loop.time() + question.within_ms / 1000
-        self._waiting.append(_Query(operation, question, memory_id, language, until))
+        self._waiting.add(Query(plan.uid, operation, question, memory_id, language, until))
         self._start()
 
     def _refuse(self, question: Question, code: str, detail: str) -> None:
@@ -128,16 +164,25 @@ class Queries:
     async def _work(self) -> None:
         while self._waiting and not self._has_ended:
             count = min(QUERIES_TOGETHER, len(self._waiting))
-            taken = [self._waiting.popleft() for _ in range(count)]
+            taken = [self._waiting.take() for _ in range(count)]
             queries = [query for query in taken if query.until > self._loop.time()]
-            for query, answer in zip(queries, await self._answer(queries), strict=True):
+            answers = await self._answer(queries)
+            self._put_back(queries[len(answers) :])
+            for query, answer in zip(queries, answers, strict=False):
                 if answer is not None:
                     self._publish(query.question.reply, output_answer(answer))
 
-    async def _answer(self, queries: Sequence[_Query]) -> list[bytes | None]:
+    def _put_back(self, queries: Sequence[Query]) -> None:
+        """Let queries wait for the next hand-over, or refuse them if the owner has ended."""
+        self._waiting.put_back(queries)
+        if self._has_ended:
+            self.end()
+
+    async def _answer(self, queries: Sequence[Query]) -> list[bytes | None]:
         """Answer queries together, or one by one if one of them raises.
 
-        They change nothing, so they may run twice. None stands for a query that runs later.
+        They change nothing, so they may run twice. None stands for a query that runs later. The
+        last queries have no answer if the first ones took too long.
         """
         (answers,) = await asyncio.gather(self._run_in_thread(queries), return_exceptions=True)
         if not isinstance(answers, BaseException):
@@ -154,14 +199,14 @@ class Queries:
         reason = f"{name} failed: {type(answers).__name__}: {describe_error(answers)}"
         return [error_answer(BROKEN, reason)]
 
-    def _repeat(self, query: _Query) -> None:
+    def _repeat(self, query: Query) -> None:
         if self._has_ended:
             self._refuse(query.question, *OWNER_LEAVES)
             return
-        self._waiting.append(query)
+        self._waiting.add(query)
         self._start()
 
-    async def _run_in_thread(self, queries: Sequence[_Query]) -> list[bytes]:
+    async def _run_in_thread(self, queries: Sequence[Query]) -> list[bytes]:
         work = partial(
             _answer_all,
             queries=queries,
@@ -183,17 +228,18 @@ def _find_read_only(name: str) -> Operation:
 
 
 def _answer_all(
-    stores: OpenStores, queries: Sequence[_Query], answer_bytes: int, now_ms: int
+    stores: OpenStores, queries: Sequence[Query], answer_bytes: int, now_ms: int
 ) -> list[bytes]:
-    return [
-        answer_call(
-            operation,
-            bytes(question.input),
-            stores.get(memory_id),
-            Context(now_ms, question.actor, answer_bytes, _no_guid, language),
-        )
-        for operation, question, memory_id, language, _ in queries
-    ]
+    """Return the answers of the first queries, until their time is over."""
+    answers: list[bytes] = []
+    until_s = time.perf_counter() + TOGETHER_S
+    for _, operation, question, memory_id, language, _ in queries:
+        context = Context(now_ms, question.actor, answer_bytes, _no_guid, language)
+        store = stores.get(memory_id)
+        answers.append(answer_call(operation, bytes(question.input), store, context))
+        if time.perf_counter() > until_s:
+            break
+    return answers
 
 
 def _no_guid() -> str:

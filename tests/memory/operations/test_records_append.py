@@ -1,15 +1,23 @@
 """records.append: the oldest match is appended to; without a match a record is created."""
 
+from contextlib import closing, suppress
 from pathlib import Path
 
+import apsw
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memrelay.memory.appends import LONG, MAX_RECORDS
 from memrelay.memory.errors import ResultTooLarge
 from memrelay.memory.operations.records_append import AppendInput, append
 from memrelay.memory.operations.records_write import write
+from memrelay.memory.sqlite.copy import inspect
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.sqlite.transfer import exported
+from memrelay.worker.background.index_merge import merge_appended
 from tests.memory.builders import (
+    MEMORY_ID,
     NOW,
     append_to,
     assert_sound,
@@ -186,3 +194,149 @@ def test_repeated_appends_equal_a_join(texts: list[str], separator: str) -> None
 
         assert contents(read_all(store)) == [separator.join(texts)]
         assert_sound(store.path)
+
+
+LINE = "rain and tea with userName in 1,000 cups"
+
+
+def grow(store: Store, guid: str, *texts: str) -> None:
+    """Append each text in its own transaction."""
+    for text in texts:
+        with store.transaction() as tx:
+            append_to(tx, text, guid=guid)
+
+
+def long_store(root: Path) -> tuple[Store, str]:
+    """Return a store with a long record, and its guid."""
+    store = make_store(root)
+    (guid,) = write_all(store, "\n".join([LINE] * (2 * LONG // len(LINE))))
+    return store, guid
+
+
+def test_an_append_to_a_long_record_stores_only_the_new_text(tmp_path: Path) -> None:
+    store, guid = long_store(tmp_path)
+
+    grow(store, guid, "first", "second")
+
+    with closing(apsw.Connection(store.path)) as outside:
+        stored = outside.execute("SELECT length(content) FROM records").get
+        texts = outside.execute("SELECT text FROM appended ORDER BY n").fetchall()
+        assert texts == [("\nfirst",), ("\nsecond",)]
+        (record,) = read_all(store)
+        assert record.content.endswith("cups\nfirst\nsecond")
+        assert len(record.content) == stored + len("\nfirst\nsecond")
+        assert outside.execute("SELECT count(*) FROM appended").get == 0
+    assert_sound(store.path)
+
+
+def test_a_search_finds_phrases_across_the_border_of_an_append(tmp_path: Path) -> None:
+    store, guid = long_store(tmp_path)
+
+    grow(store, guid, "zebra crossing")
+
+    assert [hit.guid for hit in find(store, '"cups zebra" crossing')] == [guid]
+    assert [hit.guid for hit in find(store, "zebra", mode="hybrid")] == [guid]
+
+
+def test_a_reopened_store_continues_to_append_to_a_long_record(tmp_path: Path) -> None:
+    store, guid = long_store(tmp_path)
+    grow(store, guid, "first")
+    store.close()
+
+    store = make_store(tmp_path)
+    grow(store, guid, "second")
+    with suppress(ZeroDivisionError), store.transaction() as tx:
+        append_to(tx, "undone", filters={"kind": "observation"})
+        1 / 0  # noqa: B018
+    with store.transaction() as tx:
+        append_to(tx, "third", filters={"kind": "observation"})
+
+    (record,) = read_all(store)
+    assert record.content.endswith("\nfirst\nsecond\nthird")
+    assert inspect(Path(store.path)).faults == []
+
+
+def test_the_history_of_a_long_record_has_every_append(tmp_path: Path) -> None:
+    store, guid = long_store(tmp_path)
+    (before,) = contents(read_all(store))
+
+    grow(store, guid, "first", "second")
+
+    place = store.records.by_guid(guid)
+    assert place is not None
+    assert place.whole.number == 3
+    versions = store.records.versions.of(guid, place.content, place.whole.number)
+    assert [version.state.content for version in versions] == [f"{before}\nfirst", before]
+
+
+def test_texts_beyond_the_bound_are_merged_at_the_commit(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    guids = write_all(store, *["x" * LONG] * (MAX_RECORDS + 2))
+
+    with store.transaction() as tx:
+        for guid in guids:
+            append_to(tx, "more", guid=guid)
+
+    assert len(store.records.appends.rows()) == MAX_RECORDS
+    assert [one[-5:] for one in contents(read_all(store))] == ["\nmore"] * len(guids)
+
+
+def run_call(store: Store, guid: str, expected: str, call: str, text: str) -> tuple[str, str]:
+    """Run one call in a transaction. Return the guid and the expected content after it."""
+    with store.transaction() as tx:
+        if call in ("append", "undo"):
+            append_to(tx, text, guid=guid)
+        if call == "undo":
+            raise ZeroDivisionError
+        if call == "read":
+            assert contents(read_all(tx)) == [expected]
+        if call == "find":
+            assert contents(find(tx, "tea")) == [expected]
+        if call == "replace":
+            tx.records.delete_all({"guid": guid})
+            guid = write(tx, make_record(expected))
+    return guid, f"{expected}\n{text}" if call == "append" else expected
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("append", "read", "find", "undo", "replace")), st.text("tea bü")
+        ),
+        max_size=12,
+    )
+)
+def test_a_long_record_equals_a_plain_string_in_any_order_of_calls(
+    calls: list[tuple[str, str]],
+) -> None:
+    with fresh_store() as store:
+        expected = "tea " * (LONG // 4)
+        (guid,) = write_all(store, expected)
+        for call, text in calls:
+            with suppress(ZeroDivisionError):
+                guid, expected = run_call(store, guid, expected, call, text)
+        assert contents(read_all(store)) == [expected]
+        assert inspect(Path(store.path)).faults == []
+
+
+def test_an_export_has_the_appended_texts(tmp_path: Path) -> None:
+    store, guid = long_store(tmp_path)
+    grow(store, guid, "first")
+    store.close()
+
+    lines = exported(Path(store.path), MEMORY_ID, NOW)
+    (text,) = [line.record.content or "" for line in lines if line.record is not None]
+
+    assert text.endswith("\nfirst")
+
+
+def test_an_idle_worker_merges_appended_texts(tmp_path: Path) -> None:
+    store, guid = long_store(tmp_path)
+    grow(store, guid, "first")
+
+    assert merge_appended(store)
+
+    assert not merge_appended(store)
+    assert not store.records.appends
+    assert_sound(store.path)

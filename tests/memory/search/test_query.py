@@ -160,7 +160,7 @@ def test_hashes_share_the_prefix_limit() -> None:
     query = parse("te* " + " ".join(f"{number}abcdef" for number in range(1, MAX_PREFIXES + 2)))
 
     assert len(query.prefixes) == MAX_PREFIXES
-    assert query.words == ("16abcdef", "17abcdef")
+    assert query.words == (f"{MAX_PREFIXES}abcdef", f"{MAX_PREFIXES + 1}abcdef")
 
 
 def test_every_query_limit_is_enforced() -> None:

@@ -434,14 +434,14 @@ def test_a_search_works_after_most_records_are_deleted(tmp_path: Path) -> None:
 def test_the_memory_of_several_stores_is_bounded_and_reloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stores = [make_store(tmp_path, f"instances/{name}/m") for name in ("one", "two")]
+    stores = [make_store(tmp_path, f"instances/{name}/m") for name in ("one", "two", "three")]
     for store in stores:
         write_all(store, "tea")
     monkeypatch.setattr(pool.POOL, "budget", 50)
 
     for _ in range(2):
-        assert [found(store, "tea") for store in stores] == [["tea"], ["tea"]]
-    assert [store.ranker.nbytes() > 0 for store in stores] == [False, True]
+        assert [found(store, "tea") for store in stores] == [["tea"]] * 3
+    assert [store.ranker.nbytes() > 0 for store in stores] == [False, True, True]
 
 
 def test_writes_of_another_owner_are_found_after_a_takeover(tmp_path: Path) -> None:

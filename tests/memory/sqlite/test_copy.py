@@ -1,14 +1,16 @@
 """A copy of a store is a consistent snapshot, or it is not made."""
 
+import asyncio
 import resource
 from pathlib import Path
 
 import apsw
 import pytest
 
+from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
-from memrelay.memory.sqlite.copy import copy_database, inspect, temporary_copy
+from memrelay.memory.sqlite.copy import copy_database, inspect, inspect_system, temporary_copy
 from tests.memory.builders import make_store, write_all
 
 
@@ -51,6 +53,25 @@ def test_the_next_copy_deletes_only_leftovers_of_killed_programs(
     assert not [*tmp_path.glob(".scrub-*"), *tmp_path.glob(".export-*")]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TRIGGER copier AFTER INSERT ON records BEGIN DELETE FROM memories; END",
+        "CREATE VIEW copied AS SELECT content FROM records",
+    ],
+)
+def test_a_store_with_an_unknown_trigger_or_view_is_not_sound(tmp_path: Path, sql: str) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "tea")
+    store.close()
+    assert inspect(Path(store.path)).faults == []
+
+    apsw.Connection(store.path).execute(sql)
+
+    (fault,) = inspect(Path(store.path)).faults
+    assert "which Memrelay did not create" in fault
+
+
 def test_records_without_a_checksum_are_counted_as_unknown(tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "old.db"))
     connection.execute(migrations()[0])
@@ -64,3 +85,19 @@ def test_records_without_a_checksum_are_counted_as_unknown(tmp_path: Path) -> No
     connection.close()
 
     assert inspect(tmp_path / "old.db")[:4] == (1, 1, "", [])
+
+
+def test_a_control_plane_with_an_unknown_trigger_is_not_sound(tmp_path: Path) -> None:
+    async def create() -> None:
+        async with Catalog(tmp_path):
+            pass
+
+    asyncio.run(create())
+    assert inspect_system(tmp_path / "system.db") == []
+
+    apsw.Connection(str(tmp_path / "system.db")).execute(
+        "CREATE TRIGGER leak AFTER INSERT ON keys BEGIN DELETE FROM sessions; END"
+    )
+
+    (fault,) = inspect_system(tmp_path / "system.db")
+    assert "the trigger 'leak'" in fault

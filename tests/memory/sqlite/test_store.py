@@ -12,6 +12,7 @@ import pytest
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_write import write
+from memrelay.memory.sqlite.store import MAX_LOG_BYTES
 from tests.memory.builders import (
     MEMORY_ID,
     append_to,
@@ -181,3 +182,23 @@ def test_a_damaged_page_is_reported_as_a_broken_store_with_its_file(tmp_path: Pa
         with store.transaction() as tx:
             read_all(tx)
             find(tx, "tea")
+
+
+def test_a_log_that_a_foreign_reader_kept_is_truncated_when_it_has_left(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    write_all(store, "tea")
+    log = Path(f"{store.path}-wal")
+    reader = apsw.Connection(store.path)
+    reader.execute("BEGIN; SELECT * FROM records")
+    text = "x" * (MAX_LOG_BYTES // 8)
+    for _ in range(9):
+        write_all(store, text)
+
+    store.probe()
+    assert log.stat().st_size > MAX_LOG_BYTES
+    reader.close()
+    store.probe()
+
+    assert log.stat().st_size == 0
+    write_all(store, "milk")
+    assert contents(find(store, "milk")) == ["milk"]
