@@ -38,7 +38,7 @@ from memrelay.cli.logs import LogFormat, LogLevel
 from memrelay.memory.retention import HISTORY_DAYS
 from memrelay.memory.validation import find_closest
 from memrelay.pipelines.rules import rule_of
-from memrelay.pipelines.secret_references import Grant, parse_grants
+from memrelay.pipelines.secret_grants import Grant, parse_grants
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"

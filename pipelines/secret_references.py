@@ -5,7 +5,6 @@
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,24 +12,20 @@ from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 
-from memrelay.bus.keys import UID
 from memrelay.pipelines.bundle import AgentSpec
 from memrelay.pipelines.report import Place, Report
+from memrelay.pipelines.secret_grants import Grant
 
 MAX_SECRET_BYTES = 65_536
 # Seconds after which a use looks for a change of the file.
 FRESH_S = 1.0
 # Files that the check of one bundle reads.
 MAX_CHECKED_FILES = 100
-GRANT = re.compile(rf"({UID.pattern}):([A-Za-z_][A-Za-z0-9_]*)")
 # Opening a pipe does not wait, and a link that replaces the file is not followed.
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 OUTSIDE = "is outside the folder secrets.folder"
 TOO_LARGE = f"is not a regular file of at most {MAX_SECRET_BYTES >> 10} KiB"
-
-# (uid, variable)
-Grant = tuple[str, str]
 
 
 class SecretOutsideFolder(LookupError):
@@ -161,17 +156,6 @@ class SecretResolver:
             path = path.relative_to(above)
         leads_elsewhere = name.startswith("~") or ".." in path.parts or not path.parts
         return None if leads_elsewhere else path
-
-
-def parse_grants(value: object) -> tuple[Grant, ...]:
-    """Return the grants of a list of `UID:NAME`, or of its text with commas. Raises ValueError."""
-    texts = [text for text in value.split(",") if text] if isinstance(value, str) else value
-    forms = (
-        [GRANT.fullmatch(str(one)) for one in texts] if isinstance(texts, list | tuple) else [None]
-    )
-    if None in forms:
-        raise ValueError("must be a list of UID:NAME, a pipeline and an environment variable")
-    return tuple((form[1], form[2]) for form in forms if form is not None)
 
 
 def check_references(
