@@ -1,6 +1,7 @@
 """A blocking connection to the bus, without an event loop that would disturb a measurement."""
 
 import socket
+from collections.abc import Sequence
 from typing import Any
 
 import hiredis
@@ -22,6 +23,11 @@ class BlockingConnection:
             while (reply := self._reader.gets()) is False:
                 self._reader.feed(self._socket.recv(1 << 18))
         return reply
+
+    def send_all(self, commands: Sequence[bytes]) -> list[Any]:
+        """Send packed commands together and return their replies."""
+        self._socket.sendall(b"".join(commands))
+        return [self.send(b"", 1) for _ in commands]
 
     def receive(self, within_s: float) -> Any:
         """Return the next reply or message. Raises TimeoutError."""

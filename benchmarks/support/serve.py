@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.support.bundle import make_bundle
 from memrelay.bus.client.url import Address
 from memrelay.cli.logs import configure_logging
+from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.process import tune_runtime
 from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.check import check
@@ -39,7 +40,8 @@ async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
             await catalog.deploy(
                 uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000
             )
-    worker = Worker(WorkerOptions(Address(path=socket), root, limits=LIMITS))
+    open_files = resolve_open_files(None)
+    worker = Worker(WorkerOptions(Address(path=socket), root, open_files=open_files, limits=LIMITS))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     tune_runtime()

@@ -24,10 +24,9 @@ from memrelay.worker.run.inputs import Entry, make_replay
 
 RawEntries = list[tuple[bytes, list[bytes]]]
 BLOCK_MS = 2000
-# Entries of one read for all pipelines together, if that is more than a batch.
-MAX_ENTRIES = 1000
-# Entries of one read for each pipeline. A commit costs as much as several messages.
-MIN_ENTRIES = 4
+# Entries of one read for all pipelines together. A commit costs as much as many messages, so each
+# pipeline gets some at once.
+MAX_ENTRIES, MIN_ENTRIES = 64_000, 4
 # A read of this many inputs costs milliseconds. It is interrupted only after a pause, so that all
 # slots that become free meanwhile share the next read.
 MANY_INPUTS = 100
