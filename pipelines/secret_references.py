@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
+from typing import TYPE_CHECKING
 
-from memrelay.pipelines.bundle import AgentSpec
-from memrelay.pipelines.report import Place, Report
 from memrelay.pipelines.secret_grants import Grant
+
+if TYPE_CHECKING:  # a command that checks no bundle needs no blocks
+    from memrelay.pipelines.bundle import AgentSpec
+    from memrelay.pipelines.report import Place, Report
 
 MAX_SECRET_BYTES = 65_536
 # Seconds after which a use looks for a change of the file.
@@ -159,7 +162,7 @@ class SecretResolver:
 
 
 def check_references(
-    agents: Mapping[int, AgentSpec], secrets: SecretResolver, report: Report
+    agents: Mapping[int, "AgentSpec"], secrets: SecretResolver, report: "Report"
 ) -> None:
     """Report references to files outside the folder, and warn about files that cannot be used.
 
@@ -181,7 +184,7 @@ def check_references(
             report.warn(place, str(error), "until it can be read, it admits no webhook")
 
 
-def _report_outside(place: Place, report: Report) -> None:
+def _report_outside(place: "Place", report: "Report") -> None:
     report.error(
         place,
         "the file of a secret must lie in the folder secrets.folder, also after following links",
@@ -189,7 +192,7 @@ def _report_outside(place: Place, report: Report) -> None:
     )
 
 
-def _references(agents: Mapping[int, AgentSpec]) -> Iterator[tuple[Place, str]]:
+def _references(agents: Mapping[int, "AgentSpec"]) -> Iterator[tuple["Place", str]]:
     for at, spec in agents.items():
         if spec.wf_webhook_token:
             yield ("agents", at, "wf_webhook_token"), spec.wf_webhook_token

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from memrelay.bus.client.url import Address
 from memrelay.bus.request import NewCall, Requester
 from memrelay.memory.operation import all_operations
 from tests.support.house import House
@@ -26,7 +27,8 @@ def call_all(house: House, *calls: NewCall, within_s: float = WITHIN_S) -> list[
     """Return the answers to calls that are sent at once."""
 
     async def whole() -> list[dict[str, Any]]:
-        async with Requester(house.client.address) as requester:
+        address = Address(path=str(house.client.socket), password=house.client.password)
+        async with Requester(address) as requester:
             return await asyncio.gather(*[requester.call(call, within_s) for call in calls])
 
     return asyncio.run(whole())

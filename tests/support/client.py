@@ -46,9 +46,8 @@ class Client:
     def __init__(self, socket: Path) -> None:
         """Open no connection before it is needed. The password, if any, is next to the socket."""
         self.socket, file = socket, socket.with_name("password")
-        password = file.read_text().strip() if file.exists() else ""
-        self.address = Address(path=str(socket), password=password)
-        self.redis = redis.Redis(unix_socket_path=str(socket), password=password or None)
+        self.password = file.read_text().strip() if file.exists() else ""
+        self.redis = redis.Redis(unix_socket_path=str(socket), password=self.password or None)
 
     def __enter__(self) -> Self:
         return self
