@@ -434,6 +434,7 @@ def _describe_pipeline(plan: Plan, group: Group) -> dict[str, Any]:
         "waiting": group.count_delayed(plan.uid),
         "vectors_todo": group.vectors.backlog(plan.all_stores),
         "vectors_fault": group.vectors.fault,
+        "erasure_pending": group.has_open_erasure,
         "erasure_fault": group.erasure_fault,
     }
 

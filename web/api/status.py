@@ -37,6 +37,7 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "outbox_bytes": 0,
     "vectors_todo": 0,
     "vectors_fault": "",
+    "erasure_pending": False,
     "erasure_fault": "",
 }
 EVICTS = (

@@ -240,6 +240,7 @@ class PipelineStatus(_InputCount):
     outbox_bytes: int
     vectors_todo: int
     vectors_fault: str
+    erasure_pending: bool
     erasure_fault: str
 
 

@@ -162,6 +162,12 @@ PIPELINE_METRICS = (
     ),
     _MetricSpec(
         GaugeMetricFamily,
+        "memrelay_erasure_pending",
+        "Whether an erasure is not yet complete; /status shows the reason.",
+        lambda pipeline: bool(pipeline["erasure_pending"]),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
         "memrelay_dead_letters",
         "Dead letters.",
         _field("dead_letters"),

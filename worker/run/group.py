@@ -108,6 +108,11 @@ class Group:
         return self._continuations.delay_queue.counts[uid]
 
     @property
+    def has_open_erasure(self) -> bool:
+        """Whether an erasure is not yet complete."""
+        return not self._parts.erasure.is_idle
+
+    @property
     def erasure_fault(self) -> str:
         """Return why an erasure cannot be completed now, "" if none waits."""
         return self._parts.erasure.fault
