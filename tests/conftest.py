@@ -1,5 +1,6 @@
 """Configuration of all tests."""
 
+import gc
 import os
 import shutil
 import signal
@@ -30,6 +31,10 @@ hypothesis.settings.register_profile(
 )  # a busy machine needs more time; pytest's timeout is the limit
 hypothesis.settings.register_profile("long", deadline=None, max_examples=6_000)  # for `make fuzz`
 hypothesis.settings.load_profile("any machine")
+
+# As in the worker (cli/process.py): a full collection of a test process takes longer than a template
+# may take.
+gc.set_threshold(50_000, 20, 50)
 
 # Ctrl-C must reach the processes that the tests start. A shell ignores it for background jobs.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -80,9 +80,13 @@ def test_a_changed_copy_is_a_new_message(house: House) -> None:
         copy = ear.until(lambda payload: b'"from":"User"' in payload)[-1]
 
     house.client.publish(uid, copy.replace(b"/write tea", b"/write chai"))
-    wait_for(lambda: len(house.contents(uid)) > 1, "the changed copy is taken")
 
-    mids = [said.mid for said in house.client.log(uid) if said.sender == "User"]
+    def list_mids() -> list[str]:
+        return [said.mid for said in house.client.log(uid) if said.sender == "User"]
+
+    wait_for(lambda: len(list_mids()) > 1, "the changed copy is taken")
+
+    mids = list_mids()
     assert house.contents(uid) == ["tea", "chai"]
     assert orjson.loads(copy)["mid"] == mids[0] != mids[1]
 
