@@ -9,6 +9,8 @@ import structlog
 log = structlog.stdlib.get_logger(__name__)
 # Between two log lines about the same kind of message: a flood must not fill the log.
 LOG_PAUSE_S = 10.0
+# The kind of replies, which clients drop. Workers drop the others.
+REPLY = "reply"
 # Characters of a reason in the log.
 MAX_REASON = 200
 
@@ -26,9 +28,14 @@ class MalformedMessages:
         self._logged: dict[str, tuple[float, int]] = {}
 
     @property
-    def total(self) -> int:
-        """Return the number of all dropped messages."""
-        return self._counts.total()
+    def replies(self) -> int:
+        """Return the number of dropped replies."""
+        return self._counts[REPLY]
+
+    @property
+    def messages(self) -> int:
+        """Return the number of dropped messages of all other kinds."""
+        return self._counts.total() - self.replies
 
     def drop(self, kind: str, reason: object, pipeline: str = "") -> None:
         """Count a message that is dropped, and log it unless one of its kind was logged lately."""

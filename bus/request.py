@@ -28,7 +28,7 @@ from memrelay.bus.errors import (
     NoOwner,
 )
 from memrelay.bus.keys import ask_channel, reply_channel
-from memrelay.bus.malformed import MALFORMED
+from memrelay.bus.malformed import MALFORMED, REPLY
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress, IngressLimits
 
@@ -311,10 +311,10 @@ class _Expected:
         try:
             reply = orjson.loads(payload)
         except orjson.JSONDecodeError as error:
-            MALFORMED.drop("reply", error, self._uid)
+            MALFORMED.drop(REPLY, error, self._uid)
             return
         if not self._fits(reply):
-            MALFORMED.drop("reply", "neither a report nor an answer to a call", self._uid)
+            MALFORMED.drop(REPLY, "neither a report nor an answer to a call", self._uid)
         elif self._ident is None:
             self._early.append(reply)
         else:
@@ -322,7 +322,7 @@ class _Expected:
 
     def _settle(self, reply: Report) -> None:
         if reply.get("id", "") != self._ident:
-            MALFORMED.drop("reply", "it belongs to another message", self._uid)
+            MALFORMED.drop(REPLY, "it belongs to another message", self._uid)
         elif not self.report.done():
             self.report.set_result(reply)
 

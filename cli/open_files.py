@@ -6,6 +6,8 @@ from memrelay.bus.embedded.machine_memory import memory_bytes
 
 # Handles of an open store, and those that a process needs besides its stores.
 HANDLES_PER_STORE, OTHER_HANDLES = 3, 128
+# Handles for the connections of a web server in the same process: at most this part of all.
+WEB_HANDLES, WEB_PART = 2_000, 4
 # What an open store costs, and the part of the memory that all stores together may take.
 STORE_BYTES, MEMORY_PART = 200_000, 8
 # More handles are never requested (cli/process.py raises the soft limit).
@@ -21,4 +23,5 @@ def fitting_stores() -> int:
     """Return how many open stores fit the hard limit of open files."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     handles = WANTED_HANDLES if hard == resource.RLIM_INFINITY else min(WANTED_HANDLES, hard)
-    return max(1, (handles - OTHER_HANDLES) // HANDLES_PER_STORE)
+    others = OTHER_HANDLES + min(WEB_HANDLES, handles // WEB_PART)
+    return max(1, (handles - others) // HANDLES_PER_STORE)

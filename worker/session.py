@@ -422,7 +422,7 @@ def describe_groups(groups: Collection[Group], shared: WorkerContext) -> dict[st
             "commit": metrics.commit_latency.read(),
             "publish": metrics.publish_latency.read(),
         },
-        "malformed": MALFORMED.total,
+        "malformed": MALFORMED.messages,
         "pipelines": pipelines,
     }
 

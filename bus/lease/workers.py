@@ -48,6 +48,12 @@ async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
     return sorted(reports, key=lambda report: str(report["name"]))
 
 
+class _Latency(Struct):
+    bounds_s: list[float]
+    counts: list[int]
+    sum_s: float
+
+
 class _Report(Struct):
     """The types of the fields that are not numbers."""
 
@@ -55,6 +61,7 @@ class _Report(Struct):
     pipelines: dict[str, dict[str, Any]]
     root: str = ""
     started_at: int = 0
+    latency: dict[str, _Latency] = {}
 
 
 _check_report = msgspec.json.Decoder(_Report).decode

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Container, Coroutine
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from memrelay.cli.messages import (
     values_of,
 )
 from memrelay.cli.terminal.readable import is_record, text_lines
+from memrelay.pipelines.commands import hint_for
 
 # Own message ids that are remembered, and messages of others that are held back.
 MAX_MESSAGES = 1000
@@ -113,6 +114,7 @@ class ChatOptions:
     wait_s: float
     max_bytes: int
     as_json: bool
+    commands: Mapping[str, str]  # their descriptions by word
 
 
 class Conversation:
@@ -140,7 +142,7 @@ class Conversation:
             entry = NewEntry(options.uid, data, options.swarm)
             report = await send_and_wait(self._requester, entry, options.wait_s)
             message_id = report["id"]
-            return self._show(report)
+            return self._show(report, hint_for(text, options.commands))
         except BusError as error:
             message_id = error.ident if isinstance(error, NoAnswer) else ""
             note(str(error))
@@ -149,10 +151,11 @@ class Conversation:
             # The id in the mids of a private swarm, and of a public one.
             self._others.finish_sending(message_id, f"{options.uid}/{message_id}")
 
-    def _show(self, report: dict[str, Any]) -> bool:
+    def _show(self, report: dict[str, Any], hint: str) -> bool:
         for _, value in values_of(report):
             self._shown.add_result(value)
-        return print_results(report) if self._options.as_json else print_readably(report)
+        show = print_results if self._options.as_json else print_readably
+        return show(report, hint=hint)
 
 
 async def script_lines(max_bytes: int) -> AsyncIterator[str]:

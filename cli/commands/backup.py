@@ -41,7 +41,10 @@ def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> Non
         with interruptible():
             made = back_up(settings.memory.root, to, stores, manifest)
         if not names and not made.left_out:
-            note_last_backup(settings.memory.root, made.made_at)
+            try:
+                note_last_backup(settings.memory.root, made.made_at)
+            except OSError as error:
+                note(f"the backup is complete, but its time could not be noted: {error}")
         return made
 
     manifest = run(command)

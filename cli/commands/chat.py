@@ -47,7 +47,8 @@ def chat(
         configure_logging("error", settings.log.format, may_color=may_color())
         found = await look_up(settings, pipeline)
         found.check_swarm(swarm)
-        options = ChatOptions(found.uid, swarm, user, wait, settings.bus.max_message_bytes, as_json)
+        max_bytes = settings.bus.max_message_bytes
+        options = ChatOptions(found.uid, swarm, user, wait, max_bytes, as_json, found.commands)
         async with Requester(bus_address(settings)) as requester:
             if sys.stdin.isatty() and sys.stdout.isatty():
                 await _run_prompt(settings, requester, found, options)

@@ -207,7 +207,7 @@ def test_revoking_a_key_ends_its_waiting_requests() -> None:
         revoke(served.house.root, key)
 
         answer = waiting.result()
-    assert answer.problem == (401, "the key was revoked; the message may still run")
+    assert answer.problem == (401, "the key was revoked; it may still run")
 
 
 def test_a_listener_needs_a_key(keyed: Served) -> None:

@@ -18,6 +18,7 @@ from memrelay.bus.streams.log import (
     read_log,
     read_log_backward,
 )
+from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.commands import commands_of, hint_for
 from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
@@ -214,8 +215,10 @@ def _explain_no_results(report: dict[str, Any]) -> str:
 
 
 async def _find_hint(request: web.Request, entry: NewEntry) -> str:
-    """Return how to address the pipeline of an entry that no agent answered."""
-    services = get_services(request)
-    served = await services.directory.find(entry.uid)
+    """Return how to address the pipeline of an entry that no agent answered; "" if it is gone."""
+    try:
+        served = await get_services(request).directory.find(entry.uid)
+    except (NotFound, StoreBusy, StoreBroken):
+        return ""
     message = decode(entry.data, len(entry.data))
     return hint_for(message.text, dict(commands_of(served.bundle)))

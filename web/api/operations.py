@@ -35,6 +35,7 @@ from memrelay.web.api.operation_routes import (
     route_of,
 )
 from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.server.errors import (
     BadRequest,
     CallTimeout,
@@ -105,7 +106,8 @@ async def send_call(request: web.Request, call: NewCall) -> Any:
     services = get_services(request)
     timeout_s = services.options.call_timeout_s
     try:
-        answer = await services.requester.call(call, timeout_s)
+        async with end_when_revoked(request):
+            answer = await services.requester.call(call, timeout_s)
     except NoAnswer as error:
         reason = f" because the pipeline is paused: {error.paused}" if error.paused else ""
         hint = (

@@ -40,6 +40,10 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "erasure_pending": False,
     "erasure_fault": "",
 }
+# Figures of a worker that only callers for all pipelines see.
+OF_ALL_PIPELINES = ("malformed", "latency")
+# Values above it are no figures of Memrelay, and JSON has no exact numbers for them.
+LARGEST_COUNT = 2**53
 EVICTS = (
     "MAY BE EVICTED: the server evicts waiting messages when its memory is full; "
     "set maxmemory-policy noeviction"
@@ -68,10 +72,11 @@ async def read_status(catalog: Catalog, line: ReconnectingConnection) -> dict[st
 def filter_status(status: dict[str, Any], sees: Callable[[str], bool]) -> dict[str, Any]:
     """Return the part of a status that concerns the pipelines that a caller may see.
 
-    Figures about the whole host are left out.
+    Figures about the whole host, or about all pipelines of a worker, are left out.
     """
     workers = [
-        worker | {"pipelines": [uid for uid in worker["pipelines"] if sees(uid)]}
+        {name: value for name, value in worker.items() if name not in OF_ALL_PIPELINES}
+        | {"pipelines": [uid for uid in worker["pipelines"] if sees(uid)]}
         for worker in status["workers"]
     ]
     return {
@@ -90,7 +95,7 @@ def _describe_worker(report: dict[str, Any]) -> dict[str, Any]:
         "loop_lag_ms": report.get("loop_lag_ms", 0.0),
         "groups_recreated": report.get("groups_recreated", 0),
         "malformed": report.get("malformed", 0),
-        "latency": report["latency"],
+        "latency": report.get("latency", {}),
     }
 
 
@@ -212,4 +217,4 @@ def _parse_owner(reply: Any) -> dict[str, Any]:
 
 
 def _number(value: bytes | None) -> int:
-    return int(value or 0)
+    return min(int((value or b"0")[:20]), LARGEST_COUNT)

@@ -49,7 +49,6 @@ async def receive(request: web.Request) -> web.Response:
     """
     services = get_services(request)
     uid, alias = request.match_info["uid"], request.match_info["alias"]
-    parse_message_id(request)
     body = await authenticate_webhook(request, uid, await _find_agent(services, uid, alias))
     served = await services.directory.find(uid)
     return await _deliver(request, body, served, served.get_agent(alias))

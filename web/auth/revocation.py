@@ -50,7 +50,7 @@ async def end_when_revoked(request: web.Request) -> AsyncIterator[None]:
     except TimeoutError as error:
         if not access.expired():
             raise
-        raise Unauthorized(f"{reasons[0]}; the message may still run") from error
+        raise Unauthorized(f"{reasons[0]}; it may still run") from error
 
 
 async def watch_callers(app: web.Application) -> AsyncIterator[None]:

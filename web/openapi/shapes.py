@@ -203,8 +203,8 @@ class WorkerStatus(TypedDict):
     silent_s: float
     loop_lag_ms: float
     groups_recreated: int
-    latency: dict[str, Latency]
-    malformed: int
+    latency: NotRequired[dict[str, Latency]]
+    malformed: NotRequired[int]
 
 
 # `in` is a keyword, so a class cannot declare it.

@@ -128,7 +128,7 @@ class ConnectionLimits:
         if self._traffic.connections < self._max_connections and self._make_room(holder):
             self._traffic.connections += 1
             self._held[holder][connection] = None
-            connection.holder = holder
+            connection.holder = connection.address_holder = holder
             return True
         self._traffic.rejected += 1
         self._rejected_since_sweep += 1
@@ -148,7 +148,7 @@ class ConnectionLimits:
         held = self._held.get(holder, {})
         if holder == UNLIMITED or len(held) < self.max_held:
             return True
-        idle = [one for one in held if one.is_unverified or one.due != BUSY]
+        idle = [one for one in held if one.is_unverified or one.is_idle]
         if not idle:
             return False
         evicted = next((one for one in idle if not one.has_served), idle[0])
@@ -205,6 +205,7 @@ class LimitedConnection(asyncio.Protocol):
         "_limits",
         "_loop",
         "_transport",
+        "address_holder",
         "due",
         "has_served",
         "holder",
@@ -218,7 +219,8 @@ class LimitedConnection(asyncio.Protocol):
         self._inner: asyncio.Protocol | None = None
         self._has_data = self._is_counted = self.is_last = False
         self.has_served = self.is_unverified = False
-        self.holder = UNLIMITED
+        # The holder, and that of a sender who is not authenticated.
+        self.holder = self.address_holder = UNLIMITED
         self.due: float | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -256,6 +258,11 @@ class LimitedConnection(asyncio.Protocol):
             self._limits.release(self)
         if self._inner is not None:
             self._inner.connection_lost(error)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is handled and no response is still being sent."""
+        return self.due != BUSY and not self._transport.get_write_buffer_size()
 
     def evict(self) -> None:
         """Close the connection, which no longer counts, to make room for another one."""
@@ -310,9 +317,14 @@ def get_holder(request: web.Request) -> str:
 
 @contextmanager
 def reading_unverified(request: web.Request) -> Iterator[None]:
-    """Mark the connection during a read whose sender is not authenticated yet."""
+    """Mark the connection during a read whose sender is not authenticated yet.
+
+    Meanwhile its address holds it: a proxy may have sent requests of others on it. Raises
+    Unavailable.
+    """
     connection = get_connection(request)
     if connection is not None:
+        connection.hold_for(connection.address_holder)
         connection.is_unverified = True
     try:
         yield

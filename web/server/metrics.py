@@ -44,12 +44,12 @@ WORKER_METRICS = (
         "Consumer groups that were missing and were recreated.",
         _field("groups_recreated"),
     ),
-    _MetricSpec(
-        CounterMetricFamily,
-        "memrelay_malformed_messages",
-        "Malformed messages on channels and in shared keys that the worker dropped.",
-        _field("malformed"),
-    ),
+)
+MALFORMED_MESSAGES = _MetricSpec(
+    CounterMetricFamily,
+    "memrelay_malformed_messages",
+    "Malformed messages on channels and in shared keys that the worker dropped.",
+    _field("malformed"),
 )
 PIPELINE_METRICS = (
     _MetricSpec(
@@ -209,7 +209,7 @@ STORAGE_METRICS = (
     _MetricSpec(
         GaugeMetricFamily,
         "memrelay_last_backup_timestamp_seconds",
-        "End of the last complete backup in Unix time; 0 if there was none.",
+        "Start of the last complete backup in Unix time; 0 if there was none.",
         lambda storage: storage["last_backup_at"] / 1000,
     ),
 )
@@ -254,11 +254,14 @@ class _Snapshot:
         yield GaugeMetricFamily("memrelay_workers", "Running workers.", len(workers))
         for spec in WORKER_METRICS:
             yield _family(spec, workers, worker="name")
+        reporting = [worker for worker in workers if "malformed" in worker]
+        yield _family(MALFORMED_MESSAGES, reporting, worker="name")
         if storage := self._status.get("storage"):
             for spec in STORAGE_METRICS:
                 yield spec.family(spec.name, spec.help, value=spec.read(storage))
         for which, (name, text) in LATENCIES.items():
-            yield _histogram(name, text, {one["name"]: one["latency"][which] for one in workers})
+            found = {one["name"]: one.get("latency", {}).get(which) for one in workers}
+            yield _histogram(name, text, {name: one for name, one in found.items() if one})
         for spec in PIPELINE_METRICS:
             yield _family(spec, pipelines, pipeline="pipeline_uid", name="name")
 
@@ -307,5 +310,5 @@ def _traffic_metrics(traffic: Traffic) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "memrelay_malformed_replies",
         "Malformed replies that the web server dropped.",
-        MALFORMED.total,
+        MALFORMED.replies,
     )
