@@ -95,7 +95,7 @@ class EmbeddingThread:
     """
 
     def __init__(self, options: EmbeddingOptions) -> None:
-        self.embedder = LazyEmbedder(options)
+        self.options, self.embedder = options, LazyEmbedder(options)
         self._executor = ThreadPoolExecutor(1, "embedding", initializer=_lower_priority)
 
     async def run(self, work: Callable[[], Result]) -> Result:

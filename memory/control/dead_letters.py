@@ -204,14 +204,13 @@ def _measure_by_pipeline(letters: Iterable[DeadLetter]) -> dict[str, _Size]:
     found: dict[str, _Size] = {}
     for one in letters:
         size = found.get(one.pipeline, _Size(0, 0))
-        found[one.pipeline] = size.plus(len(one.data) + len(one.error), 1)
+        found[one.pipeline] = size.plus(len(one.data), 1)
     return found
 
 
 async def _measure(database: aiosqlite.Connection, uid: str) -> _Size:
     (row,) = await database.execute_fetchall(
-        "SELECT coalesce(sum(length(data) + length(error)), 0), count(*) FROM dead_letters "
-        "WHERE pipeline = ?",
+        "SELECT coalesce(sum(length(data)), 0), count(*) FROM dead_letters WHERE pipeline = ?",
         (uid,),
     )
     return _Size(*row)
@@ -234,7 +233,7 @@ async def _trim(database: aiosqlite.Connection, uid: str, bound: _Size) -> Trimm
             database,
             # `newer` is the content of a letter and of all that are newer.
             "UPDATE dead_letters SET data = x'', error = substr(error, 1, ?1) || ?2 WHERE n IN "
-            "(SELECT n FROM (SELECT n, length(data) AS size, sum(length(data) + length(error)) "
+            "(SELECT n FROM (SELECT n, length(data) AS size, sum(length(data)) "
             "OVER (ORDER BY n DESC) AS newer FROM dead_letters WHERE pipeline = ?3) "
             "WHERE newer > ?4 AND size > 0)",
             (KEPT_REASON, WITHOUT_CONTENT, uid, int(bound.content * KEPT_SHARE)),

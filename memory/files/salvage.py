@@ -105,6 +105,8 @@ def _copy_table(connection: apsw.Connection, table: str, key: str, columns: str)
 def _rebuild_derived(connection: apsw.Connection) -> None:
     """Derive entries, parts of words and the full-text indexes from the copied records."""
     connection.execute(RESET_ENTRIES)
+    # A later record may get the row of a lost one.
+    connection.execute("DELETE FROM main.appended WHERE row NOT IN (SELECT row FROM main.records)")
     register_parts_of(connection)
     connection.execute(
         "UPDATE main.records SET parts = parts_of(content) WHERE parts_of(content) IS NOT NULL"

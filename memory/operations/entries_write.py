@@ -154,8 +154,8 @@ def _repeat(
     """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
     if new.mode != "skip" and _is_outdated(new.content, old.content):
         similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
-        how: Mode = "supersede" if new.mode == "supersede" else "merge"
-        updated = _update(tx, new, old, similarity, question, how=how)
+        # Also in mode `supersede`: the entry's other lines may still hold.
+        updated = _update(tx, new, old, similarity, question, how="merge")
         if updated is not None:
             return updated
     return _confirm(tx, new, old.guid, similarity)

@@ -143,7 +143,8 @@ class IdempotencyKeys:
         """Delete keys that another store has now, and owners that have no more keys."""
         run_many = self._connection.executemany
         run_many("DELETE FROM idempotency_keys WHERE digest = ?", [(key.digest,) for key in keys])
-        self._connection.execute(FORGET_OWNERS)
+        if len(keys) < PAGE_ROWS:  # the last page: the search for owners reads all keys
+            self._connection.execute(FORGET_OWNERS)
         self._owners.clear()
 
     def _owner_of(self, pipeline: str, is_call: bool) -> int:

@@ -107,10 +107,18 @@ class VectorTask:
         return self._is_resting and not begun and not any(self._backlogs.values())
 
     @property
-    def state(self) -> tuple[list[str], dict[str, str]]:
-        """Return the stores that need vectors, and the fingerprints of the searched vectors."""
+    def embedder_name(self) -> str:
+        """Return the configured model. The embedder itself is not loaded for it."""
+        options = self._shared.embedding.options
+        return " ".join((options.model, options.url, options.name))
+
+    @property
+    def state(self) -> tuple[list[str], dict[str, str], str]:
+        """Return the stores that need vectors, the fingerprints of the searched vectors, and the
+        configured embedder.
+        """
         known = {name: found for name, found in self._fingerprints.items() if found}
-        return sorted(self._wanted), known
+        return sorted(self._wanted), known, self.embedder_name
 
     def rest(self, wanted: Iterable[str], fingerprints: Mapping[str, str]) -> None:
         """Begin with the `state` of an earlier owner, whose vectors were all computed."""

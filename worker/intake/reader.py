@@ -171,6 +171,9 @@ class Reader:
         if self._large and (large := [key for key in keys if key in self._large]):
             for key in large:
                 await self._read_large(key)
+            if others := [key for key in keys if key not in large]:
+                count = self._count_for(others)
+                await self._fill(self._pack_read(others, waits=False), others, count)
             return
         if keys != self._last_keys:
             self._last_keys, self._command = keys, self._pack_read(keys)
@@ -234,11 +237,10 @@ class Reader:
     def _read_words(self, count: int) -> tuple[Word, ...]:
         return "XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", count
 
-    def _pack_read(self, keys: list[bytes]) -> bytes:
+    def _pack_read(self, keys: list[bytes], *, waits: bool = True) -> bytes:
         return pack(
             *self._read_words(self._count_for(keys)),
-            "BLOCK",
-            BLOCK_MS,
+            *(("BLOCK", BLOCK_MS) if waits else ()),
             "NOACK",
             "STREAMS",
             *keys,

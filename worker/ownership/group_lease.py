@@ -37,7 +37,7 @@ from memrelay.worker.run.inputs import Entry, arrival_of_id
 # Other values in the hash are not marks, and are ignored.
 MARK = re.compile(rb"[ -9;-~]*:[0-9]{1,18}")
 # Stores that need vectors, and the fingerprints of the searched vectors by store.
-VectorState = tuple[list[str], dict[str, str]]
+VectorState = tuple[list[str], dict[str, str], str]
 # Entries that are read together during recovery.
 ENTRIES_TOGETHER = 256
 
@@ -191,16 +191,6 @@ def pack_marks(plans: Iterable[Plan], marks: Mapping[str, str]) -> list[bytes]:
         if words:
             commands.append(pack("HSET", stores_key(plan.uid), *words))
     return commands
-
-
-async def read_marks(
-    connection: ReconnectingConnection, uids: Iterable[str]
-) -> list[tuple[str, str]]:
-    """Return (memory_id, mark) of the recorded commits. Raises BusUnavailable and BusRefused."""
-    found = []
-    for uid in uids:
-        found += parse_marks(await connection.call("HGETALL", stores_key(uid)))
-    return found
 
 
 def parse_marks(words: Sequence[bytes]) -> list[tuple[str, str]]:

@@ -61,6 +61,8 @@ class HungWorkers:
                 memory_id=name,
                 reason="it lost its lease and still locked the store",
             )
+        except ProcessLookupError:  # it has ended meanwhile
+            return
         except PermissionError as error:
             log.warning(
                 "hung_worker_not_ended",

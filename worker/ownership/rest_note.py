@@ -20,8 +20,8 @@ class RestNote(msgspec.Struct, frozen=True):
     """What the next owner has to know.
 
     `files` has the state of each store's file, "" if it does not exist. Something expires at
-    `due_ms` (Unix ms), None for never. `wanted` are stores that need vectors, and `fingerprints`
-    those of the searched vectors.
+    `due_ms` (Unix ms), None for never. `wanted` are stores that need vectors, `fingerprints` those
+    of the searched vectors, and `embedder` is the configured one.
     """
 
     bundle: str
@@ -29,6 +29,7 @@ class RestNote(msgspec.Struct, frozen=True):
     due_ms: int | None
     wanted: list[str]
     fingerprints: dict[str, str]
+    embedder: str
 
 
 def parse_note(data: bytes | None) -> RestNote | None:
@@ -71,6 +72,7 @@ def _merge(one: RestNote, other: RestNote) -> RestNote:
         min(due_ms, default=None),
         [*one.wanted, *other.wanted],
         one.fingerprints | other.fingerprints,
+        one.embedder,
     )
 
 

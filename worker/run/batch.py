@@ -228,8 +228,11 @@ class Batch:
     def _begin(self, memory_id: str) -> Store:
         return self._cascade.touched.get(memory_id) or self._cascade.begin(memory_id)
 
-    def _find_known(self, work: Input) -> Outcome | None:
-        """Return the outcome of an input that ran before, or of one with its idempotency key."""
+    def _find_known(self, work: Input, *, with_steps: bool = True) -> Outcome | None:
+        """Return the outcome of an input that ran before, or of one with its idempotency key.
+
+        Raises Transient, only `with_steps`, while steps of the first input have not ended.
+        """
         key, touched = work.key, self._cascade.touched
         digest = key_of(work).digest if work.producer_id else b""
         stores = (
@@ -240,7 +243,8 @@ class Batch:
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
                 return _repeat(work, done, memory_id, work.unkept)
             if digest and (kept := inbox.keys.find(digest)) is not None:
-                return self._add_step_results(work, answer_by_key(work, kept))
+                repeat = answer_by_key(work, kept)
+                return self._add_step_results(work, repeat) if with_steps else repeat
         return None
 
     def _add_step_results(self, work: Input, repeat: Outcome) -> Outcome:
@@ -255,7 +259,8 @@ class Batch:
         """Return the outcome of an entry that an earlier bundle ran and this one cannot."""
         try:
             if isinstance(one, Entry):
-                return self._find_known(decode_unrouted(one, self._limits.message_bytes))
+                work = decode_unrouted(one, self._limits.message_bytes)
+                return self._find_known(work, with_steps=False)
         except MalformedMessage:
             pass
         return None
@@ -275,12 +280,13 @@ class Batch:
         store = self._cascade.touched.get(outcome.store) or self._cascade.begin(outcome.store)
         inbox, bundle = store.inbox, work.plan.hash
         inbox.add(work.key, bundle, outcome.to_outputs(work.first_kept))
+        now_ms = input_time_ms(work.replay_entry or work.id)
         if work.step_of:
-            keep_step_results(inbox, work, outcome, input_time_ms(work.id))
+            keep_step_results(inbox, work, outcome, now_ms)
         if work.producer_id:
-            now_ms = input_time_ms(work.replay_entry or work.id)
             digest = digest_of(work.call) if work.call is not None else 0
             inbox.keys.add(key_of(work), outcome.to_answer(digest), now_ms)
+        if work.step_of or work.producer_id:
             inbox.keys.expire(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
     def _commit(self) -> None:

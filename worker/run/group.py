@@ -201,7 +201,7 @@ class Group:
         The first message opens the stores, which fences earlier owners.
         """
         note = lease.find_rest()
-        if note is None:
+        if note is None or note.embedder != self._parts.vectors.embedder_name:
             return False
         later = partial(_take_over_later, names=self.stores, epoch=lease.epoch)
         await self._parts.thread.run(later)
@@ -241,7 +241,7 @@ class Group:
             self._todo.extend(self._continuations.take())
             self._todo.extend(delay_queue.take())
             self._todo.extend(self._prefetch.take())
-            if not delay_queue.is_full:
+            if not delay_queue.is_full and len(self._todo) < self._shared.limits.batch:
                 self._take_entries()
             if self._todo:
                 await self._work()

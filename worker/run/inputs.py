@@ -223,11 +223,16 @@ def decode_unrouted(entry: Entry, max_bytes: int) -> Input:
         message,
         int(hop[:9]) if hop.isdecimal() else 0,
         reply=entry.reply,
-        producer_id=entry.text(b"id"),
+        producer_id="" if _is_reserved(ident := entry.text(b"id")) else ident,
         only_agent=only_agent,
         first_kept=0 if only_agent else 1,
         replay_entry=entry.replay_entry,
     )
+
+
+def _is_reserved(ident: str) -> bool:
+    """Return whether an idempotency key looks like that of a call or of a step."""
+    return ident.startswith(CALL_KEY_PREFIX) or STEP_MARK in ident
 
 
 def _check_fields(entry: Entry) -> None:
@@ -238,6 +243,8 @@ def _check_fields(entry: Entry) -> None:
                 f"the field {name[:20]!r} has {len(value)} bytes; at most {MAX_FIELD_BYTES} are "
                 "allowed"
             )
+    if _is_reserved(entry.text(b"id")):
+        raise MalformedMessage("the field `id` must not contain control characters")
     if entry.field(b"replay_of") and not entry.replay_entry:
         raise MalformedMessage(
             "the field `replay_of` must be the id of a dead letter, not "

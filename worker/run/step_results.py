@@ -4,18 +4,20 @@ The row of the key has the results of the first store only. Each further step ke
 in its own store, under the key with a suffix.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from itertools import count
 
 from memrelay.blocks.contract import Transient
+from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.idempotency import ProducerKey
 from memrelay.memory.sqlite.inbox import Inbox
 from memrelay.memory.sqlite.store import Store
 from memrelay.worker.run.inputs import STEP_MARK, Input
 from memrelay.worker.run.outcome import Outcome, new_outcome
 
-# How long a repeat waits before it looks again for the end of the first cascade.
-PAUSE_S = 0.2
+# How long a repeat waits before it looks again for the end of the first cascade, and in total.
+PAUSE_S, LONGEST_WAIT_S = 0.2, 60.0
 
 
 def keep_step_results(inbox: Inbox, work: Input, outcome: Outcome, now_ms: int) -> None:
@@ -28,9 +30,12 @@ def keep_step_results(inbox: Inbox, work: Input, outcome: Outcome, now_ms: int) 
 def find_step_results(work: Input, first_id: str, stores: Sequence[Store]) -> list[bytes]:
     """Return the results of the steps of the input `first_id`, in the order of the steps.
 
-    `work` repeats its idempotency key. Raises Transient while a step has not ended.
+    `work` repeats its idempotency key. Raises Transient while a step has not ended. A repeat that
+    is older than LONGEST_WAIT_S gets the results that there are.
     """
-    if any(store.pending.has_cascade(work.plan.uid, first_id) for store in stores):
+    age_s = time.time() - input_time_ms(work.id) / 1000
+    is_running = any(store.pending.has_cascade(work.plan.uid, first_id) for store in stores)
+    if is_running and age_s < LONGEST_WAIT_S:
         raise Transient("the first message with this id still runs", PAUSE_S, counts=False)
     steps = []
     for store in stores:

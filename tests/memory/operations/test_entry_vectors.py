@@ -141,7 +141,7 @@ def test_a_line_that_only_gets_more_detail_is_not_outdated(tx: Store) -> None:
     [
         ("skip", "skipped", "flag enabled\nflag disabled"),
         ("merge", "updated", "flag disabled\nflag enabled"),
-        ("supersede", "updated", "flag enabled"),
+        ("supersede", "updated", "flag disabled\nflag enabled"),
     ],
 )
 def test_the_mode_decides_what_a_returning_state_does(
