@@ -20,11 +20,14 @@ class AttemptJournal:
         self._before: dict[str, dict[str, int]] = {}
         # By key: the attempts with that of this recovery.
         self._counts: dict[str, int] = {}
+        # Inputs that were committed before the crash: they do not run again.
+        self._done: set[str] = set()
 
     def count_together(self, stores: OpenStores, work: Sequence[Work]) -> int:
         """Return how many of the next inputs run together: those before a suspect, or it alone."""
         for memory_id in {one.plan.stores[0] for one in work} - self._before.keys():
             self._before[memory_id] = stores.get(memory_id).inbox.attempts()
+        self._done.update(one.key for one in work if _is_done(stores, one))
         return sum(1 for _ in takewhile(lambda one: not self.is_suspect(one), work)) or 1
 
     def record(self, stores: OpenStores, work: Sequence[Work]) -> None:
@@ -34,7 +37,7 @@ class AttemptJournal:
         """
         keys: dict[str, list[str]] = {}
         for one in work:
-            if one.key not in self._counts:
+            if one.key not in self._counts and one.key not in self._done:
                 keys.setdefault(one.plan.stores[0], []).append(one.key)
         for memory_id, new in keys.items():
             with stores.get(memory_id).transaction() as store:
@@ -44,8 +47,15 @@ class AttemptJournal:
 
     def is_suspect(self, one: Work) -> bool:
         """Return whether an input was tried before this recovery, so that it runs alone."""
-        return one.key in self._before[one.plan.stores[0]]
+        return one.key in self._before[one.plan.stores[0]] and one.key not in self._done
 
-    def count(self, key: str) -> int:
-        """Return the number of attempts of an input, with the current one."""
-        return self._counts.get(key, 0)
+    def count_alone(self, key: str) -> int:
+        """Return the number of attempts of an input alone, with the current one.
+
+        The first attempt was in a batch, so a crash in it may be the fault of another input.
+        """
+        return self._counts.get(key, 1) - 1
+
+
+def _is_done(stores: OpenStores, one: Work) -> bool:
+    return any(one.key in stores.get(name).inbox.numbers for name in one.plan.stores)

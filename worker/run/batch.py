@@ -203,7 +203,7 @@ class Batch:
             log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
             return new_outcome(work)
         most = self._limits.attempts
-        if self._journal is not None and self._journal.count(work.key) > most:
+        if self._journal is not None and self._journal.count_alone(work.key) > most:
             return _fail(one, f"the worker ended {most} times while it ran this message", most)
         outcome = self._cascade.run(work) if work.call is None else self._call(work, work.call)
         if not outcome.store and work.needs_inbox_row:
