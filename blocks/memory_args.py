@@ -204,16 +204,11 @@ def _take_fitting(call: Call, texts: Iterable[str], max_bytes: int) -> list[str]
 
 def within_message(call: Call, reply: Message) -> Message:
     """Return the reply. Raises ResultTooLarge if it is longer than a message."""
-    if size_of_reply(call, reply) > call.limits.message_bytes:
-        raise too_large(call.limits.message_bytes)
+    most = call.limits.message_bytes
+    fits_with_any_escaping = len(reply.text) * MOST_ESCAPED < most // 2
+    if not fits_with_any_escaping and _size_of_envelope(reply) > most:
+        raise too_large(most)
     return reply
-
-
-def size_of_reply(call: Call, reply: Message) -> int:
-    """Return the bytes of the envelope, or 0 if it fits with any escaping."""
-    if len(reply.text) * MOST_ESCAPED < call.limits.message_bytes // 2:
-        return 0
-    return _size_of_envelope(reply)
 
 
 def _size_of_envelope(message: Message) -> int:

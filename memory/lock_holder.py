@@ -14,7 +14,7 @@ WORDS = 8
 def find_writer(path: Path | str) -> int:
     """Return the process that holds SQLite's write lock on a store; 0 if none is known.
 
-    The own process does not count, and no system but Linux tells.
+    The current process does not count. Only Linux reports the holder.
     """
     found = find_holder(f"{path}-shm", "POSIX", WAL_WRITE_LOCK)
     return 0 if found == os.getpid() else found

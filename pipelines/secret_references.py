@@ -1,4 +1,4 @@
-"""References to secrets: where they may point, who may use them, and their values.
+"""References to secrets: the allowed places, the callers that may use them, and their values.
 
 `env:NAME` is an environment variable. `file:NAME` is a file in the folder `secrets.folder`.
 """

@@ -190,7 +190,7 @@ class Lease:
             await self._control.run_script(_RELEASE, [*map(owner_key, released)], self.name)
 
     async def note_rest(self, notes: Mapping[str, bytes]) -> None:
-        """Write the rest notes of pipelines, by uid. Those of other owners stay as they are."""
+        """Write rest notes by uid. Pipelines with another owner keep their note."""
         commands = [
             ("EVAL", _NOTE, 1, owner_key(uid), self.name, REST, note) for uid, note in notes.items()
         ]

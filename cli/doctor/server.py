@@ -74,7 +74,7 @@ async def check_version(context: DoctorContext) -> list[Finding]:
 
 
 async def check_password(context: DoctorContext) -> list[Finding]:
-    """Check that the server admits nobody without a password. `memrelay acl` depends on it."""
+    """Check that every client needs a password. `memrelay acl` depends on it."""
     address = replace(bus_address(context.settings), username="", password="")
     try:
         async with ReconnectingConnection(address) as stranger:

@@ -95,23 +95,19 @@ def search_best(tx: Transaction, wanted: SearchInput) -> Found:
 
     Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
     """
-    with tx.bounded_search():
-        return _search_best(tx, wanted)
-
-
-def _search_best(tx: Transaction, wanted: SearchInput) -> Found:
     query = parse(wanted.query)
     conditions = combine_conditions(query, wanted)
-    if _is_ranked(query, wanted):
-        scores = _ranked(tx, wanted, query, conditions).scores_by_row()
-        records, _ = take_within(wanted.max_bytes, tx.records.at_rows(scores))
-        return Found(records, len(scores) - len(records))
-    matches = _find_matches(tx, wanted, query, conditions)
-    records, has_more = take_within(wanted.max_bytes, matches)
-    if not has_more:
-        return Found(records)
-    total = tx.records.count_matches(match_all(query), match_any(query), conditions)
-    return Found(records, total - len(records))
+    with tx.bounded_search():
+        if _is_ranked(query, wanted):
+            scores = _ranked(tx, wanted, query, conditions).scores_by_row()
+            records, _ = take_within(wanted.max_bytes, tx.records.at_rows(scores))
+            return Found(records, len(scores) - len(records))
+        matches = _find_matches(tx, wanted, query, conditions)
+        records, has_more = take_within(wanted.max_bytes, matches)
+        if not has_more:
+            return Found(records)
+        total = tx.records.count_matches(match_all(query), match_any(query), conditions)
+        return Found(records, total - len(records))
 
 
 def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:

@@ -9,8 +9,7 @@ import pytest
 def first_always(*cases: Any, ids: Iterable[str] = ()) -> list[Any]:
     """Return the cases for `parametrize`: the first runs with every change, the others are slow.
 
-    For tests in which each case needs a server or a worker of its own, and the first covers most
-    of the path.
+    For tests in which each case starts a server or a worker, and the first covers most of the path.
     """
     first, *others = (
         pytest.param(*(case if isinstance(case, tuple) else (case,)), id=name)

@@ -1,4 +1,4 @@
-"""The logs of swarms are bounded in bytes, beside their number of entries."""
+"""The logs of swarms are bounded in bytes as well as in entries."""
 
 import pytest
 

@@ -28,7 +28,7 @@ TOGETHER = 500
 
 @pytest.fixture
 def flooded() -> Iterator[tuple[House, str]]:
-    """A house with a worker of its own, and the uid of a pipeline with all kinds of inputs."""
+    """A house with a worker, and the uid of a pipeline with all kinds of inputs."""
     with House() as house:
         house.start_worker()
         uid = make_uid()

@@ -175,7 +175,7 @@ class Durability(TypedDict):
 
 @exact
 class Storage(TypedDict):
-    """What fills memory and disks, in bytes. `last_backup_at` is Unix ms, 0 without a backup."""
+    """Memory and disk space in bytes. `last_backup_at` is Unix ms, 0 without a backup."""
 
     bus_memory_bytes: int
     bus_max_memory_bytes: int

@@ -38,7 +38,7 @@ CHECK_S = 0.1
 class Slot:
     """Holds the entries of one pipeline that were read and not taken.
 
-    So a pipeline has at most one batch under way and one waiting. `wanted` wakes the group.
+    The group takes them when it has less than one batch left. `wanted` wakes the group.
     """
 
     def __init__(self, plan: Plan, wanted: asyncio.Event) -> None:

@@ -17,7 +17,7 @@ from memrelay.pipelines.plan import Plan
 
 
 class RestNote(msgspec.Struct, frozen=True):
-    """What the next owner has to know.
+    """The state that the next owner needs.
 
     `files` has the state of each store's file, "" if it does not exist. Something expires at
     `due_ms` (Unix ms), None for never. `wanted` are stores that need vectors, `fingerprints` those

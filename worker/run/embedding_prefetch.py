@@ -3,7 +3,7 @@
 An entry's merged text is known only while its call runs. If an endpoint embeds it, the call is
 rolled back and runs again when the vector is there.
 
-Such calls wait beside the other inputs and lose their place to them, for a bounded time. They run
+Such calls wait while other inputs run and lose their place to them, for a bounded time. They run
 without a vector if none was made in time.
 """
 

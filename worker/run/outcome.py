@@ -172,7 +172,7 @@ class _Outputs(Struct, frozen=True, array_like=True):
 
 
 class _Answer(Struct, frozen=True, array_like=True):
-    """What a store keeps under an idempotency key. Only calls have an answer and a digest.
+    """The reply that a store keeps for an idempotency key. Only calls have an answer and digest.
 
     `results` has the number, swarm and envelope of each.
     """

@@ -129,7 +129,7 @@ def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
 
 
 class _Taken(NamedTuple):
-    """What the stores know. `last_entries` has the highest entry ID by pipeline."""
+    """The state of the stores. `last_entries` has the highest entry ID by pipeline."""
 
     former: tuple[str, ...]
     last_entries: dict[str, tuple[int, int]]
