@@ -63,11 +63,6 @@ OTHER_STORE = (
 _NO_TAGS: list[str] = []
 
 
-def home_of(uid: str) -> str:
-    """Return the memory_id of the store with a pipeline's named memories."""
-    return f"instances/{uid}/memories"
-
-
 class MemoryArgs(BlockArgs):
     """Arguments of a block that uses a store."""
 
@@ -94,7 +89,8 @@ class NamedMemoryArgs(MemoryArgs):
 
     def warnings(self) -> list[str]:
         """Warn about another store than the pipeline's: other clients cannot reach it."""
-        is_other = bool(self.memory_id) and not re.fullmatch(home_of("[^/]+"), self.memory_id)
+        home = memory_ids.home_of("[^/]+")
+        is_other = bool(self.memory_id) and not re.fullmatch(home, self.memory_id)
         return super().warnings() + [OTHER_STORE] * is_other
 
 

@@ -7,7 +7,10 @@ MemoryFault
 │   ├── ResultTooLarge
 │   ├── SearchTooLong         the search exceeded its time limit
 │   ├── RecordNotFound        no record has that guid
-│   └── VersionConflict  the record has changed since the caller looked
+│   ├── VersionConflict  the record has changed since the caller looked
+│   ├── Denied           the caller has no access of the needed level
+│   ├── ValueTooLarge    a value exceeds the limit of its kind
+│   └── TooManyKeys      the store has the maximum number of keys
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed
 ├── NotReplaced         an intact store exists; nothing changed
@@ -68,6 +71,24 @@ class VersionConflict(Refused):
     """The record changed since the caller read it. Read it again before you change it."""
 
     code = "version_differs"
+
+
+class Denied(Refused):
+    """The caller's access to the store is lower than needed. The store may not even exist."""
+
+    code = "denied"
+
+
+class ValueTooLarge(Refused):
+    """A value exceeds the size limit of its kind."""
+
+    code = "value_too_large"
+
+
+class TooManyKeys(Refused):
+    """The store has the maximum number of keys."""
+
+    code = "too_many_keys"
 
 
 class StoreFenced(MemoryFault):

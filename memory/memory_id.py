@@ -13,6 +13,8 @@ SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 # Names of files next to stores and system.db. A folder with such a name would block them.
 RESERVED_NAMES = re.compile(r"\.db[-.]|^owner\.lock$")
 MAX_SEGMENTS = 8
+# Names of the stores in a pipeline's folder that belong to a memory model.
+HOMES = ("memories", "stores", "recipes")
 RULE = (
     "a memory_id is a path of 2 to 8 parts below the memory root, like "
     '"instances/${pipeline_uid}/memories"; a part has letters, digits, `_`, `-` and `.`, does '
@@ -41,6 +43,11 @@ def is_memory_id(text: str) -> bool:
         and all(_is_valid_segment(part) for part in parts)
         and not any(RESERVED_NAMES.search(folder) for folder in parts[:-1])
     )
+
+
+def home_of(uid: str, home: str = "memories") -> str:
+    """Return the memory_id of a home of a pipeline."""
+    return f"instances/{uid}/{home}"
 
 
 def _is_valid_segment(part: str) -> bool:

@@ -19,6 +19,8 @@ from memrelay.memory import operations
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
+# A store of each pipeline that holds the records of one memory model.
+Home = Literal["", "memories", "stores", "recipes"]
 Run = TypeVar("Run", bound=Callable[..., Any])
 
 
@@ -59,9 +61,8 @@ class Operation:
     summary: str
     # Validates untrusted input. Only the edges (JSON) use it.
     adapter: TypeAdapter[Any]
-    # True: runs only on the store with the pipeline's named memories. False: runs on any store, by
-    # default the first.
-    at_home: bool = False
+    # The only store on which it runs, "" for any store, by default the first.
+    home: Home = ""
     # Input field whose text is embedded before the operation runs, if there is an embedder.
     embeds: str = ""
 
@@ -80,7 +81,7 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(
-    name: str, *, access: Access, mutates: bool, at_home: bool = False, embeds: str = ""
+    name: str, *, access: Access, mutates: bool, home: Home = "", embeds: str = ""
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -106,7 +107,7 @@ def operation(
             hints["return"],
             (run.__doc__ or "").partition("\n")[0],
             TypeAdapter(input_type),
-            at_home,
+            home,
             embeds,
         )
         return run

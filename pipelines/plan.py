@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from memrelay.blocks.contract import Agent, BlockArgs, Handle
-from memrelay.blocks.memory_args import home_of
 from memrelay.blocks.patterns import PatternSet
+from memrelay.memory.memory_id import HOMES, home_of
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 
@@ -138,8 +138,9 @@ class Plan:
     - `public`: names of its public swarms; `listens_in_public`: those that an agent listens on
     - `private_names`: names of its other swarms, by their bytes
     - `stores`: memory_ids of its blocks; the first is the default of an operation
-    - `home`: memory_id of its named memories, created by the first call that needs it
-    - `all_stores`: `stores` and `home`
+    - `homes`: memory_ids of the stores of memory models, by home; the first call creates each
+    - `home`: memory_id of its named memories
+    - `all_stores`: `stores` and all `homes`
     - `embedded_stores`: stores with vectors
     - `languages`: of stores that declare one, by memory_id
     """
@@ -162,8 +163,9 @@ class Plan:
         planned = self._planned.values()
         stores = dict.fromkeys(agent.store for agent in planned if agent.store)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
-        self.home = home_of(self.uid)
-        self.all_stores = tuple(dict.fromkeys((*self.stores, self.home)))
+        self.homes = {home: home_of(self.uid, home) for home in HOMES}
+        self.home = self.homes["memories"]
+        self.all_stores = tuple(dict.fromkeys((*self.stores, *self.homes.values())))
         self.embedded_stores = frozenset(agent.store for agent in planned if agent.args.embeds)
         self.languages = bundle.languages
 

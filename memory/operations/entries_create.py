@@ -51,7 +51,7 @@ class CreateEntry:
     """
 
 
-@operation("entries.create", access="write", mutates=True, at_home=True, embeds="content")
+@operation("entries.create", access="write", mutates=True, home="memories", embeds="content")
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
     """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
 

@@ -23,7 +23,7 @@ class DeleteEntry:
     """Delete only if the entry has one of these versions."""
 
 
-@operation("entries.delete", access="delete", mutates=True, at_home=True)
+@operation("entries.delete", access="delete", mutates=True, home="memories")
 def delete_entry(tx: Transaction, target: DeleteEntry, context: Context) -> None:
     """Delete one entry.
 

@@ -22,7 +22,7 @@ class GetEntry:
     """The memory that must contain the entry."""
 
 
-@operation("entries.get", access="read", mutates=False, at_home=True)
+@operation("entries.get", access="read", mutates=False, home="memories")
 def get_entry(tx: Transaction, wanted: GetEntry, context: Context) -> EntryView:
     """Return one entry.
 

@@ -59,7 +59,7 @@ class EntryPage:
     """The number of entries on all pages."""
 
 
-@operation("entries.list", access="read", mutates=False, at_home=True)
+@operation("entries.list", access="read", mutates=False, home="memories")
 def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> EntryPage:
     """List the entries of a named memory, optionally by tags, source and filter, in pages.
 

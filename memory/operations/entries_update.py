@@ -33,7 +33,7 @@ class UpdateEntry:
     """Change only if the entry has one of these versions."""
 
 
-@operation("entries.update", access="write", mutates=True, at_home=True, embeds="content")
+@operation("entries.update", access="write", mutates=True, home="memories", embeds="content")
 def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
     """Change the given fields of an entry, without deduplication.
 

@@ -80,7 +80,7 @@ class KnowledgeContext:
     """Whether the search used only words, or an entry had no vector yet."""
 
 
-@operation("knowledge.context", access="search", mutates=False, at_home=True)
+@operation("knowledge.context", access="search", mutates=False, home="memories")
 def knowledge_context(
     tx: Transaction, wanted: KnowledgeConfig, context: Context
 ) -> KnowledgeContext:

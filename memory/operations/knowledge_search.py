@@ -92,7 +92,7 @@ class Knowledge:
     """The reason for that."""
 
 
-@operation("knowledge.search", access="search", mutates=False, at_home=True)
+@operation("knowledge.search", access="search", mutates=False, home="memories")
 def search_knowledge(tx: Transaction, wanted: SearchKnowledge, context: Context) -> Knowledge:
     """Find entries of named memories by meaning and words, best first.
 

@@ -29,7 +29,7 @@ class CreateMemory:
     """Tags for filters."""
 
 
-@operation("memories.create", access="write", mutates=True, at_home=True)
+@operation("memories.create", access="write", mutates=True, home="memories")
 def create_memory(tx: Transaction, new: CreateMemory, context: Context) -> MemoryView:
     """Create a named memory, which stores deduplicated entries."""
     return memory_view(add_memory(tx, new, context.new_guid(), context.now_ms), tx.memory_id)

@@ -20,7 +20,7 @@ class DeleteMemory:
     """Delete only if the memory has one of these versions."""
 
 
-@operation("memories.delete", access="delete", mutates=True, at_home=True)
+@operation("memories.delete", access="delete", mutates=True, home="memories")
 def delete_memory(tx: Transaction, target: DeleteMemory, context: Context) -> None:
     """Delete a named memory with all its entries.
 

@@ -17,7 +17,7 @@ class GetMemory:
     """The id of the memory."""
 
 
-@operation("memories.get", access="read", mutates=False, at_home=True)
+@operation("memories.get", access="read", mutates=False, home="memories")
 def get_memory(tx: Transaction, wanted: GetMemory, context: Context) -> MemoryView:
     """Return one named memory.
 

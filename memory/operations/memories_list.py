@@ -37,7 +37,7 @@ class MemoryPage:
     """The number of memories on all pages."""
 
 
-@operation("memories.list", access="read", mutates=False, at_home=True)
+@operation("memories.list", access="read", mutates=False, home="memories")
 def list_memories(tx: Transaction, wanted: ListMemories, context: Context) -> MemoryPage:
     """List named memories, optionally by tags, in pages.
 

@@ -40,7 +40,7 @@ class UpdateMemory:
     """Change only if the memory has one of these versions."""
 
 
-@operation("memories.update", access="write", mutates=True, at_home=True)
+@operation("memories.update", access="write", mutates=True, home="memories")
 def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> MemoryView:
     """Change the given fields of a memory.
 

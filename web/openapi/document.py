@@ -252,7 +252,7 @@ def _operation_parameters(
             required=name in required,
         )
         parameters.append(parameter)
-    if not operation.at_home:
+    if not operation.home:
         store = "The memory_id of one of the bundle's stores. The default is the first store."
         parameters.append(_parameter("query", STORE, store))
     headers: dict[str, str] = {}

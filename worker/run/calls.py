@@ -73,10 +73,11 @@ def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
 
     Raises Refused for a store of another pipeline.
     """
-    if operation.at_home:
-        if memory_id not in ("", plan.home):
-            raise Refused(f"{operation.name} works only on {plan.home}; leave the store out")
-        return plan.home
+    if operation.home:
+        home = plan.homes[operation.home]
+        if memory_id not in ("", home):
+            raise Refused(f"{operation.name} works only on {home}; leave the store out")
+        return home
     if not memory_id:
         return plan.stores[0]
     if memory_id not in plan.all_stores:

@@ -1,0 +1,1 @@
+"""Keyed items in shared stores: Robutler's model."""
