@@ -11,6 +11,7 @@ MemoryFault
 │   ├── Denied           the caller has no access of the needed level
 │   ├── ValueTooLarge    a value exceeds the limit of its kind
 │   └── TooManyKeys      the store has the maximum number of keys
+├── StoreReadOnly       code changed a store that it has only for reads
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed
 ├── NotReplaced         an intact store exists; nothing changed
@@ -89,6 +90,10 @@ class TooManyKeys(Refused):
     """The store has the maximum number of keys."""
 
     code = "too_many_keys"
+
+
+class StoreReadOnly(MemoryFault):
+    """Code changes a store that it has only for reads. The input fails and changes nothing."""
 
 
 class StoreFenced(MemoryFault):
