@@ -29,8 +29,6 @@ MAX_INTERNAL_BYTES = 44 << 10
 MAX_DATA_BYTES = 64 << 10
 # Beginning of an internal value that an interface sealed. The limit applies before the sealing.
 SEALED_PREFIX = "v1."
-# Entries of a store.
-MAX_KEYS = 1_000_000
 
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
 # SQLite's JSON functions end a text at the character NUL.
@@ -94,14 +92,14 @@ class ItemView:
     """The guid of the entry's record."""
 
 
-def is_hidden(state: State | ItemRow) -> bool:
+def is_hidden(state: State) -> bool:
     """Return whether the value of an entry is internal or encrypted."""
     return not state.in_context or bool(state.encrypted)
 
 
-def is_sealed(state: State | ItemRow) -> bool:
+def is_sealed(state: State) -> bool:
     """Return whether an interface sealed the value of an entry."""
-    value = decode(state) if is_hidden(state) else None
+    value = decode_state(state) if is_hidden(state) else None
     return isinstance(value, str) and value.startswith(SEALED_PREFIX)
 
 
@@ -118,13 +116,13 @@ def view_row(row: ItemRow, *, with_value: bool = True) -> ItemView:
         row.namespace,
         row.key,
         row.owner,
-        decode(row) if with_value else None,
+        decode(row.content, row.data, row.guid) if with_value else None,
         bool(row.in_context),
         bool(row.encrypted),
         created_at,
         created_at if row.updated_at == row.created_at else _format_time(row.updated_at),
         None if row.expires_at is None else format_time(row.expires_at),
-        version_of_row(row),
+        version_of(row),
         row.guid,
     )
 
@@ -133,7 +131,7 @@ def row_of(state: State) -> ItemRow:
     """Return the columns of an entry's record."""
     return ItemRow(
         state.scope,
-        namespace_of(state),
+        namespace_of(state.data, state.guid),
         state.key or "",
         state.owner or "",
         state.content,
@@ -148,17 +146,19 @@ def row_of(state: State) -> ItemRow:
     )
 
 
-def version_of_row(row: ItemRow | State) -> str:
+def version_of(row: ItemRow | State) -> str:
     """Return the version of an entry, as `records.view.version_of` computes it."""
     return f"{row.updated_at:x}-{row.crc or 0:x}"
 
 
-def namespace_of(state: State) -> str:
-    """Return the namespace of an entry."""
-    return "" if state.data is None else load_json(state.data, state.guid).get("namespace", "")
+def namespace_of(data: str | None, guid: str) -> str:
+    """Return the namespace of the entry with that `data`. Raises RecordDamaged."""
+    return "" if data is None else str(load_json(data, guid).get("namespace", ""))
 
 
-def encode(value: Any, namespace: str, *, in_context: bool, encrypted: bool) -> tuple[str, str | None]:
+def encode(
+    value: Any, namespace: str, *, in_context: bool, encrypted: bool
+) -> tuple[str, str | None]:
     """Return the content and the `data` of an entry with that value.
 
     Raises Refused: when JSON cannot express the value.
@@ -179,19 +179,19 @@ def encode(value: Any, namespace: str, *, in_context: bool, encrypted: bool) -> 
     return "", stored
 
 
-def decode(entry: State | ItemRow) -> Any:
+def decode(content: str, data: str | None, guid: str) -> Any:
+    """Return the value of the entry with that content and `data`. Raises RecordDamaged."""
+    if data is None:
+        return content
+    stored = load_json(data, guid)
+    if "value" in stored:
+        return stored["value"]
+    return load_json(content, guid) if stored.get("json") else content
+
+
+def decode_state(state: State) -> Any:
     """Return the value of an entry. Raises RecordDamaged."""
-    if entry.data is None:
-        return entry.content
-    data = load_json(entry.data, entry.guid)
-    if "value" in data:
-        return data["value"]
-    return load_json(entry.content, entry.guid) if data.get("json") else entry.content
-
-
-def describe_missing(key: str) -> str:
-    """Return the error for a key without an entry that the caller can see."""
-    return f"no entry has the key {key!r}; use items.list to see the keys of the store"
+    return decode(state.content, state.data, state.guid)
 
 
 def _to_json(value: Any) -> str:

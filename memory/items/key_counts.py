@@ -39,8 +39,8 @@ class KeyCounts:
         """Count the items that a WHERE clause on `records AS r` selects, before their removal."""
         if self._counts:
             removed = self._connection.execute(COUNT_MATCHING.format(which=which), values)
-            for store, count in removed.fetchall():
-                self.add(store, -count)
+            for store, count in removed:
+                self.add(str(store), -int(count))
 
     def clear(self) -> None:
         """Count again, after a rollback or a change that was not reported item by item."""

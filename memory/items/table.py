@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memrelay.memory.items.item import COLUMNS, Address, ItemRow
+from memrelay.memory.items.item import COLUMNS, Address, ItemRow, namespace_of
+from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.sqlite.filters import UNEXPIRED, has_expired
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.versions import State, StoredRecord, stored_records
+from memrelay.memory.timestamps import next_change_ms
 
 NAMESPACE = "ifnull(json_extract(r.data,'$.namespace'),'')"
 BY_INDEX = " INDEXED BY store_items WHERE r.kind = 'store.item' AND r.scope = ?"
@@ -25,13 +27,23 @@ NEXT_NAMESPACE = (
     f"SELECT {NAMESPACE} FROM records AS r{BY_INDEX} AND {NAMESPACE} > ? "
     f"ORDER BY {NAMESPACE} LIMIT 1"
 )
-HAS_DEFAULT_NAMESPACE = (
-    f"SELECT EXISTS (SELECT 1 FROM records AS r{BY_INDEX} AND {NAMESPACE} = '')"
-)
+HAS_DEFAULT_NAMESPACE = f"SELECT EXISTS (SELECT 1 FROM records AS r{BY_INDEX} AND {NAMESPACE} = '')"
 SELECT_PAGE = f"SELECT {COLUMNS} FROM records AS r{BY_INDEX} AND {NAMESPACE} = ?"
 IN_ORDER = " ORDER BY r.key, r.owner LIMIT ?"
 LAST_CHARACTER, SURROGATES = "\U0010ffff", range(0xD800, 0xE000)
 page_order = attrgetter("key", "owner", "namespace")
+
+
+class Listing(NamedTuple):
+    """The entries to list."""
+
+    store: str
+    # None for all namespaces.
+    namespace: str | None = None
+    # The beginning of their keys.
+    prefix: str = ""
+    # Visible or internal entries.
+    in_context: bool = True
 
 
 class Position(NamedTuple):
@@ -72,7 +84,8 @@ class ItemTable:
         Without `internal`, internal entries do not exist.
         """
         self._records.flush()
-        which, values = f"{AT_KEY} AND {UNEXPIRED}", [*address, self._records.versions.now_ms]
+        which = f"{AT_KEY} AND {UNEXPIRED}"
+        values: list[Any] = [*address, self._records.versions.now_ms]
         if owner:
             which, values = f"{which} AND r.owner = ?", [*values, owner]
         if not internal:
@@ -80,47 +93,47 @@ class ItemTable:
         found = stored_records(self._connection, which + ORDER_BY_PREFERENCE, [*values, agent])
         return next(found, None)
 
+    def holder(self, state: State) -> StoredRecord | None:
+        """Return the other record that has the key of an item, None if it is free.
+
+        An expired record with the key is removed with its history.
+        """
+        if state.kind != ITEM_KIND or state.key is None or state.owner is None:
+            return None
+        address = Address(state.scope, namespace_of(state.data, state.guid), state.key)
+        found = self.own_to_write(address, state.owner)
+        return None if found is None or found.guid == state.guid else found
+
     def insert(self, new: State) -> State:
         """Insert an entry whose key is free, and return it as stored."""
         return self._records.insert_whole(new)
+
+    def change(self, place: StoredRecord, after: State) -> State:
+        """Change an entry, keep the earlier version, and return it as stored."""
+        updated_at = next_change_ms(self._records.versions.now_ms, place.whole.updated_at)
+        return self._records.overwrite(place, after._replace(updated_at=updated_at))
 
     def count(self, store: str) -> int:
         """Return the number of entries in a store, including expired ones."""
         self._records.flush()
         return self._records.key_counts.of(store)
 
-    def page(
-        self,
-        store: str,
-        namespace: str | None,
-        prefix: str,
-        beyond: Position | None,
-        limit: int,
-        *,
-        in_context: bool = True,
-    ) -> Iterator[ItemRow]:
-        """Yield up to `limit` entries of each namespace whose key has the prefix.
-
-        They come in the order of key, owner and namespace, after the position `beyond`. Entries
-        with the other `in_context` and expired ones are skipped.
+    def page(self, listing: Listing, beyond: Position | None, limit: int) -> Iterator[ItemRow]:
+        """Yield up to `limit` entries of each namespace, in the order of key, owner and namespace,
+        after the position `beyond`. Expired entries are skipped.
         """
         self._records.flush()
-        names = self._namespaces(store) if namespace is None else [namespace]
-        pages = [
-            self._page_of(store, name, _bounds(prefix, beyond, name), limit, in_context)
-            for name in names
-        ]
+        given = listing.namespace
+        names = self._namespaces(listing.store) if given is None else [given]
+        pages = [self._page_of(listing, name, beyond, limit) for name in names]
         return pages[0] if len(pages) == 1 else merge(*pages, key=page_order)
 
     def _page_of(
-        self,
-        store: str,
-        namespace: str,
-        bounds: tuple[str, list[str]],
-        limit: int,
-        in_context: bool,
+        self, listing: Listing, namespace: str, beyond: Position | None, limit: int
     ) -> Iterator[ItemRow]:
-        clauses, values = bounds
+        store, _, prefix, in_context = listing
+        clauses, bounds = _bounds(prefix, beyond, namespace)
+        values: list[Any] = [*bounds]
         if self._records.expiry.concerns:
             clauses, values = f"{clauses} AND {UNEXPIRED}", [*values, self._records.versions.now_ms]
         found = self._connection.execute(
