@@ -21,6 +21,7 @@ from memrelay.memory.filter.input import Filter
 from memrelay.memory.operations.records_read import MOST_ESCAPED, Found, too_large
 from memrelay.memory.records import tags as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
+from memrelay.memory.records.kinds import reserved_fault
 from memrelay.memory.records.record import DEFAULT_KIND, Record
 from memrelay.memory.sqlite.filters import Given, compiled
 from memrelay.memory.text import languages
@@ -36,6 +37,12 @@ def _refuse_closed(value: str) -> str:
     return value
 
 
+def _check_kind(kind: str) -> str:
+    if rule := reserved_fault(kind):
+        raise ValueError(rule)
+    return kind
+
+
 def _check_template(value: str) -> str:
     if value:
         OutputTemplate(value)
@@ -47,6 +54,8 @@ Language = Annotated[str, AfterValidator(languages.check_language)]
 # A store with records of any model, and also the home of the items.
 AnyMemoryId = Annotated[str, AfterValidator(_check_memory_id)]
 MemoryId = Annotated[AnyMemoryId, AfterValidator(_refuse_closed)]
+# The kind of records that a block writes.
+NewKind = Annotated[str, AfterValidator(_check_kind)]
 Tags = Annotated[
     tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)
 ]
@@ -111,7 +120,7 @@ class NewRecordArgs(MemoryArgs):
 
     scope: str = ""
     """The record's scope; the memory_id by default."""
-    kind: str = ""
+    kind: NewKind = ""
     """The record's kind; `observation` by default."""
     source: str = ""
     """The record's source; the sender name of the block's agent by default."""
