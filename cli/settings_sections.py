@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+)
 from pydantic_settings import NoDecode
 
 from memrelay.bus.client import url as address
@@ -167,6 +174,38 @@ class WorkerSettings(_Section):
     lease_s: Count = 30
 
 
+def _validate_jwks(place: str) -> str:
+    is_url = _is_endpoint_url(place) and place.startswith("https://")
+    if not is_url and not (place.startswith("file:") and place != "file:" and "\0" not in place):
+        raise ValueError("must be file:PATH or an https URL")
+    return place
+
+
+def _to_tuple(value: object) -> tuple[object, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be a list")
+    return tuple(value)
+
+
+Algorithm = Literal["RS256", "EdDSA", "ES256"]
+Text = Annotated[str, Field(min_length=1)]
+
+
+class JwtSettings(_Section):
+    """An issuer of JWTs, and the pipeline that its tokens reach."""
+
+    issuer: Text
+    audience: Text
+    jwks: Annotated[str, AfterValidator(_validate_jwks)]
+    pipeline: Text
+    algorithms: Annotated[
+        tuple[Algorithm, ...], BeforeValidator(_to_tuple), Field(min_length=1)
+    ] = ("RS256", "EdDSA", "ES256")
+    agent_claim: Text = "agent_id"
+    user_claim: Text = "user_id"
+    private: bool = False
+
+
 class WebSettings(_Section):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
@@ -181,6 +220,7 @@ class WebSettings(_Section):
     rate: Annotated[int, Field(ge=0)] = 1_000
     burst: Count = 2_000
     listener_backlog: Count = 1_000
+    jwt: Annotated[tuple[JwtSettings, ...], BeforeValidator(_to_tuple)] = ()
 
 
 class EmbeddingSettings(_Section):

@@ -51,6 +51,8 @@ from memrelay.web.server.services import get_services
 
 # The actor in the audit trail if no key was needed.
 NO_KEY_ACTOR = "http"
+# The home of the operations that a JWT reaches. Its callers have no access `admin`.
+AGENT_HOME = "stores"
 # The value of ACTION for a new record.
 CREATED = "created"
 PROBLEMS: dict[str, type[Problem]] = {
@@ -78,7 +80,7 @@ def make_handler(operation: Operation) -> Handler:
     """Return the handler of an operation's route."""
     route = route_of(operation)
 
-    @requires(operation.access)
+    @requires(operation.access, is_for_agents=operation.home == AGENT_HOME)
     async def handle(request: web.Request) -> web.Response:
         uid = request.match_info["uid"]
         await get_services(request).directory.find(uid)
