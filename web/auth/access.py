@@ -23,18 +23,21 @@ CALLER = web.RequestKey("caller", Caller)
 _ATTRIBUTE = "memrelay_access"
 
 
-def requires(scope: str) -> Callable[[RouteHandler], RouteHandler]:
-    """Require a key with `scope`, for the pipeline in the path if the path has `{uid}`."""
+def requires(*scopes: str) -> Callable[[RouteHandler], RouteHandler]:
+    """Require a key with one of `scopes`, for the pipeline in the path if the path has `{uid}`.
+
+    A handler with several scopes checks which of them its request needs.
+    """
 
     def declare(handler: RouteHandler) -> RouteHandler:
         @wraps(handler)
         async def guarded(request: web.Request) -> web.StreamResponse:
             caller = await get_services(request).authorizer.get_caller(request)
             set_caller(request, caller)
-            caller.check(scope, request.match_info.get("uid"))
+            caller.check_any(scopes, request.match_info.get("uid"))
             return await handler(request)
 
-        return _declare(guarded, scope)
+        return _declare(guarded, " or ".join(scopes))
 
     return declare
 

@@ -1,7 +1,7 @@
 """Authentication by key or session, and authorization by scope and pipeline. Denies by default."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hmac import compare_digest
 from typing import NamedTuple
 
@@ -56,11 +56,20 @@ class Caller(NamedTuple):
 
         Raises NotFound: the caller may not see the pipeline. NotAllowed: the scope is missing.
         """
-        if uid is not None and not self.sees(uid):
-            raise no_pipeline(uid)
-        if scope not in self.scopes:
+        self.check_any((scope,), uid)
+
+    def check_any(self, scopes: Collection[str], uid: str | None = None) -> None:
+        """Check that the caller has one of several scopes, and a pipeline. Raises as `check`."""
+        if uid is not None:
+            self.check_pipeline(uid)
+        if self.scopes.isdisjoint(scopes):
             owned = ", ".join(sorted(self.scopes)) or "none"
-            raise NotAllowed(f"this needs the scope {scope}; the key has {owned}")
+            raise NotAllowed(f"this needs the scope {' or '.join(scopes)}; the key has {owned}")
+
+    def check_pipeline(self, uid: str) -> None:
+        """Raise NotFound if the caller may not access this pipeline."""
+        if not self.sees(uid):
+            raise no_pipeline(uid)
 
     def check_bundle(self, bundle: CheckedBundle, secrets: SecretResolver) -> None:
         """Check that the bundle's pipeline, stores and secrets belong to the caller's pipelines.

@@ -23,6 +23,7 @@ from memrelay.web.server.browser_guard import (
 )
 from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.connection_limits import BUSY, Traffic, get_connection
+from memrelay.web.server.error_dialects import DIALECTS, convert_errors, list_dialects
 from memrelay.web.server.errors import (
     add_request_id,
     explain_failed_expectation,
@@ -31,7 +32,6 @@ from memrelay.web.server.errors import (
 from memrelay.web.server.rate_limit import identify_caller, limit_rate
 from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
-from memrelay.web.soat.errors import convert_errors_to_soat
 
 ROUTE_MODULES = (
     health,
@@ -76,6 +76,7 @@ def make_app(services: Services) -> web.Application:
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:
         app.add_routes(module.routes)
+    app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
     app.cleanup_ctx.append(watch_callers)
     app.on_response_prepare.extend(
@@ -100,7 +101,7 @@ def _middlewares(services: Services, options: WebOptions) -> list[Middleware]:
     return [
         _count_answers(services.traffic),
         compress,
-        convert_errors_to_soat,
+        convert_errors,
         handle_errors,
         *rate_limit,
         refuse_foreign_browsers(hosts),

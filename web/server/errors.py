@@ -44,6 +44,7 @@ REQUEST_ID_HEADER = istr("X-Request-Id")
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
 _REQUEST_ID = web.RequestKey("request_id", str)
 RETRY_AFTER_S = 1
+PROBLEM_TYPE = "application/problem+json"
 _DETAILS = {
     404: "no such path; docs/http.md lists all paths",
     405: "the Allow header lists the methods of this path",
@@ -203,9 +204,7 @@ def no_pipeline(uid: str) -> NotFound:
 def problem_response(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:
     """Build a problem JSON response."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail} | members
-    return web.Response(
-        status=status, body=orjson.dumps(body), content_type="application/problem+json"
-    )
+    return web.Response(status=status, body=orjson.dumps(body), content_type=PROBLEM_TYPE)
 
 
 def problem_from(fault: Exception) -> Problem:
