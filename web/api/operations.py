@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
+from memrelay.memory.errors import Denied, TooManyKeys, ValueTooLarge, VersionConflict
 from memrelay.memory.errors import RecordNotFound as RecordNotFound
-from memrelay.memory.errors import VersionConflict
 from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.pipelines.json_text import parse_object, too_many_keys
 from memrelay.pipelines.report import Report
@@ -40,9 +40,12 @@ from memrelay.web.server.errors import (
     BadRequest,
     CallTimeout,
     KeyReused,
+    LimitReached,
+    NotAllowed,
     NotFound,
     PreconditionFailed,
     Problem,
+    TooLarge,
     Unavailable,
     Unprocessable,
 )
@@ -56,6 +59,9 @@ CREATED = "created"
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
     VersionConflict.code: PreconditionFailed,
+    Denied.code: NotAllowed,
+    ValueTooLarge.code: TooLarge,
+    TooManyKeys.code: LimitReached,
     BROKEN: Problem,
     UNAVAILABLE: Unavailable,
     KEY_REUSED: KeyReused,
@@ -96,6 +102,27 @@ def make_handler(operation: Operation) -> Handler:
         return _make_response(request, operation, output)
 
     return handle
+
+
+async def call_operation(request: web.Request, name: str, uid: str, given: dict[str, Any]) -> Any:
+    """Call an operation in a pipeline and return its output. Raises Problem.
+
+    A caller without the scope read gets only ids and the version from a write.
+    """
+    operation = all_operations()[name]
+    caller = get_caller(request)
+    caller.check(operation.access, uid)
+    await get_services(request).directory.find(uid)
+    call = NewCall(
+        uid,
+        name,
+        validate_input(operation, given),
+        operation.mutates,
+        "",
+        caller.name or NO_KEY_ACTOR,
+        parse_message_id(request) if operation.mutates else "",
+    )
+    return hide_stored_text(request, operation, await send_call(request, call))
 
 
 async def send_call(request: web.Request, call: NewCall) -> Any:

@@ -16,6 +16,7 @@ Problem                   500
 ├── Unprocessable         422  well-formed but invalid; `faults` lists every error
 │   └── KeyReused         422  the Idempotency-Key belongs to another call
 ├── TooManyRequests       429  the caller exceeded the rate limit
+├── LimitReached          429  a store has the maximum number of keys
 ├── Unavailable           503  the bus or the catalog is down or overloaded
 └── GatewayTimeout        504  no result in time
     └── CallTimeout       504  no answer from an operation, which the client may call again
@@ -176,6 +177,12 @@ class TooManyRequests(_RetryLater):
     def __init__(self, detail: str, retry_after_s: float) -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
+
+
+class LimitReached(Problem):
+    """A store has the maximum number of keys."""
+
+    status, title = 429, "Limit reached"
 
 
 class Unavailable(_RetryLater):

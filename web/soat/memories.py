@@ -5,6 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from memrelay.web.api.answers import json_response, refuse_unknown
+from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
 from memrelay.web.openapi.shapes import Reference
@@ -13,7 +14,6 @@ from memrelay.web.server.errors import BadRequest, Problem
 from memrelay.web.soat.calls import (
     PAGE_SIZE,
     Json,
-    call,
     call_by_id,
     call_each,
     find_project,
@@ -53,7 +53,9 @@ async def create(request: web.Request) -> web.Response:
     if project is None or project == "":
         project = _default_project(request)
     uid = await find_project(request, project)
-    return json_response(to_memory(await call(request, "memories.create", uid, given)), 201)
+    return json_response(
+        to_memory(await call_operation(request, "memories.create", uid, given)), 201
+    )
 
 
 @routes.get("/api/v1/memories")
