@@ -17,6 +17,7 @@ from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
 from memrelay.memory.errors import Denied, TooManyKeys, ValueTooLarge, VersionConflict
 from memrelay.memory.errors import RecordNotFound as RecordNotFound
+from memrelay.memory.items.identity import Identity
 from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.pipelines.json_text import parse_object, too_many_keys
 from memrelay.pipelines.report import Report
@@ -35,6 +36,7 @@ from memrelay.web.api.operation_routes import (
     route_of,
 )
 from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.server.errors import (
     BadRequest,
@@ -184,6 +186,8 @@ async def _read_input(request: web.Request, operation: Operation, route: Operati
     if route.method != "GET":
         given |= await _read_body_fields(request, operation, route, report)
     given |= {name: request.match_info[name] for name in route.path_fields}
+    if issubclass(operation.input, Identity):
+        given |= identity_of(request, given)
     if route.has_if_match and (versions := parse_if_match(request, hdrs.IF_MATCH)):
         given[IN_HEADER] = versions
     return _validate(operation, given, report, is_text=route.method in IN_QUERY)
@@ -213,6 +217,8 @@ async def _read_body_fields(
 ) -> dict[str, Any]:
     """Return the known fields of the body and report the unknown ones."""
     value = await read_object(request, route.body_fields)
+    if issubclass(operation.input, Identity):
+        refuse_vouched(value)
     for name in value.keys() - set(route.body_fields):
         rule = f"{operation.name} has no such body field"
         if name in route.query_fields:

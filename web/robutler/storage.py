@@ -282,4 +282,4 @@ def _get_grantee(given: Any) -> Any:
 
 
 def _entry_response(entry: Json) -> web.Response:
-    return json_response(entry, **{hdrs.ETAG: f'"{entry["version"]}"'})
+    return json_response(entry, ETag=f'"{entry["version"]}"')

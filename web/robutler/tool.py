@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from memrelay.memory.tool.commands import is_write
+from memrelay.memory.tool.arguments import is_read
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.operations import read_object
 from memrelay.web.auth.access import requires
@@ -38,6 +38,6 @@ async def use_tool(request: web.Request) -> web.Response:
     refuse_vouched(arguments)
     dialect = request.query.get("dialect") or "robutler"
     identity = read_identity(request, request.query)
-    name = "memory_tool.write" if is_write(arguments, dialect) else "memory_tool.read"
+    name = "memory_tool.read" if is_read(arguments, dialect) else "memory_tool.write"
     answer = await call(request, name, identity | {"arguments": arguments, "dialect": dialect})
     return json_response({"value": answer["value"], "is_error": answer["is_error"]})

@@ -16,7 +16,7 @@ from memrelay.web.console import login, pages
 from memrelay.web.console.frame import show_missing_page
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
-from memrelay.web.robutler import kv, storage
+from memrelay.web.robutler import kv, storage, tool
 from memrelay.web.server.browser_guard import (
     LOOPBACK,
     add_security_headers,
@@ -49,7 +49,7 @@ ROUTE_MODULES = (
     knowledge,
     storage,
     kv,
-    # tool,
+    tool,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
