@@ -10,6 +10,7 @@ from weakref import proxy
 
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
+from memrelay.memory.items.access_tables import AgentSettingsTable, ContextTable, GrantTable
 from memrelay.memory.sqlite.connection import (
     CommitCount,
     lost_commits,
@@ -68,6 +69,9 @@ class Store:
                 self.segments = Segments(self._connection)
                 self.memories = MemoryTable(self._connection)
                 self.entries = EntryTable(self._connection)
+                self.grants = GrantTable(self._connection)
+                self.contexts = ContextTable(self._connection)
+                self.agent_settings = AgentSettingsTable(self._connection)
                 self.imports = Imports(self._connection, self.records, self.memories)
                 self.erasures = Erasures(self._connection, self.records, self.inbox)
                 # The log exists since the first read.

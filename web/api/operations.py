@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
+from memrelay.memory.errors import Denied, TooManyKeys, ValueTooLarge, VersionConflict
 from memrelay.memory.errors import RecordNotFound as RecordNotFound
-from memrelay.memory.errors import VersionConflict
+from memrelay.memory.items.identity import Identity
 from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.pipelines.json_text import parse_object, too_many_keys
 from memrelay.pipelines.report import Report
@@ -35,14 +36,18 @@ from memrelay.web.api.operation_routes import (
     route_of,
 )
 from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.server.errors import (
     BadRequest,
     CallTimeout,
     KeyReused,
+    LimitReached,
+    NotAllowed,
     NotFound,
     PreconditionFailed,
     Problem,
+    TooLarge,
     Unavailable,
     Unprocessable,
 )
@@ -58,6 +63,9 @@ CREATED = "created"
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
     VersionConflict.code: PreconditionFailed,
+    Denied.code: NotAllowed,
+    ValueTooLarge.code: TooLarge,
+    TooManyKeys.code: LimitReached,
     BROKEN: Problem,
     UNAVAILABLE: Unavailable,
     KEY_REUSED: KeyReused,
@@ -98,6 +106,27 @@ def make_handler(operation: Operation) -> Handler:
         return _make_response(request, operation, output)
 
     return handle
+
+
+async def call_operation(request: web.Request, name: str, uid: str, given: dict[str, Any]) -> Any:
+    """Call an operation in a pipeline and return its output. Raises Problem.
+
+    A caller without the scope read gets only ids and the version from a write.
+    """
+    operation = all_operations()[name]
+    caller = get_caller(request)
+    caller.check(operation.access, uid)
+    await get_services(request).directory.find(uid)
+    call = NewCall(
+        uid,
+        name,
+        validate_input(operation, given),
+        operation.mutates,
+        "",
+        caller.name or NO_KEY_ACTOR,
+        parse_message_id(request) if operation.mutates else "",
+    )
+    return hide_stored_text(request, operation, await send_call(request, call))
 
 
 async def send_call(request: web.Request, call: NewCall) -> Any:
@@ -159,6 +188,8 @@ async def _read_input(request: web.Request, operation: Operation, route: Operati
     if route.method != "GET":
         given |= await _read_body_fields(request, operation, route, report)
     given |= {name: request.match_info[name] for name in route.path_fields}
+    if issubclass(operation.input, Identity):
+        given |= identity_of(request, given)
     if route.has_if_match and (versions := parse_if_match(request, hdrs.IF_MATCH)):
         given[IN_HEADER] = versions
     return _validate(operation, given, report, is_text=route.method in IN_QUERY)
@@ -188,6 +219,8 @@ async def _read_body_fields(
 ) -> dict[str, Any]:
     """Return the known fields of the body and report the unknown ones."""
     value = await read_object(request, route.body_fields)
+    if issubclass(operation.input, Identity):
+        refuse_vouched(value)
     for name in value.keys() - set(route.body_fields):
         rule = f"{operation.name} has no such body field"
         if name in route.query_fields:

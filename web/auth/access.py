@@ -23,10 +23,11 @@ CALLER = web.RequestKey("caller", Caller)
 _ATTRIBUTE = "memrelay_access"
 
 
-def requires(scope: str, *, is_for_agents: bool = False) -> Callable[[RouteHandler], RouteHandler]:
-    """Require a key with `scope`, for the pipeline in the path if the path has `{uid}`.
+def requires(*scopes: str, is_for_agents: bool = False) -> Callable[[RouteHandler], RouteHandler]:
+    """Require a key with one of `scopes`, for the pipeline in the path if the path has `{uid}`.
 
-    `is_for_agents`: callers with a JWT reach the route too.
+    A handler with several scopes checks which of them its request needs. `is_for_agents`: callers
+    with a JWT reach the route too.
     """
 
     def declare(handler: RouteHandler) -> RouteHandler:
@@ -34,11 +35,11 @@ def requires(scope: str, *, is_for_agents: bool = False) -> Callable[[RouteHandl
         async def guarded(request: web.Request) -> web.StreamResponse:
             caller = await get_services(request).authorizer.get_caller(request)
             set_caller(request, caller)
-            caller.check(scope, request.match_info.get("uid"))
+            caller.check_any(scopes, request.match_info.get("uid"))
             caller.check_route(is_for_agents=is_for_agents)
             return await handler(request)
 
-        return _declare(guarded, scope)
+        return _declare(guarded, " or ".join(scopes))
 
     return declare
 

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
@@ -60,7 +60,12 @@ class Caller(NamedTuple):
     @property
     def is_service(self) -> bool:
         """Return whether the caller may act for every agent of its pipelines."""
-        return self.token is None or not self.token.agent
+        return not self.agent
+
+    @property
+    def agent(self) -> str:
+        """The only agent for which the caller may act, "" for a service."""
+        return "" if self.token is None else self.token.agent
 
     @property
     def account(self) -> str:
@@ -83,12 +88,21 @@ class Caller(NamedTuple):
 
         Raises NotFound: the caller may not see the pipeline. NotAllowed: the scope is missing.
         """
-        if uid is not None and not self.sees(uid):
-            raise no_pipeline(uid)
-        if scope not in self.scopes:
+        self.check_any((scope,), uid)
+
+    def check_any(self, scopes: Collection[str], uid: str | None = None) -> None:
+        """Check that the caller has one of several scopes, and a pipeline. Raises as `check`."""
+        if uid is not None:
+            self.check_pipeline(uid)
+        if self.scopes.isdisjoint(scopes):
             owned = ", ".join(sorted(self.scopes)) or "none"
-            credential = "key" if self.token is None else "JWT"
-            raise NotAllowed(f"this needs the scope {scope}; the {credential} has {owned}")
+            needed, credential = " or ".join(scopes), "key" if self.token is None else "JWT"
+            raise NotAllowed(f"this needs the scope {needed}; the {credential} has {owned}")
+
+    def check_pipeline(self, uid: str) -> None:
+        """Raise NotFound if the caller may not access this pipeline."""
+        if not self.sees(uid):
+            raise no_pipeline(uid)
 
     def check_route(self, *, is_for_agents: bool) -> None:
         """Check that a JWT reaches a route. Raises NotAllowed."""

@@ -164,12 +164,14 @@ def _make_caller(issuer: JwtIssuer, claims: dict[str, Any]) -> Caller:
     if is_service and claim != SUBJECT:
         raise Unauthorized(f"only the claim sub can name a service, not {claim}")
     user = claims.get(issuer.user_claim)
+    if not isinstance(user, str) or len(user) > MAX_ID_CHARACTERS:
+        user = ""
     return Caller(
         _scopes_of(claims.get("scope")),
         frozenset({issuer.pipeline}),
         name=name,
         expires_at=(int(claims["exp"]) + LEEWAY_S) * 1000,
-        token=TokenIdentity("" if is_service else name, user if isinstance(user, str) else ""),
+        token=TokenIdentity("" if is_service else name, user),
     )
 
 

@@ -29,12 +29,18 @@ from memrelay.web.openapi.route_docs import (
     get_route_docs,
 )
 from memrelay.web.openapi.shapes import Reference
+from memrelay.web.server.error_dialects import (
+    DIALECTS,
+    PIPELINE_PREFIX,
+    ErrorDialect,
+    get_error_dialect,
+)
+from memrelay.web.server.errors import PROBLEM_TYPE
 from memrelay.web.server.services import SERVICES
-from memrelay.web.soat.errors import LATER_SCHEMA, SCHEMA, is_later_path, is_soat_path
 
 Json = dict[str, Any]
 SCHEMA_REF = "#/components/schemas/{model}"
-PROBLEM = {"application/problem+json": {"schema": {"$ref": SCHEMA_REF.format(model="Problem")}}}
+PROBLEM = {PROBLEM_TYPE: {"schema": {"$ref": SCHEMA_REF.format(model="Problem")}}}
 PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -50,7 +56,6 @@ PROBLEM_SCHEMA = {
         },
     },
 }
-ERROR_SCHEMAS = {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA, "LaterError": LATER_SCHEMA}
 LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 DESCRIPTION = "Memory for agents on a message bus. Every response has an X-Request-Id."
 SECURITY_SCHEMES = {
@@ -160,7 +165,7 @@ def build_document(app: web.Application) -> Json:
         },
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": ERROR_SCHEMAS | schemas,
+            "schemas": _error_schemas(app) | schemas,
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -171,10 +176,15 @@ def _query_schemas(app: web.Application) -> dict[str, Json]:
     return QUERY_SCHEMAS | {"wait": wait}
 
 
+def _error_schemas(app: web.Application) -> Json:
+    return {"Problem": PROBLEM_SCHEMA} | {one.model: one.schema for one in app[DIALECTS]}
+
+
 def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
-    """Add the access rule and the common errors, in SOAT's shape on SOAT's paths."""
+    """Add the access rule and the common errors, in the dialect of the route."""
     item |= _describe_access(route, item["responses"])
-    return _use_soat_errors(item, later=is_later_path(path)) if is_soat_path(path) else item
+    dialect = get_error_dialect(route.handler)
+    return item if dialect is None else _use_dialect(item, dialect, path)
 
 
 def _list_routes(app: web.Application) -> list[tuple[web.AbstractRoute, str]]:
@@ -348,19 +358,26 @@ def _describe_access(route: web.AbstractRoute, responses: Json) -> Json:
     }
 
 
-def _use_soat_errors(item: Json, *, later: bool) -> Json:
-    """Replace the error schemas by SOAT's, or by those of its later versions."""
-    model = "LaterError" if later else "Error"
-    content = {JSON: {"schema": {"$ref": SCHEMA_REF.format(model=model)}}}
+def _use_dialect(item: Json, dialect: ErrorDialect, path: str) -> Json:
+    """Use the dialect's error schema, and add its parameters that name the pipeline."""
+    content = {JSON: {"schema": {"$ref": SCHEMA_REF.format(model=dialect.model)}}}
     responses = {
         status: response | {"content": content} if status >= "400" else response
         for status, response in item["responses"].items()
     }
+    ident = f"{dialect.name}.{item['operationId']}"
+    named = path.startswith(PIPELINE_PREFIX)
     return item | {
-        "operationId": f"soat.{item['operationId']}",
-        "tags": ["soat"],
+        "operationId": f"{ident}.in_pipeline" if named else ident,
+        "tags": [dialect.name],
+        "parameters": item["parameters"] + ([] if named else _pipeline_parameters(dialect)),
         "responses": responses,
     }
+
+
+def _pipeline_parameters(dialect: ErrorDialect) -> list[Json]:
+    names = (("query", dialect.pipeline_parameter), ("header", dialect.pipeline_header))
+    return [_parameter(location, name, PATH_PARAMETERS["uid"]) for location, name in names if name]
 
 
 def _error_response(text: str, media_type: str = JSON) -> Json:
