@@ -70,6 +70,7 @@ PATH_PARAMETERS = {
     "uid": "The pipeline's uid.",
     "guid": "The record's guid.",
     "id": "The id of the memory or entry.",
+    "key": "The key of the item. Encode `/`, `?`, `#`, `%` and a key of dots: `%2E%2E` for `..`.",
     "memory_id": "The memory's id.",
     "entry_id": "The entry's id.",
     "swarm": "The swarm's name.",
@@ -188,11 +189,19 @@ def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
 
 
 def _list_routes(app: web.Application) -> list[tuple[web.AbstractRoute, str]]:
-    """Return each route with its path. HEAD is omitted because GET implies it."""
-    return [
-        (route, route.resource.canonical)
+    """Return each route with its path.
+
+    HEAD is omitted because GET implies it, and a path with a last slash if it also exists without.
+    """
+    found = {
+        (route.method, route.resource.canonical): route
         for route in app.router.routes()
         if route.method != hdrs.METH_HEAD and route.resource is not None
+    }
+    return [
+        (route, path)
+        for (method, path), route in found.items()
+        if not path.endswith("/") or (method, path.rstrip("/")) not in found
     ]
 
 
