@@ -17,6 +17,8 @@ from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.errors import NotAllowed, Unauthorized, no_pipeline
 
 COOKIE = "memrelay_session"
+# Some clients send a key here instead of in Authorization.
+API_KEY_HEADER = "X-API-Key"
 NO_KEY = (
     "the request has no key; send Authorization: Bearer mr_ID_SECRET "
     "(create one with `memrelay keys create`)"
@@ -202,7 +204,7 @@ class Authorizer:
     def _identify(self, request: web.Request, credentials: Credentials) -> Caller:
         if not credentials.keys and self._on_loopback:
             return LOCAL_CALLER
-        if key := get_bearer_token(request):
+        if key := get_bearer_token(request) or request.headers.get(API_KEY_HEADER, ""):
             return credentials.authenticate_key(key, self.now_ms)
         if token := request.cookies.get(COOKIE):
             return credentials.authenticate_session(token, self.now_ms)

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
 from memrelay.bus.streams.entry import LONGEST_ID
-from memrelay.memory.operation import Operation, all_operations, json_type
+from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
@@ -18,6 +18,7 @@ from memrelay.web.api.operation_routes import (
     OperationRoute,
     returns_stored_text,
     route_of,
+    selects_store,
 )
 from memrelay.web.auth.access import OPEN, OWN, get_access
 from memrelay.web.openapi.route_docs import (
@@ -230,8 +231,8 @@ def _build_schemas(
 def _describe_operation(
     operation: Operation, route: OperationRoute, outputs: dict[Any, Json]
 ) -> Json:
-    schema = operation.adapter.json_schema()
-    fields, required = schema["properties"], schema.get("required", [])
+    schema = input_schema(operation)
+    fields, required = schema["properties"], schema["required"]
     errors = OPERATION_ERRORS
     if route.has_if_match:
         errors = errors | {412: "The record has another version."}
@@ -271,7 +272,7 @@ def _operation_parameters(
             required=name in required,
         )
         parameters.append(parameter)
-    if not operation.home:
+    if selects_store(operation):
         store = "The memory_id of one of the bundle's stores. The default is the first store."
         parameters.append(_parameter("query", STORE, store))
     headers: dict[str, str] = {}
