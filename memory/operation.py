@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from pydantic import ConfigDict, TypeAdapter
 
 from memrelay.memory import operations
+from memrelay.memory.items.identity import VOUCHED, Identity
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
@@ -76,6 +77,11 @@ class Operation:
         """The action of the operation: `create`."""
         return self.name.partition(".")[2]
 
+    @property
+    def has_caller(self) -> bool:
+        """Whether the input names the agent, the user and the chat that call."""
+        return issubclass(self.input, Identity)
+
 
 OPERATIONS: dict[str, Operation] = {}
 
@@ -133,6 +139,14 @@ def all_operations() -> dict[str, Operation]:
     for module in pkgutil.iter_modules(operations.__path__):
         importlib.import_module(f"memrelay.memory.operations.{module.name}")
     return dict(sorted(OPERATIONS.items()))
+
+
+@cache
+def input_schema(operation: Operation) -> dict[str, Any]:
+    """Return the JSON schema of the fields that a caller may send. Do not change it."""
+    schema = operation.adapter.json_schema()
+    fields = {name: field for name, field in schema["properties"].items() if name != VOUCHED}
+    return schema | {"properties": fields, "required": schema.get("required", [])}
 
 
 def json_type(schema: dict[str, Any]) -> str:

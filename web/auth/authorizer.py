@@ -20,6 +20,8 @@ from memrelay.web.server.errors import NotAllowed, Unauthorized, Unavailable, no
 COOKIE = "memrelay_session"
 # A signed JWT has three parts, and an encrypted one, which is refused, has five. Keys have no dots.
 JWT_FORM = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){2,4}")
+# Some clients send a key here instead of in Authorization.
+API_KEY_HEADER = "X-API-Key"
 NO_KEY = (
     "the request has no key; send Authorization: Bearer mr_ID_SECRET "
     "(create one with `memrelay keys create`)"
@@ -281,7 +283,7 @@ class Authorizer:
     def _identify(self, request: web.Request, credentials: Credentials) -> Caller:
         if not credentials.keys and self._on_loopback:
             return LOCAL_CALLER
-        if key := get_bearer_token(request):
+        if key := get_bearer_token(request) or request.headers.get(API_KEY_HEADER, ""):
             return credentials.authenticate_key(key, self.now_ms)
         if token := request.cookies.get(COOKIE):
             return credentials.authenticate_session(token, self.now_ms)

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
 from memrelay.bus.streams.entry import LONGEST_ID
-from memrelay.memory.operation import Operation, all_operations, json_type
+from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
@@ -18,6 +18,7 @@ from memrelay.web.api.operation_routes import (
     OperationRoute,
     returns_stored_text,
     route_of,
+    selects_store,
 )
 from memrelay.web.auth.access import OPEN, OWN, get_access
 from memrelay.web.openapi.route_docs import (
@@ -70,6 +71,7 @@ PATH_PARAMETERS = {
     "uid": "The pipeline's uid.",
     "guid": "The record's guid.",
     "id": "The id of the memory or entry.",
+    "key": "The key of the item. Encode `/`, `?`, `#`, `%` and a key of dots: `%2E%2E` for `..`.",
     "memory_id": "The memory's id.",
     "entry_id": "The entry's id.",
     "swarm": "The swarm's name.",
@@ -188,11 +190,19 @@ def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
 
 
 def _list_routes(app: web.Application) -> list[tuple[web.AbstractRoute, str]]:
-    """Return each route with its path. HEAD is omitted because GET implies it."""
-    return [
-        (route, route.resource.canonical)
+    """Return each route with its path.
+
+    HEAD is omitted because GET implies it, and a path with a last slash if it also exists without.
+    """
+    found = {
+        (route.method, route.resource.canonical): route
         for route in app.router.routes()
         if route.method != hdrs.METH_HEAD and route.resource is not None
+    }
+    return [
+        (route, path)
+        for (method, path), route in found.items()
+        if not path.endswith("/") or (method, path.rstrip("/")) not in found
     ]
 
 
@@ -221,8 +231,8 @@ def _build_schemas(
 def _describe_operation(
     operation: Operation, route: OperationRoute, outputs: dict[Any, Json]
 ) -> Json:
-    schema = operation.adapter.json_schema()
-    fields, required = schema["properties"], schema.get("required", [])
+    schema = input_schema(operation)
+    fields, required = schema["properties"], schema["required"]
     errors = OPERATION_ERRORS
     if route.has_if_match:
         errors = errors | {412: "The record has another version."}
@@ -262,7 +272,7 @@ def _operation_parameters(
             required=name in required,
         )
         parameters.append(parameter)
-    if not operation.home:
+    if selects_store(operation):
         store = "The memory_id of one of the bundle's stores. The default is the first store."
         parameters.append(_parameter("query", STORE, store))
     headers: dict[str, str] = {}
