@@ -17,6 +17,7 @@ from pydantic import ConfigDict, TypeAdapter
 
 from memrelay.memory import operations
 from memrelay.memory.errors import Refused
+from memrelay.memory.items.identity import VOUCHED, Identity
 from memrelay.memory.memory_id import is_closed
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
@@ -99,6 +100,11 @@ class Operation:
                 "access rights; use the operations of items, or another store"
             )
 
+    @property
+    def has_caller(self) -> bool:
+        """Whether the input names the agent, the user and the chat that call."""
+        return issubclass(self.input, Identity)
+
 
 OPERATIONS: dict[str, Operation] = {}
 
@@ -156,6 +162,14 @@ def all_operations() -> dict[str, Operation]:
     for module in pkgutil.iter_modules(operations.__path__):
         importlib.import_module(f"memrelay.memory.operations.{module.name}")
     return dict(sorted(OPERATIONS.items()))
+
+
+@cache
+def input_schema(operation: Operation) -> dict[str, Any]:
+    """Return the JSON schema of the fields that a caller may send. Do not change it."""
+    schema = operation.adapter.json_schema()
+    fields = {name: field for name, field in schema["properties"].items() if name != VOUCHED}
+    return schema | {"properties": fields, "required": schema.get("required", [])}
 
 
 def json_type(schema: dict[str, Any]) -> str:
