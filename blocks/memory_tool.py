@@ -1,7 +1,7 @@
 """memory_tool: run a call of an agent's memory tool, on stores that agents, users and chats have
 (docs/stores.md)."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import Field
@@ -17,7 +17,7 @@ from memrelay.memory.tool.answer import ToolAnswer
 from memrelay.memory.tool.run import Dialect, ToolInput, run_tool
 
 MAX_TTL_S = 10**10
-VOUCHED = ("chat", "user")
+VOUCHED: tuple[Literal["chat", "user"], ...] = ("chat", "user")
 NOT_ARGUMENTS = (
     'send the arguments of the tool call as a JSON object, like {"command": "view", "key": "todo"}'
 )
