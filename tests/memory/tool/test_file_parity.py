@@ -35,26 +35,33 @@ def test_random_command_sequences_give_the_same_texts(store: Store, count: int) 
 def compare(store: Store, seed: int) -> int:
     """Run one sequence of commands in both. Return how many succeeded."""
     random, agent = Random(seed), Agent(store, f"agent-{seed}", "anthropic")
-    succeeded, created = 0, list[str]()
+    created = list[str]()
     with TemporaryDirectory(dir=FAST_ROOT) as folder:
         tool = BetaLocalFilesystemMemoryTool(folder)
-        for _ in range(LENGTH):
-            arguments = make_command(random, created)
-            value, is_error = agent.answer(arguments)
-            expected = answer_of(tool, arguments)
-            remove_empty_folders(tool.memory_root)
-            if expected is None:
-                assert is_error, (seed, arguments, value)
-            else:
-                text, failed = expected
-                assert (hide_folder_sizes(value), is_error) == (
-                    hide_folder_sizes(text),
-                    failed,
-                ), (seed, arguments)
-                succeeded += not failed
-                if arguments["command"] == "create" and not failed:
-                    created.append(arguments["path"])
-    return succeeded
+        return sum(
+            compare_one(tool, agent, make_command(random, created), created) for _ in range(LENGTH)
+        )
+
+
+def compare_one(
+    tool: BetaLocalFilesystemMemoryTool,
+    agent: Agent,
+    arguments: dict[str, Any],
+    created: list[str],
+) -> bool:
+    """Run one command in both. Return whether it succeeded."""
+    value, is_error = agent.answer(arguments)
+    expected = answer_of(tool, arguments)
+    remove_empty_folders(tool.memory_root)
+    if expected is None:
+        assert is_error, (agent.name, arguments, value)
+        return False
+    text, failed = expected
+    told = hide_folder_sizes(value), is_error
+    assert told == (hide_folder_sizes(text), failed), (agent.name, arguments)
+    if arguments["command"] == "create" and not failed:
+        created.append(arguments["path"])
+    return not failed
 
 
 def answer_of(tool: BetaLocalFilesystemMemoryTool, arguments: dict[str, Any]) -> Any:
