@@ -49,14 +49,16 @@ async def call(request: web.Request, name: str, given: Mapping[str, Any]) -> Any
 
 
 def read_identity(request: web.Request, given: Mapping[str, Any], *, agent: Any = None) -> Json:
-    """Return the identity of a call. `agent` is the agent if the request names none.
+    """Return the identity of a call.
+
+    If the request names no agent, it is that of the JWT, else `agent`.
 
     Raises BadRequest: there is no agent, or its id is the text `undefined`.
     """
     refuse_vouched(given)
     named = {name: given[field] for field, name in IDENTITY.items() if field in given}
     if named.get(AGENT) in (None, "", UNDEFINED):
-        named = named | {AGENT: agent}
+        named = named | {AGENT: get_caller(request).agent or agent}
     identity = identity_of(request, named)
     if AGENT not in identity:
         raise BadRequest("agentId is required: send the id of the calling agent")

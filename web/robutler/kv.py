@@ -45,7 +45,7 @@ FIELDS = (*NAMES, "value", "inContext")
     required_query=("key",),
     schemas={200: shapes.KvFound},
 )
-@requires("read")
+@requires("read", is_for_agents=True)
 async def get_value(request: web.Request) -> web.Response:
     """Return the value of a key, also of a hidden one."""
     refuse_unknown(request, NAMES)
@@ -74,7 +74,7 @@ async def get_value(request: web.Request) -> web.Response:
     body_schema=shapes.NewKv,
     schemas={200: shapes.Done},
 )
-@requires("write")
+@requires("write", is_for_agents=True)
 async def set_value(request: web.Request) -> web.Response:
     """Store a value, by default hidden from lists, searches and the memory tool."""
     refuse_unknown(request, tuple(IDENTITY))

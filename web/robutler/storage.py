@@ -70,7 +70,7 @@ SHARE_FIELDS = ("store", "grantee", "level", "ttl")
     },
     schemas={200: shapes.EntryPage | shapes.Results | shapes.Stores},
 )
-@requires("read", "search")
+@requires("read", "search", is_for_agents=True)
 async def read_store(request: web.Request) -> web.Response:
     """List the entries of a store, search in stores, or list the stores that the agent may use."""
     actions = {"": _list_entries, "search": _search, "stores": _list_stores}
@@ -90,7 +90,7 @@ async def read_store(request: web.Request) -> web.Response:
     body_schema=shapes.NewShare,
     schemas={200: shapes.Done},
 )
-@requires("write")
+@requires("write", is_for_agents=True)
 async def share(request: web.Request) -> web.Response:
     """Give another agent access to a store."""
     _require_share(request, ())
@@ -112,7 +112,7 @@ async def share(request: web.Request) -> web.Response:
     headers=IDEMPOTENCY_HEADERS,
     schemas={200: shapes.Done},
 )
-@requires("write")
+@requires("write", is_for_agents=True)
 async def unshare(request: web.Request) -> web.Response:
     """Remove the grant of an agent. Without agentId, the agent of the store acts."""
     _require_share(request, ("store", "grantee"))
@@ -137,7 +137,7 @@ async def unshare(request: web.Request) -> web.Response:
     query_schemas={"inContext": {"type": "boolean"}},
     schemas={200: shapes.Entry},
 )
-@requires("read")
+@requires("read", is_for_agents=True)
 async def get(request: web.Request) -> web.Response:
     """Return an entry, also one that is hidden from lists and searches."""
     query = _read_query(request, ("store", "namespace", "owner", "inContext"))
@@ -158,7 +158,7 @@ async def get(request: web.Request) -> web.Response:
     body_schema=shapes.NewEntry,
     schemas={200: shapes.PutEntry},
 )
-@requires("write")
+@requires("write", is_for_agents=True)
 async def put(request: web.Request) -> web.Response:
     """Write an entry of the calling agent."""
     _read_query(request, ())
@@ -177,7 +177,7 @@ async def put(request: web.Request) -> web.Response:
     headers=IDEMPOTENCY_HEADERS,
     schemas={200: shapes.Deleted},
 )
-@requires("delete")
+@requires("delete", is_for_agents=True)
 async def delete(request: web.Request) -> web.Response:
     """Delete an entry of the calling agent."""
     _read_query(request, ("store", "namespace"))
