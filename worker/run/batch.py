@@ -189,7 +189,7 @@ class Batch:
     def _run_one(self, one: Work) -> Outcome:
         """Run one input, or return its outcome from the inbox."""
         try:
-            work = decode_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+            work = self._decode(one) if isinstance(one, Entry) else one
         except MessageTooLong as error:
             cut = one.shorten() if isinstance(one, Entry) else one
             return self._find_unrouted(one) or _fail(cut, f"{error}; only its beginning is kept")
@@ -211,6 +211,9 @@ class Batch:
         if outcome.store:
             self._add_inbox_row(work, outcome)
         return outcome
+
+    def _decode(self, entry: Entry) -> Input:
+        return decode_entry(entry, self._limits.message_bytes, self._limits.trusted_fields)
 
     def _call(self, work: Input, call: Call) -> Outcome:
         outcome = new_outcome(work)

@@ -5,7 +5,7 @@ another store becomes a continuation.
 """
 
 from memrelay.blocks.contract import Call, Limits
-from memrelay.bus.codec import encode
+from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.message import Message
 from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.memory.errors import Refused
@@ -157,7 +157,7 @@ class Cascade:
             station.agent.alias,
             swarm,
             hop,
-            encode(message),
+            encode_kept(message),
             outcome.root,
             work.reply,
             self._now_ms,
