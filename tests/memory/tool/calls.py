@@ -37,9 +37,7 @@ class Agent:
     def answer(self, arguments: dict[str, Any], **given: Any) -> tuple[Any, bool]:
         """Return (value, is_error) of a tool call."""
         name = "read" if is_read(arguments, self._dialect) else "write"
-        said = self.call(
-            f"memory_tool.{name}", arguments=arguments, dialect=self._dialect, **given
-        )
+        said = self.call(f"memory_tool.{name}", arguments=arguments, dialect=self._dialect, **given)
         return said.value, said.is_error
 
     def use(self, command: str, path: str = "", /, **given: Any) -> Any:
