@@ -45,10 +45,13 @@ class Limits:
 
 
 class Ids(Protocol):
-    """Makes record ids that are the same in a replay."""
+    """Makes record ids that are the same in a replay, and opens further stores."""
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid of the agent `alias` in this cascade."""
+
+    def beside(self, memory_id: str) -> Any:
+        """Return another store of the pipeline, for reads. Raises Refused."""
 
 
 class Call(Struct, gc=False):
@@ -83,6 +86,14 @@ class Call(Struct, gc=False):
     def new_guid(self) -> str:
         """Return an id for a new record. A replay returns the same one."""
         return self.ids.new_guid(self.agent.alias)
+
+    def beside(self, memory_id: str) -> Any:
+        """Return another store of the pipeline, for reads; its functions accept it as `tx`.
+
+        A replay sends the stored answer and does not read again. Raises Refused for a store that
+        the bundle does not name.
+        """
+        return self.ids.beside(memory_id)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
         """Return a message from the agent. `kind` is its media type.
