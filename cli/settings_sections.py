@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from memrelay.bus.client import url as address
+from memrelay.bus.message import IDENTITY_FIELDS
 from memrelay.cli.logs import LogFormat, LogLevel
 from memrelay.memory.retention import HISTORY_DAYS
 from memrelay.pipelines.secret_grants import Grant, parse_grants
@@ -123,18 +124,27 @@ def _validate_reference(reference: str) -> str:
     return reference
 
 
+<<<<<<< HEAD
 def _validate_references(value: object) -> tuple[str, ...]:
     """Return references. An environment variable lists them with commas."""
     found = [one.strip() for one in value.split(",")] if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
         raise ValueError("must be a list of references env:NAME or file:PATH")
     return tuple(_validate_reference(one) for one in found if one)
+=======
+def _validate_trusted_fields(value: object) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) and value else value or ()
+    if not isinstance(names, list | tuple) or not all(name in IDENTITY_FIELDS for name in names):
+        raise ValueError(f"must be a list of some of these: {', '.join(IDENTITY_FIELDS)}")
+    return tuple(names)
+>>>>>>> h-access
 
 
 FilePath = Annotated[Path, PlainValidator(_validate_path)]
 # NoDecode: an environment variable lists the paths with commas, not as JSON.
 Paths = Annotated[tuple[Path, ...], NoDecode, PlainValidator(_validate_paths)]
 OptionalPath = Annotated[Path | None, PlainValidator(_validate_optional_path)]
+TrustedFields = Annotated[tuple[str, ...], NoDecode, PlainValidator(_validate_trusted_fields)]
 Grants = Annotated[tuple[Grant, ...], NoDecode, PlainValidator(parse_grants)]
 References = Annotated[
     tuple[str, ...], NoDecode, PlainValidator(_validate_references), Field(repr=False)
@@ -168,6 +178,7 @@ class BusSettings(_Section):
     data: FilePath = Path("data/bus")
     server: OptionalPath = None
     max_message_bytes: Count = 1_048_576
+    trusted_fields: TrustedFields = ()
     max_backlog: Count = 10_000
     max_backlog_bytes: Annotated[int, Field(ge=1, le=2**53)] = 134_217_728
     log_length: Count = 10_000

@@ -16,6 +16,7 @@ MemoryFault
 │   └── TooManyKeys      the store has the maximum number of keys
 ├── SealKeyMissing      no seal key for a value is available; a retry may succeed
 ├── SealBroken          a sealed value does not open
+├── StoreReadOnly       code changed a store that it has only for reads
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed
 ├── NotReplaced         an intact store exists; nothing changed
@@ -122,6 +123,10 @@ class SealKeyMissing(MemoryFault):
 
 class SealBroken(MemoryFault):
     """A sealed value does not open: it was changed, or belongs to another place."""
+
+
+class StoreReadOnly(MemoryFault):
+    """Code changes a store that it has only for reads. The input fails and changes nothing."""
 
 
 class StoreFenced(MemoryFault):

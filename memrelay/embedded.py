@@ -82,6 +82,7 @@ class EmbeddedStore(EmbeddedNouns):
             checked = operation.adapter.validate_python(given)
         except ValidationError as error:
             raise Refused(f"{name}: {in_a_line(error)}") from error
+        operation.check_store(self._store.memory_id)
         with self._in_turn():
             self._prepare_vectors(operation, checked)
             return self._run(operation, checked)

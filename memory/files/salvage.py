@@ -28,6 +28,9 @@ KEY_COLUMNS = {
     "idempotency_keys": "n",
     "erasures": "n",
     "erasing": "n",
+    "grants": "",
+    "contexts": "",
+    "agent_settings": "",
 }
 JSON_TABLES = ("records", "versions", "memories")
 # Columns with JSON, and the value for unreadable JSON.
