@@ -124,20 +124,19 @@ def _validate_reference(reference: str) -> str:
     return reference
 
 
-<<<<<<< HEAD
 def _validate_references(value: object) -> tuple[str, ...]:
     """Return references. An environment variable lists them with commas."""
     found = [one.strip() for one in value.split(",")] if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
         raise ValueError("must be a list of references env:NAME or file:PATH")
     return tuple(_validate_reference(one) for one in found if one)
-=======
+
+
 def _validate_trusted_fields(value: object) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) and value else value or ()
     if not isinstance(names, list | tuple) or not all(name in IDENTITY_FIELDS for name in names):
         raise ValueError(f"must be a list of some of these: {', '.join(IDENTITY_FIELDS)}")
     return tuple(names)
->>>>>>> h-access
 
 
 FilePath = Annotated[Path, PlainValidator(_validate_path)]

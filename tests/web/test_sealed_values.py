@@ -81,9 +81,8 @@ def test_no_file_contains_a_value_that_an_interface_sealed(sealed: Sealed) -> No
     assert again.json == put.json
     body = {"agentId": "a1", "key": "kv", "value": {"token": f"{SECRET}-kv"}}
     assert sealed.send("POST", KV, body).status == 200
-    items = f"/v1/pipelines/{sealed.uid}/items"
-    body = {"agent": "a1", "store": "a1", "key": "v1", "value": [f"{SECRET}-v1"]}
-    assert sealed.send("POST", f"{items}/put", body | {"in_context": False}).status == 200
+    body = {"agent": "a1", "store": "a1", "value": [f"{SECRET}-v1"], "in_context": False}
+    assert sealed.send("PUT", f"/v1/pipelines/{sealed.uid}/items/v1", body).status == 200
     command = ["items", "put", sealed.uid, "a1", "a1", "cli", f"{SECRET}-cli", "--no-in-context"]
     assert sealed.run(*command).code == 0
 
@@ -112,8 +111,8 @@ def test_reseal_rotates_and_seals_all_internal_values(sealed: Sealed) -> None:
     # The store of another agent, in a chat that has ended.
     opened = sealed.send(
         "POST",
-        f"/v1/pipelines/{sealed.uid}/contexts/open",
-        {"id": "room", "agent": "r1", "sort": "chat", "ttl_s": 3600},
+        f"/v1/pipelines/{sealed.uid}/contexts/room/open",
+        {"agent": "r1", "sort": "chat", "ttl_s": 3600},
     )
     assert opened.status == 200, opened
     body = agents | {"store": "room", "chatId": "room", "value": "in the room"}
