@@ -145,6 +145,7 @@ async def send_call(request: web.Request, call: NewCall) -> Any:
     An internal value is sealed before the call, and opened afterwards. Raises CallTimeout, an error
     of the bus, or the Problem for an error of the operation.
     """
+    _check_hidden_list(request, call)
     services = get_services(request)
     timeout_s, keys = services.options.call_timeout_s, services.options.seal_keys
     try:
@@ -157,6 +158,12 @@ async def send_call(request: web.Request, call: NewCall) -> Any:
         raise Problem(str(error)) from error
     except Refused as error:
         raise PROBLEMS.get(error.code, Unprocessable)(str(error)) from error
+
+
+def _check_hidden_list(request: web.Request, call: NewCall) -> None:
+    """Raise NotAllowed if a list of internal entries is not for an administrator."""
+    if call.op == "items.list" and not orjson.loads(call.data)["in_context"]:
+        get_caller(request).check("admin")
 
 
 async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> Any:
