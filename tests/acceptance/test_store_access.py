@@ -207,7 +207,7 @@ class Service(NamedTuple):
     @property
     def uid(self) -> str:
         listed = ask(self.served.url, "GET", "/v1/pipelines", b"", self.headers).json
-        return str(listed["items"][0]["pipeline"]["uid"])
+        return str(listed["items"][0]["pipeline_uid"])
 
 
 @pytest.mark.parametrize("right", RIGHTS, ids=[right.name for right in RIGHTS])
