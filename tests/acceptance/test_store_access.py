@@ -184,8 +184,8 @@ class Service(NamedTuple):
     def _give(self, right: str, owner: str, agent: str) -> None:
         kind, _, level = right.partition(" ")
         if kind == "chat" and self.issuer is not None:
-            body = {"sort": "chat", "id": owner, "agent": agent}
-            self.send("POST", f"/v1/pipelines/{self.uid}/contexts/open", body)
+            body = {"sort": "chat", "agent": agent}
+            self.send("POST", f"/v1/pipelines/{self.uid}/contexts/{owner}/open", body)
         if kind != "grant":
             return
         if level == "expired":

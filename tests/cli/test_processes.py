@@ -34,6 +34,7 @@ CALLS = {
     "grants": "grants list first --agent a1",
     "stores": "stores list first --agent a1",
     "contexts": "contexts list first",
+    "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "erase": "erase first --text hello",
     "search": "search first tea",
     "tail": "tail first --no-follow",
