@@ -27,6 +27,14 @@ def test_an_issuer_has_defaults_and_comes_from_the_file_or_the_environment(tmp_p
     assert from_variable.algorithms == ("RS256", "EdDSA", "ES256")
 
 
+@pytest.mark.parametrize("text", ["nonsense", "{}", '"x"'])
+def test_a_variable_without_a_list_of_issuers_is_a_fault(tmp_path: Path, text: str) -> None:
+    load(tmp_path)
+
+    with pytest.raises(SettingsError, match="MEMRELAY_WEB__JWT: must be a list of issuers"):
+        load_settings(tmp_path / "config.yaml", {"MEMRELAY_WEB__JWT": text})
+
+
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
