@@ -4,7 +4,6 @@ import os
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
@@ -38,13 +37,6 @@ OneLine = Annotated[bool, typer.Option("--json", help="Print on one line instead
 Records = Annotated[
     bool, typer.Option("--records", help="Export the records as JSON lines instead of the bundle.")
 ]
-Internal = Annotated[
-    bool,
-    typer.Option(
-        "--internal",
-        help="With --records: also export internal items, which may be credentials of agents.",
-    ),
-]
 Store = Annotated[
     str,
     typer.Option(
@@ -59,7 +51,6 @@ def export(
     pipeline: Pipeline,
     *,
     records: Records = False,
-    internal: Internal = False,
     store: Store = "",
     output: Output = None,
     as_json: OneLine = False,
@@ -69,14 +60,13 @@ def export(
     With --records, print all records for `memrelay import`: a consistent snapshot per store. The
     export blocks no other work.
     """
-    for option, is_given in (("--store", store), ("--internal", internal)):
-        if is_given and not records:
-            fail(f"{option} requires --records")
+    if store and not records:
+        fail("--store requires --records")
 
     async def command(settings: Settings) -> None:
         if records:
             with interruptible():
-                await export_records(settings, pipeline, store, output, internal=internal)
+                await export_records(settings, pipeline, store, output)
             return
         source = await _bundle_source(settings, pipeline)
         if output is None:
@@ -108,20 +98,17 @@ def _format_bundle(source: bytes, on_one_line: bool) -> bytes:
 
 
 async def export_records(
-    settings: Settings, pipeline: str, store: str, output: Path | None, *, internal: bool
+    settings: Settings, pipeline: str, store: str, output: Path | None
 ) -> None:
-    """Write the records of a pipeline to stdout or a file, `internal` items too if asked for.
-
-    End the command for an unknown store.
-    """
+    """Write the records of a pipeline to stdout or a file. End the command for an unknown store."""
     (found,) = await pipelines_with_stores(settings, [pipeline])
     if store and store not in found.stores:
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
     root = settings.memory.root
     names = [store] if store else found.stores
     existing = [name for name in names if store_path(root, name).exists()]
-    header, left_out = _header(found), None if internal else Counter[str]()
-    with closing(_exported_stores(root, found.uid, existing, left_out)) as stores:
+    header = _header(found)
+    with closing(_exported_stores(root, found.uid, existing)) as stores:
         if output is None:
             _print_export(header, stores)
             return
@@ -129,7 +116,7 @@ async def export_records(
             output, lambda file: write_export(file, header, stores), private=True
         )
     if output.is_file():
-        _print_summary(output, end, left_out)
+        _print_summary(output, end)
 
 
 def _print_export(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None:
@@ -157,13 +144,11 @@ def _header(found: BackedUpPipeline) -> Header:
     return Header(FORMAT, time.time_ns() // 1_000_000, version("memrelay"), found.uid, found.name)
 
 
-def _print_summary(output: Path, end: End, left_out: Counter[str] | None) -> None:
+def _print_summary(output: Path, end: End) -> None:
     print_line(
         f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
         f"{end.memories} named memories" + _access_summary(end)
     )
-    if left_out is not None and (count := left_out["internal"]):
-        print_line(f"left out: {counted(count, 'internal item')}; --internal exports them too")
 
 
 def _access_summary(end: End) -> str:
@@ -177,13 +162,13 @@ def _access_summary(end: End) -> str:
 
 
 def _exported_stores(
-    root: Path, uid: str, names: Iterable[str], left_out: Counter[str] | None
+    root: Path, uid: str, names: Iterable[str]
 ) -> Generator[tuple[str, Iterable[Line]], None, None]:
     """Yield the lines of each store. Closing the generator removes the current copy."""
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
         with temporary_copy(store_path(root, memory_id), root, FOR_EXPORT) as copy:
-            yield replace_uid(memory_id, uid, UID), exported(copy, memory_id, now_ms, left_out)
+            yield replace_uid(memory_id, uid, UID), exported(copy, memory_id, now_ms)
 
 
 def write_atomically(

@@ -4,7 +4,6 @@ A line that is too long for one call arrives in pieces, which are buffered in a 
 restart of the owner discards them.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,6 @@ from memrelay.memory.files.export import Confirmations, Ended, Exported, Exporte
 from memrelay.memory.files.export_rows import ROW_SORTS, ExportedRow
 from memrelay.memory.items.table import ItemTable
 from memrelay.memory.records.columns import EXPORTED, column_list
-from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.records.record import beginning, checksum, names_of
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
 from memrelay.memory.sqlite.copy import check_texts
@@ -37,23 +35,13 @@ VERSIONS = (
     f"SELECT {column_list(EXPORTED)}, {column_list(Ended.__struct_fields__)} "
     "FROM versions ORDER BY n"
 )
-IS_INTERNAL = "kind = 'store.item' AND NOT in_context"
-# Items that are internal now, or were when they were deleted.
-INTERNAL = (
-    f"SELECT guid FROM records WHERE {IS_INTERNAL} UNION SELECT guid FROM versions AS v "
-    f"WHERE {IS_INTERNAL} AND what = 'delete' "
-    "AND n = (SELECT max(n) FROM versions AS all_of_it WHERE all_of_it.guid = v.guid)"
-)
 EXPIRED_RECORDS = "SELECT guid FROM records WHERE expires_at <= ?"
 
 
-def exported(
-    path: Path, memory_id: str, now_ms: int, left_out: Counter[str] | None = None
-) -> Iterator[Line]:
+def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
     """Yield all lines of a copied store that no other program uses, without data expired at
     `now_ms`.
 
-    If `left_out` is given, internal items are left out and counted in `left_out["internal"]`.
     Raises StoreDamaged before the first line: a record differs from what was written.
     """
     with translate_errors(str(path)), closing(open_store_file(path)) as connection:
@@ -62,30 +50,19 @@ def exported(
             RecordTable(connection).flush()
         expired = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
         expired |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
-        if left_out is not None:
-            internal = {guid for (guid,) in connection.execute(INTERNAL)} - expired
-            left_out["internal"] += len(internal)
-            expired |= internal
         for line in _lines(connection, now_ms, expired):
-            if left_out is None or not _was_internal(line):
-                yield line.without_uid(memory_id)
+            yield line.without_uid(memory_id)
 
 
-def _was_internal(line: Line) -> bool:
-    """Return whether a line is an earlier, internal state of an item that is visible now."""
-    state = line.version
-    return state is not None and state.kind == ITEM_KIND and not state.in_context
-
-
-def _lines(connection: apsw.Connection, now_ms: int, left_out: set[str]) -> Iterator[Line]:
+def _lines(connection: apsw.Connection, now_ms: int, expired: set[str]) -> Iterator[Line]:
     for row in connection.execute(MEMORIES):
         yield Line(memory=ExportedMemory(*row))
     for row in connection.execute(RECORDS):
         record, times, last = Exported(*row[:WIDTH]), row[WIDTH], row[WIDTH + 1]
-        if record.guid not in left_out:
+        if not has_expired(record.expires_at, now_ms):
             yield Line(record=record, confirmed=Confirmations(times, last) if times else None)
     for row in connection.execute(VERSIONS):
-        if row[0] not in left_out:
+        if row[0] not in expired:
             yield Line(version=Exported(*row[:WIDTH]), ended=Ended(*row[WIDTH:]))
     for name, sort in ROW_SORTS.items():
         for row in connection.execute(sort.select):

@@ -1,6 +1,5 @@
 """Grants, contexts and settings leave with an export and arrive with an import."""
 
-from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from memrelay.memory.sqlite.copy import copy_database
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.transfer import exported
 from tests.memory.builders import NOW, make_store
-from tests.memory.items.access_cases import STORES, call, enter, level_of, open_stores, share
+from tests.memory.items.access_cases import call, enter, level_of, open_stores, share
 
 OTHER = "instances/c0ffee00/stores"
 CHAT = "chat:a3d8f1b2/main"
@@ -89,26 +88,3 @@ def test_a_line_of_a_later_version_names_the_version_that_it_needs(tmp_path: Pat
         verify_export(path)
     with open_stores() as store, pytest.raises(Refused, match="the version that its first line"):
         call(store, "records.import", lines=[line.decode()])
-
-
-def test_an_export_leaves_out_items_that_are_or_were_internal(tmp_path: Path) -> None:
-    item = {"agent": "a1", "store": "a1"}
-    with open_stores() as store:
-        call(store, "items.put", **item, key="shown", value="old token", in_context=False)
-        call(store, "items.delete", **item, key="shown")
-        call(store, "items.put", **item, key="shown", value="new text")
-        call(store, "items.put", **item, key="hidden", value="once shown")
-        call(store, "items.put", **item, key="hidden", value="a token", in_context=False)
-        call(store, "items.put", **item, key="gone", value="lost token", in_context=False)
-        call(store, "items.delete", **item, key="gone")
-        copy_database(Path(store.path), tmp_path / "copy")
-        whole, left_out = (tmp_path / "copy", STORES, NOW), Counter[str]()
-        every = [to_json(line).decode() for line in exported(*whole)]
-        shown = [to_json(line).decode() for line in exported(*whole, left_out)]
-
-    assert sum("token" in line for line in every) == 3
-    assert left_out["internal"] == 3
-    assert len(shown) == 1 and "new text" in shown[0]
-    with open_stores() as other:
-        assert call(other, "records.import", lines=shown).added == 1
-        assert call(other, "items.get", **item, key="shown").value == "new text"
