@@ -1,18 +1,14 @@
-"""Compare `create` calls of the memory tool with plain writes of the block memory_write.
+"""usage: memory_tool.py [--rounds N] [--messages N] [--json FILE]. Compare `create` calls of the
+memory tool with plain writes of the block memory_write.
 
-    .venv/bin/python benchmarks/memory_tool.py [--messages 20480] [--rounds 5] [--json FILE]
-
-Both blocks run as in a worker: batches of 256 messages, each in one transaction on disk, without
-the bus. Rounds alternate between the blocks. Prints messages per second and the ratio, and writes
-every round as JSON.
+Both blocks listen in one pipeline, on a swarm each. The same texts go to one swarm and then to the
+other, and the time until all are processed is measured. Prints messages per second and the ratio,
+and writes every round as JSON.
 """
 
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,99 +16,102 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.support.harness import make_parser, write_result
-from memrelay.blocks.contract import Agent, BlockArgs, Call, Limits
-from memrelay.blocks.registry import built_in_blocks
-from memrelay.bus.codec import decode
-from memrelay.memory.memory_id import home_of, store_path
-from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.sqlite.store import Store
+from benchmarks.support.blocking import BlockingConnection
+from benchmarks.support.harness import (
+    make_parser,
+    start_memrelay_processes,
+    stop_all,
+    temporary_bus,
+    write_result,
+)
+from memrelay.bus.client.resp import EXEC, MULTI, pack
+from memrelay.bus.keys import input_key
 
-UID, BATCH, MESSAGE_BYTES = "be9c4002", 256, 1 << 20
+UID = "be9c4002"
 TEXT = "of a store that remembers what was said about gardens, rivers and trains"
-numbers = count(1)
+BLOCKS = {
+    "memory_write": {"memory_id": "instances/${pipeline_uid}/memories"},
+    "memory_tool": {},
+}
 
 
-class Ids:
-    """Makes ids as a cascade does."""
-
-    def __init__(self) -> None:
-        self._input_id = f"{time.time_ns() // 1_000_000}-{next(numbers)}"
-
-    def new_guid(self, alias: str) -> str:
-        """Return a new guid."""
-        return derive_guid(UID, self._input_id, alias, 1)
-
-    def beside(self, memory_id: str) -> Any:
-        """Fail: these blocks read no second store."""
-        raise NotImplementedError(memory_id)
-
-
-def make_write(number: int) -> str:
-    """Return the text of a write."""
-    return f"record {number} {TEXT}"
-
-
-def make_create(number: int) -> str:
-    """Return the arguments of a tool call that writes the same text."""
-    arguments = {"command": "create", "key": f"notes/{number}", "content": make_write(number)}
-    return orjson.dumps(arguments).decode()
-
-
-def make_envelopes(texts: Iterator[str]) -> list[bytes]:
-    """Return the messages as they come from the bus."""
-    return [
-        orjson.dumps(
-            {
-                "from": "User",
-                "id": "user",
-                "args": [{"username": "user", "text": text, "type": "text/plain"}],
-            }
-        )
-        for text in texts
+def make_bundle() -> dict[str, Any]:
+    """Return a pipeline in which each block listens on the swarm of its name."""
+    agents = [
+        {
+            "agent_class": "wf_agent",
+            "agent_alias": block,
+            "wf_agent_name": block,
+            "agent_rec_swarm": block,
+            "agent_send_swarm": block,
+            "agent_from": "User",
+            "wf_diagram_webhook": block,
+            "wf_publish_results": True,
+            "wf_webhook_args": args,
+        }
+        for block, args in BLOCKS.items()
     ]
+    return {"pipeline_name": "tool", "pipeline_uid": UID, "agents": agents}
 
 
-def measure(store: Store, block: str, args: BlockArgs, envelopes: list[bytes]) -> float:
+def make_text(block: str, number: int) -> str:
+    """Return a text to write, or the arguments of a tool call that writes it."""
+    text = f"record {number} {TEXT}"
+    arguments = {"command": "create", "key": f"notes/{number}", "content": text}
+    return text if block == "memory_write" else orjson.dumps(arguments).decode()
+
+
+def make_messages(block: str, first: int, count: int) -> bytes:
+    """Return one packed MULTI that adds messages to the input."""
+    parts = [MULTI]
+    for number in range(first, first + count):
+        part = {"username": "user", "text": make_text(block, number), "type": "text/plain"}
+        envelope = orjson.dumps({"from": "User", "id": "user", "args": [part]})
+        parts.append(pack("XADD", input_key(UID), "*", "swarm", block, "data", envelope))
+    return b"".join([*parts, EXEC])
+
+
+def measure(connection: BlockingConnection, block: str, first: int, count: int) -> float:
     """Return messages per second of one block."""
-    handle = built_in_blocks()[block].handle
-    assert handle is not None
-    agent, limits = Agent(UID, block, block, block, True, "chat"), Limits(MESSAGE_BYTES)
-    began = time.perf_counter()
-    for start in range(0, len(envelopes), BATCH):
-        with store.transaction() as tx:
-            for envelope in envelopes[start : start + BATCH]:
-                now_ms = time.time_ns() // 1_000_000
-                tx.records.acts(now_ms, agent.name)
-                message = decode(envelope, MESSAGE_BYTES)
-                handle(Call(agent, message, now_ms, limits, Ids(), tx), args)
-    return len(envelopes) / (time.perf_counter() - began)
+    messages = make_messages(block, first, count)
+    started_s = time.perf_counter()
+    connection.send(messages, count + 2)
+    while connection.send(pack("XLEN", input_key(UID)), 1):
+        if time.perf_counter() - started_s > 120:
+            raise TimeoutError("not every message was processed within 120 s")
+        time.sleep(0.005)
+    return count / (time.perf_counter() - started_s)
 
 
 def main() -> None:
-    """Run the rounds and print the figures."""
-    parser = make_parser(__doc__, 5)
-    parser.add_argument("--messages", type=int, default=80 * BATCH)
-    options = parser.parse_args()
-    rates: dict[str, list[float]] = {"memory_write": [], "memory_tool": []}
-    makers = {"memory_write": make_write, "memory_tool": make_create}
-    homes = {"memory_write": "memories", "memory_tool": "stores"}
-    with tempfile.TemporaryDirectory(prefix="memrelay-bench-") as folder:
-        stores = {name: home_of(UID, home) for name, home in homes.items()}
-        opened = {name: Store(at, store_path(Path(folder), at)) for name, at in stores.items()}
-        for turn in range(options.rounds):
-            first = turn * options.messages
-            for name, make in makers.items():
-                envelopes = make_envelopes(map(make, range(first, first + options.messages)))
-                args = built_in_blocks()[name].args.model_validate({"memory_id": stores[name]})
-                rates[name].append(measure(opened[name], name, args, envelopes))
-        for store in opened.values():
-            store.close()
-    medians = {name: statistics.median(found) for name, found in rates.items()}
-    for name, rate in medians.items():
-        print(f"{name:<14} {rate:8,.0f}/s")
-    print(f"ratio          {medians['memory_tool'] / medians['memory_write']:8.2f}")
-    write_result({"rates": rates, "medians": medians}, options.json)
+    """Run the benchmark."""
+    parser = make_parser(__doc__, rounds=5)
+    parser.add_argument("--messages", type=int, default=20_000)
+    given = parser.parse_args()
+    rounds = []
+    with temporary_bus("memory-tool") as (folder, server):
+        socket = str(server.socket_path)
+        processes, _ = start_memrelay_processes(
+            folder, server.socket_path, make_bundle(), ("worker", "web")
+        )
+        try:
+            connection = BlockingConnection(socket)
+            for block in BLOCKS:
+                measure(connection, block, 0, 256)  # warm up: the opening of the store
+            for number in range(1, given.rounds + 1):
+                first = number * given.messages
+                rounds.append(
+                    {block: measure(connection, block, first, given.messages) for block in BLOCKS}
+                )
+        finally:
+            stop_all(processes)
+    ratios = [one["memory_tool"] / one["memory_write"] for one in rounds]
+    for block in BLOCKS:
+        rate = statistics.median(one[block] for one in rounds)
+        print(f"{block}: {rate:,.0f} messages per second")
+    listed = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    print(f"ratio: {statistics.median(ratios):.2f} (rounds: {listed})")
+    write_result({"rounds": rounds, "ratio": statistics.median(ratios)}, given.json)
 
 
 if __name__ == "__main__":
