@@ -101,7 +101,7 @@ class Erasures:
         return list(found)
 
     def erase(
-        self, guids: Iterable[str], text: str, about: tuple[int, str, str]
+        self, guids: Sequence[str], text: str, about: tuple[int, str, str]
     ) -> tuple[int, int]:
         """Delete records with their history and note their texts. Return (records, earlier
         versions).
@@ -120,6 +120,7 @@ class Erasures:
             if place is not None:
                 self._records.remove(place)
             records += 1
+        self._records.feed.forget(guids)
         self._connection.execute(INSERT, (*about, records, versions))
         self._records.complete()
         self._records.expiry.reset()

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 
 from memrelay.memory.appends import AppendTable, LongRecord
+from memrelay.memory.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
@@ -95,6 +96,7 @@ class RecordTable:
         # Collects the rows that are edited and deleted, if a reader needs them.
         self.changes: Changes | None = None
         self.versions = VersionTable(connection)
+        self.feed = ChangeFeed(connection, self.versions)
         self.appends = AppendTable(connection)
         self._index = FullTextIndex(connection)
         # The highest row.
@@ -109,6 +111,7 @@ class RecordTable:
         self._new_whole.clear()
         self._last_seqs.clear()
         self.versions.reset()
+        self.feed.reset()
         self.appends.reset()
         self.expiry.reset()
         self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
@@ -125,6 +128,8 @@ class RecordTable:
         """Insert a record, its values in the order of columns.NEW."""
         self.last_row += 1
         guid, scope, kind, content, source, tags, created_at, updated_at = record
+        if self.feed.is_on:
+            self.feed.add_created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
         self._new.append(
             (
@@ -156,11 +161,9 @@ class RecordTable:
         Its checksum is computed here, and its position in the thread if `seq` is None.
         """
         self.last_row += 1
-        crc = checksum(
-            beginning(new.scope, new.kind, new.source, new.tags),
-            names_of(new.guid, new.further),
-            new.content,
-        )
+        self.feed.add(CREATED, new.guid)
+        common = beginning(new.scope, new.kind, new.source, new.tags)
+        crc = checksum(common, names_of(new.guid, new.further), new.content)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
         self._new_whole.append(
             (self.last_row, *new._replace(seq=seq, crc=crc), parts_of(new.content))
@@ -208,6 +211,7 @@ class RecordTable:
                 self.merge_appended([row])
             self.appends.flush()
         self.versions.flush()
+        self.feed.flush()
         self._index.catch_up(self.last_row)
         self._last_seqs.clear()
 
@@ -256,6 +260,7 @@ class RecordTable:
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
         self.versions.add_begun(record.state, record.length)
+        self.feed.add(UPDATED, record.guid)
         self.appends.add(record, text, now_ms)
 
     def merge_appended(self, rows: Iterable[int]) -> None:
@@ -268,6 +273,7 @@ class RecordTable:
     def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
         """Keep the earlier version and mark the indexes and the row as changed."""
         self.versions.add(place.state, place.content, what, content)
+        self.feed.add(UPDATED, place.guid)
         self._mark_changed(place, is_indexed=content == place.content)
 
     def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
@@ -281,14 +287,15 @@ class RecordTable:
         self.versions.add(place.state, place.content, "delete")
         self.remove(place)
 
-    def remove(self, place: StoredRecord) -> None:
-        """Remove a record from the table without keeping a version."""
+    def remove(self, place: StoredRecord, change: str = DELETED) -> None:
+        """Remove a record from the table without keeping a version. `change` is for the feed."""
         # It may be the last of a thread. No record of it is buffered, because it was found.
         self._last_seqs.clear()
         self._index.mark_deleted(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
+        self.feed.add(change, place.guid)
 
     def delete_all(self, filters: Filters) -> int:
         """Delete all records with the values in `filters`, keep their last versions and return
@@ -298,14 +305,11 @@ class RecordTable:
         clauses, values = self._clauses(Conditions(filters))
         which = where(*clauses)
         self.versions.add_deleted(which, values)
+        self.feed.add_selected(DELETED, which, values)
         self._index.delete_matching(which, values)
         if self.changes is not None:
-            self.changes.add_some(
-                row
-                for (row,) in self._connection.execute(
-                    f"SELECT r.row FROM records AS r{which}", values
-                )
-            )
+            rows = self._connection.execute(f"SELECT r.row FROM records AS r{which}", values)
+            self.changes.add_some(row for (row,) in rows)
         self._connection.execute(f"DELETE FROM records AS r{which}", values)
         return self._connection.changes()
 
@@ -324,21 +328,10 @@ class RecordTable:
         self._record_change(place, "restore", wanted.content)
         common = beginning(wanted.scope, wanted.kind, wanted.source, wanted.tags)
         crc = checksum(common, names_of(wanted.guid, wanted.further), wanted.content)
-        self._connection.execute(
-            REVERT,
-            (
-                wanted.content,
-                parts_of(wanted.content),
-                # The columns from `scope` to `tags`, and from `key` to `data`.
-                *wanted[2:6],
-                *wanted[8:11],
-                wanted.in_context,
-                wanted.encrypted,
-                wanted.updated_at,
-                crc,
-                place.row,
-            ),
-        )
+        # The columns from `scope` to `tags`, and from `key` to `data`.
+        fields = (*wanted[2:6], *wanted[8:11], wanted.in_context, wanted.encrypted)
+        text = (wanted.content, parts_of(wanted.content))
+        self._connection.execute(REVERT, (*text, *fields, wanted.updated_at, crc, place.row))
 
     def expired_rows(self) -> list[int]:
         """Return the rows that have expired and are not deleted yet. No row may be buffered."""
@@ -350,7 +343,7 @@ class RecordTable:
         which = " WHERE r.expires_at <= ? ORDER BY r.expires_at LIMIT ?"
         found = list(stored_records(self._connection, which, [now_ms, most]))
         for place in found:
-            self.remove(place)
+            self.remove(place, EXPIRED)
             self.versions.forget(place.guid)
         self.expiry.reset()
         return len(found)

@@ -10,6 +10,7 @@ from weakref import proxy
 
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
+from memrelay.memory.feed import has_feed
 from memrelay.memory.sqlite.connection import (
     CommitCount,
     lost_commits,
@@ -61,12 +62,14 @@ class Store:
                 # A weak reference, so that an unused store is closed without a garbage collection.
                 own = partial(Store.transaction, proxy(self))
                 self.records = RecordTable(self._connection, own)
+                self.feed = self.records.feed
+                self.feed.is_on = has_feed(memory_id)
                 self.inbox = Inbox(self._connection)
                 self.pending = PendingTable(self._connection)
                 self.commits = CommitCount(self._connection)
                 self.vectors = VectorTable(self._connection)
                 self.segments = Segments(self._connection)
-                self.memories = MemoryTable(self._connection)
+                self.memories = MemoryTable(self._connection, self.feed)
                 self.entries = EntryTable(self._connection)
                 self.imports = Imports(self._connection, self.records, self.memories)
                 self.erasures = Erasures(self._connection, self.records, self.inbox)

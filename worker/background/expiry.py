@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -30,11 +30,19 @@ class ExpiryTask:
     """Deletes what has expired in the stores of one group.
 
     A store is not read again while nothing in it expires and nothing is written. Earlier versions
-    and deleted records are kept for `history_days`.
+    and deleted records are kept for `history_days`. `announce` receives the last change of each
+    store whose change feed has grown.
     """
 
-    def __init__(self, stores: Sequence[str], thread: DatabaseThread, history_days: float) -> None:
+    def __init__(
+        self,
+        stores: Sequence[str],
+        thread: DatabaseThread,
+        history_days: float,
+        announce: Callable[[dict[str, int]], None],
+    ) -> None:
         self._stores, self._thread, self._history_days = tuple(stores), thread, history_days
+        self._announce = announce
         self._has_writes = asyncio.Event()
         # When more expires (Unix ms), None for never. It is not known during a round.
         self.due_ms: int | None = None
@@ -97,6 +105,8 @@ class ExpiryTask:
         try:
             while (deleted := await self._thread.run(work)).gone:
                 total += deleted.gone
+                if deleted.last_change is not None:
+                    self._announce({name: deleted.last_change})
                 await asyncio.sleep(STEP_PAUSE_S)
         except (StoreBusy, StoreBroken):
             return now_ms
