@@ -21,6 +21,7 @@ from memrelay.memory.filter.input import Filter
 from memrelay.memory.operations.records_read import MOST_ESCAPED, Found, too_large
 from memrelay.memory.records import tags as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
+from memrelay.memory.records.kinds import reserved_fault
 from memrelay.memory.records.record import DEFAULT_KIND, Record
 from memrelay.memory.sqlite.filters import Given, compiled
 from memrelay.memory.text import languages
@@ -28,6 +29,12 @@ from memrelay.memory.text import languages
 
 def _check_memory_id(value: str) -> str:
     return memory_ids.check(value) if value else ""
+
+
+def _check_kind(kind: str) -> str:
+    if rule := reserved_fault(kind):
+        raise ValueError(rule)
+    return kind
 
 
 def _check_template(value: str) -> str:
@@ -38,6 +45,8 @@ def _check_template(value: str) -> str:
 
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
+# The kind of records that a block writes.
+NewKind = Annotated[str, AfterValidator(_check_kind)]
 MemoryId = Annotated[str, AfterValidator(_check_memory_id)]
 Tags = Annotated[
     tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)
@@ -99,7 +108,7 @@ class NewRecordArgs(MemoryArgs):
 
     scope: str = ""
     """The record's scope; the memory_id by default."""
-    kind: str = ""
+    kind: NewKind = ""
     """The record's kind; `observation` by default."""
     source: str = ""
     """The record's source; the sender name of the block's agent by default."""

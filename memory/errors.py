@@ -9,6 +9,9 @@ MemoryFault
 │   ├── RecordNotFound        no record has that guid
 │   ├── VersionConflict  the record has changed since the caller looked
 │   ├── Denied           the caller has no access of the needed level
+│   ├── KeyTaken         another entry has the key
+│   ├── NotText          only a text can be edited
+│   ├── TextNotUnique    a text to replace is missing, or occurs several times
 │   ├── ValueTooLarge    a value exceeds the limit of its kind
 │   └── TooManyKeys      the store has the maximum number of keys
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
@@ -77,6 +80,26 @@ class Denied(Refused):
     """The caller's access to the store is lower than needed. The store may not even exist."""
 
     code = "denied"
+
+
+class KeyTaken(Refused):
+    """Another entry has the key."""
+
+
+class NotText(Refused):
+    """The value of an entry is not a text. `sort` is its type: number, boolean, object or null."""
+
+    def __init__(self, message: str, sort: str) -> None:
+        super().__init__(message)
+        self.sort = sort
+
+
+class TextNotUnique(Refused):
+    """The text to replace occurs `count` times, not once."""
+
+    def __init__(self, message: str, count: int) -> None:
+        super().__init__(message)
+        self.count = count
 
 
 class ValueTooLarge(Refused):

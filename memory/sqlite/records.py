@@ -10,9 +10,11 @@ import apsw
 
 from memrelay.memory.appends import AppendTable, LongRecord
 from memrelay.memory.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed
+from memrelay.memory.items.key_counts import KeyCounts
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.records.record import (
     PLAIN,
     Further,
@@ -20,7 +22,6 @@ from memrelay.memory.records.record import (
     beginning,
     checksum,
     content_checksum,
-    names_of,
     record_of,
 )
 from memrelay.memory.sqlite.filters import Conditions, Expiry, Filters, where
@@ -56,18 +57,13 @@ UPDATE_CONTENT = (
 )
 SELECT_FURTHER = f"SELECT {FURTHER} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
-METADATA = (
-    "scope = ?, kind = ?, tags = ?, updated_at = ?, expires_at = ?, key = ?, owner = ?, data = ?, "
-    "in_context = ?, crc = ?, number = number + 1 WHERE row = ?"
+STATE_VALUES = (
+    "scope = ?, kind = ?, tags = ?, key = ?, owner = ?, data = ?, expires_at = ?, in_context = ?, "
+    "encrypted = ?, updated_at = ?, crc = ?, number = number + 1 WHERE row = ?"
 )
 # Keeps the vector: triggers delete it only if its content or source changes.
-UPDATE_METADATA = f"UPDATE records SET {METADATA}"
-UPDATE_ALL = f"UPDATE records SET content = ?, parts = ?, source = ?, {METADATA}"
-REVERT = (
-    "UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, "
-    "key = ?, owner = ?, data = ?, in_context = ?, encrypted = ?, updated_at = ?, crc = ?, "
-    "number = number + 1 WHERE row = ?"
-)
+OVERWRITE_METADATA = f"UPDATE records SET {STATE_VALUES}"
+OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALUES}"
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
@@ -98,6 +94,7 @@ class RecordTable:
         self.versions = VersionTable(connection)
         self.feed = ChangeFeed(connection, self.versions)
         self.appends = AppendTable(connection)
+        self.key_counts = KeyCounts(connection)
         self._index = FullTextIndex(connection)
         # The highest row.
         self.last_row = 0
@@ -106,13 +103,13 @@ class RecordTable:
 
     def reset(self) -> None:
         """Drop buffered rows and read the committed state, initially and after a rollback."""
-        self._new.clear()
-        self._new_turns.clear()
-        self._new_whole.clear()
+        for buffered in (self._new, self._new_turns, self._new_whole):
+            buffered.clear()
         self._last_seqs.clear()
         self.versions.reset()
         self.feed.reset()
         self.appends.reset()
+        self.key_counts.clear()
         self.expiry.reset()
         self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
         self._index.reset(self.last_row)
@@ -155,20 +152,20 @@ class RecordTable:
         self.insert(record)
         self._new_turns.append((*self._new.pop(), thread, seq))
 
-    def insert_whole(self, new: State) -> None:
-        """Insert a record with all columns.
+    def insert_whole(self, new: State) -> State:
+        """Insert a record with all columns and return it as stored.
 
         Its checksum is computed here, and its position in the thread if `seq` is None.
         """
         self.last_row += 1
         self.feed.add(CREATED, new.guid)
-        common = beginning(new.scope, new.kind, new.source, new.tags)
-        crc = checksum(common, names_of(new.guid, new.further), new.content)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
-        self._new_whole.append(
-            (self.last_row, *new._replace(seq=seq, crc=crc), parts_of(new.content))
-        )
+        stored = new._replace(seq=seq, crc=new.checksum())
+        self._new_whole.append((self.last_row, *stored, parts_of(new.content)))
         self.expiry.concerns |= new.expires_at is not None
+        if new.kind == ITEM_KIND:
+            self.key_counts.add(new.scope, 1)
+        return stored
 
     def _next_seq(self, thread: str, seq: int | None) -> int:
         """Return the position of a new turn: the given one, or after all existing turns."""
@@ -296,6 +293,9 @@ class RecordTable:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
         self.feed.add(change, place.guid)
+        _, _, scope, kind, *_ = place.state
+        if kind == ITEM_KIND:
+            self.key_counts.add(scope, -1)
 
     def delete_all(self, filters: Filters) -> int:
         """Delete all records with the values in `filters`, keep their last versions and return
@@ -305,7 +305,15 @@ class RecordTable:
         clauses, values = self._clauses(Conditions(filters))
         which = where(*clauses)
         self.versions.add_deleted(which, values)
-        self.feed.add_selected(DELETED, which, values)
+        self.key_counts.clear()
+        return self._delete_matching(which, values, DELETED)
+
+    def _delete_matching(self, which: str, values: list[Any], change: str) -> int:
+        """Delete the records that a WHERE clause on `records AS r` selects; return their number.
+
+        The indexes must be in sync. `change` is for the feed.
+        """
+        self.feed.add_selected(change, which, values)
         self._index.delete_matching(which, values)
         if self.changes is not None:
             rows = self._connection.execute(f"SELECT r.row FROM records AS r{which}", values)
@@ -325,13 +333,31 @@ class RecordTable:
         """Set the content and fields of a record to those of an earlier version. It keeps its
         expiry.
         """
-        self._record_change(place, "restore", wanted.content)
-        common = beginning(wanted.scope, wanted.kind, wanted.source, wanted.tags)
-        crc = checksum(common, names_of(wanted.guid, wanted.further), wanted.content)
-        # The columns from `scope` to `tags`, and from `key` to `data`.
-        fields = (*wanted[2:6], *wanted[8:11], wanted.in_context, wanted.encrypted)
-        text = (wanted.content, parts_of(wanted.content))
-        self._connection.execute(REVERT, (*text, *fields, wanted.updated_at, crc, place.row))
+        self.overwrite(place, wanted._replace(expires_at=place.whole.expires_at), "restore")
+
+    def overwrite(self, place: StoredRecord, wanted: State, what: What = "update") -> State:
+        """Change all fields of a record except its guid, its creation time and its thread.
+
+        Returns the record as stored.
+        """
+        self._record_change(place, what, wanted.content)
+        crc, before = wanted.checksum(), place.whole
+        if wanted.kind == ITEM_KIND and wanted.scope != before.scope:
+            self.key_counts.add(before.scope, -1)
+            self.key_counts.add(wanted.scope, 1)
+        is_same = (wanted.content, wanted.source) == (before.content, before.source)
+        texts = () if is_same else (wanted.content, parts_of(wanted.content), wanted.source)
+        self._connection.execute(
+            OVERWRITE_METADATA if is_same else OVERWRITE,
+            (
+                *texts,
+                *(wanted.scope, wanted.kind, wanted.tags, wanted.key, wanted.owner, wanted.data),
+                *(wanted.expires_at, wanted.in_context, wanted.encrypted, wanted.updated_at, crc),
+                place.row,
+            ),
+        )
+        self.expiry.concerns |= wanted.expires_at is not None
+        return wanted._replace(crc=crc, number=before.number + 1)
 
     def expired_rows(self) -> list[int]:
         """Return the rows that have expired and are not deleted yet. No row may be buffered."""
@@ -339,14 +365,13 @@ class RecordTable:
 
     def delete_expired(self, now_ms: int, most: int) -> int:
         """Delete up to `most` expired records with their versions, and return their number."""
-        self.flush()
-        which = " WHERE r.expires_at <= ? ORDER BY r.expires_at LIMIT ?"
-        found = list(stored_records(self._connection, which, [now_ms, most]))
-        for place in found:
-            self.remove(place, EXPIRED)
-            self.versions.forget(place.guid)
+        self.complete()
+        which, values = self.expiry.earliest(now_ms, most)
+        self.key_counts.subtract(which, values)
+        self.versions.forget_matching(which, values)
+        deleted = self._delete_matching(which, values, EXPIRED)
         self.expiry.reset()
-        return len(found)
+        return deleted
 
     def select(
         self, conditions: Conditions, order: str, limit: int | None, offset: int
@@ -450,26 +475,7 @@ class RecordTable:
         place = self.by_guid(before.guid)
         if place is None:
             return
-        self._record_change(place, "update", after.content)
-        common = beginning(after.scope, after.kind, after.source, after.tags)
-        crc = checksum(common, names_of(after.guid, further), after.content)
-        is_same = (after.content, after.source) == (place.content, before.source)
-        content_values = () if is_same else (after.content, parts_of(after.content), after.source)
-        self._connection.execute(
-            UPDATE_METADATA if is_same else UPDATE_ALL,
-            (
-                *content_values,
-                after.scope,
-                after.kind,
-                after.tags,
-                after.updated_at,
-                after.expires_at,
-                *further[:4],
-                crc,
-                place.row,
-            ),
-        )
-        self.expiry.concerns |= after.expires_at is not None
+        self.overwrite(place, place.whole.with_values(after, further))
 
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0

@@ -11,6 +11,8 @@ from weakref import proxy
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
 from memrelay.memory.feed import has_feed
+from memrelay.memory.items.access_tables import AgentSettingsTable, ContextTable, GrantTable
+from memrelay.memory.items.table import ItemTable
 from memrelay.memory.sqlite.connection import (
     CommitCount,
     lost_commits,
@@ -71,7 +73,11 @@ class Store:
                 self.segments = Segments(self._connection)
                 self.memories = MemoryTable(self._connection, self.feed)
                 self.entries = EntryTable(self._connection)
-                self.imports = Imports(self._connection, self.records, self.memories)
+                self.items = ItemTable(self._connection, self.records)
+                self.grants = GrantTable(self._connection)
+                self.contexts = ContextTable(self._connection)
+                self.agent_settings = AgentSettingsTable(self._connection)
+                self.imports = Imports(self._connection, self.records, self.memories, self.items)
                 self.erasures = Erasures(self._connection, self.records, self.inbox)
                 # The log exists since the first read.
                 self._log_inode = inode_of(self._log)

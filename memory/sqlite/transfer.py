@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
+from memrelay.memory.items.table import ItemTable
 from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
@@ -99,9 +100,14 @@ class Imports:
     """Imports into one store inside its open transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, records: RecordTable, memories: MemoryTable
+        self,
+        connection: apsw.Connection,
+        records: RecordTable,
+        memories: MemoryTable,
+        items: ItemTable,
     ) -> None:
-        self._connection, self._records, self._memories = connection, records, memories
+        self._connection, self._records = connection, records
+        self._memories, self._items = memories, items
 
     def keep_piece(self, of: str, at: int, text: str) -> bool:
         """Store a piece of the line `of` that starts at that character.
@@ -149,6 +155,8 @@ class Imports:
             last = self._connection.execute(LAST_VERSION, (line.record.guid,)).fetchone()
             if self._current_number(line.record.guid) is not None:
                 return DIFFERS
+            if (holder := self._items.holder(_to_state(line.record))) is not None:
+                return f"its key belongs to record {holder.guid}"
             return (
                 "it was deleted in the store"
                 if last is not None and last[1] == "delete" and last[0] >= line.record.number
@@ -189,6 +197,8 @@ class Imports:
 
     def _put_record(self, one: Exported) -> None:
         self._remove(one.guid)
+        if (holder := self._items.holder(_to_state(one))) is not None:
+            self._records.delete(holder)
         self._connection.execute(
             "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)
         )
