@@ -14,6 +14,7 @@ MemoryFault
 │   ├── TextNotUnique    a text to replace is missing, or occurs several times
 │   ├── ValueTooLarge    a value exceeds the limit of its kind
 │   └── TooManyKeys      the store has the maximum number of keys
+├── StoreReadOnly       code changed a store that it has only for reads
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed
 ├── NotReplaced         an intact store exists; nothing changed
@@ -112,6 +113,10 @@ class TooManyKeys(Refused):
     """The store has the maximum number of keys."""
 
     code = "too_many_keys"
+
+
+class StoreReadOnly(MemoryFault):
+    """Code changes a store that it has only for reads. The input fails and changes nothing."""
 
 
 class StoreFenced(MemoryFault):

@@ -29,6 +29,9 @@ KEY_COLUMNS = {
     "erasures": "n",
     "erasing": "n",
     "changes": "n",
+    "grants": "",
+    "contexts": "",
+    "agent_settings": "",
 }
 JSON_TABLES = ("records", "versions", "memories", "changes")
 # Columns with JSON, and the value for unreadable JSON.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from memrelay.memory.feed import EXPIRED
 from memrelay.memory.items.item import COLUMNS, Address, ItemRow, namespace_of
 from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.sqlite.filters import UNEXPIRED, has_expired

@@ -42,6 +42,16 @@ IS_KNOWN = (
     "SELECT EXISTS (SELECT 1 FROM records WHERE guid = ?1) "
     "OR EXISTS (SELECT 1 FROM versions WHERE guid = ?1)"
 )
+# Tables without records, and their columns with ids. An id that contains a named text is erased.
+ID_COLUMNS = {
+    "grants": ("store", "grantee", "granted_by"),
+    "contexts": ("id", "agent"),
+    "agent_settings": ("agent",),
+}
+DELETE_BY_ID = [
+    f"DELETE FROM {table} WHERE {' OR '.join(f'instr({name}, ?1) > 0' for name in columns)}"
+    for table, columns in ID_COLUMNS.items()
+]
 # Returns whether a message holds an erased text.
 Erases = Callable[[bytes], bool]
 
@@ -111,6 +121,8 @@ class Erasures:
         records = versions = 0
         if text:
             self._note([("text", text)])
+            for statement in DELETE_BY_ID:
+                self._connection.execute(statement, (text,))
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
             contents = dict.fromkeys(self._all_texts(guid, place))

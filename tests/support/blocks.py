@@ -86,6 +86,22 @@ def waits_without_memory(call: Call, args: BlockArgs) -> Message:
     return call.reply(call.text)
 
 
+def identifies(call: Call, args: BlockArgs) -> Message:
+    """Forward the message with a user, as a block that knows its clients does."""
+    return call.forward(user_id="u1")
+
+
+def forwards(call: Call, args: BlockArgs) -> Message:
+    """Forward the message with the name of this agent in a field."""
+    return call.forward(seen_by=call.agent.name)
+
+
+def tells_part(call: Call, args: NewRecordArgs) -> Message:
+    """Answer with the first part as blocks see it, once its time has come."""
+    _await_time(call)
+    return call.reply_json(call.part)
+
+
 @contextmanager
 def _little_memory() -> Iterator[None]:
     """Limit the memory of this process, as on a small machine."""
@@ -131,3 +147,6 @@ def register_test_blocks() -> None:
     block("test_waits", NewRecordArgs)(waits)
     block("test_waits_then_crashes", NewRecordArgs)(waits_then_crashes)
     block("test_waits_without_memory", BlockArgs)(waits_without_memory)
+    block("test_identifies", BlockArgs)(identifies)
+    block("test_forwards", BlockArgs)(forwards)
+    block("test_tells_part", NewRecordArgs)(tells_part)

@@ -14,6 +14,7 @@ from memrelay.web.api.bundle_checks import BundleChecks
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
+from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.connection_limits import Traffic
 
 
@@ -47,6 +48,8 @@ class WebOptions:
     # File with the password of the embedded server. "" for another server.
     bus_password_file: str = ""
     ingress: IngressLimits = field(default_factory=IngressLimits)
+    # Issuers whose JWTs authenticate callers.
+    jwt: tuple[JwtIssuer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
