@@ -6,7 +6,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memrelay.memory.items.identity import MAX_ID_CHARACTERS, Identity
@@ -22,6 +22,8 @@ LEVELS = ("search", "read", "readwrite")
 SCOPES = ("agent", "user", "chat")
 OWN_STORE = "self"
 DEFAULT_LEVEL = "read"
+NOWHERE = Address("")
+NO_NEW_PATH = "path and new_str (new path) are required for rename"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class ToolCall:
     """One call of the tool. Optional arguments that are null count as absent.
 
     - `is_action`: whether the arguments are of G1
+    - `new_address`: where a rename moves the entry
     - `names_store`: whether the call names a store, so that a search is limited to it
     - `ttl_s`: seconds until the entry expires, 0 for never, None for the tool's default
     """
@@ -45,6 +48,7 @@ class ToolCall:
     level: str = DEFAULT_LEVEL
     ttl_s: float | None = None
     cursor: str = ""
+    new_address: Address = NOWHERE
 
 
 def is_read(arguments: Mapping[str, Any], dialect: str = "robutler") -> bool:
@@ -138,8 +142,26 @@ def _parse_command(command: str, arguments: Mapping[str, Any], identity: Identit
     )
     if fault := _find_fault(call, has_new_str=arguments.get("new_str") is not None):
         raise ToolError(fault)
+    if address.lists_stores and command in SHARING:
+        raise failure_of(command, BAD_REQUEST)
     _check_lengths(address, verb_of(call))
-    return call
+    if command != "rename":
+        return call
+    has_path = arguments.get("path") is not None
+    return replace(call, new_address=_find_new_address(call, identity, has_path=has_path))
+
+
+def _find_new_address(call: ToolCall, identity: Identity, *, has_path: bool) -> Address:
+    """Return the new address. A bare name stays in the store, and is any text in G3."""
+    store, new = call.address.store, call.new_str
+    if has_path or new.startswith("/"):
+        address = parse_path(new, identity.agent, store)
+    else:
+        address = Address(store, new, path=new)
+    if not address.key:
+        raise ToolError(NO_NEW_PATH)
+    _check_lengths(address, call.command)
+    return address
 
 
 def verb_of(call: ToolCall) -> str:
@@ -162,7 +184,7 @@ def _find_fault(call: ToolCall, *, has_new_str: bool) -> str:
         case "edit" if not call.old_str or not has_new_str:
             return "old_str and new_str are required for edit"
         case "rename" if not key or not call.new_str:
-            return "path and new_str (new path) are required for rename"
+            return NO_NEW_PATH
         case "search" if not call.query.strip():
             return "query is required for search"
         case "share" | "unshare" if not call.agent:

@@ -8,6 +8,7 @@ from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
+from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
@@ -23,6 +24,7 @@ class RemoteNouns:
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
         self.memories = RemoteMemories(call)
+        self.memory_tool = RemoteMemoryTool(call)
         self.records = RemoteRecords(call)
         self.stores = RemoteStores(call)
 
@@ -37,6 +39,7 @@ class BlockingNouns:
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
         self.memories = BlockingMemories(remote.memories, run)
+        self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.records = BlockingRecords(remote.records, run)
         self.stores = BlockingStores(remote.stores, run)
 
@@ -51,5 +54,6 @@ class EmbeddedNouns:
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
         self.memories = EmbeddedMemories(call)
+        self.memory_tool = EmbeddedMemoryTool(call)
         self.records = EmbeddedRecords(call)
         self.stores = EmbeddedStores(call)

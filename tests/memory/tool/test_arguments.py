@@ -114,6 +114,16 @@ def test_a_path_wins_over_a_store_and_a_store_over_a_scope(
             {"command": "rename", "key": "k", "new_str": ""},
             "path and new_str (new path) are required for rename",
         ),
+        (
+            {"command": "rename", "key": "k", "new_str": "/memories/a/"},
+            "path and new_str (new path) are required for rename",
+        ),
+        ({"command": "rename", "key": "k", "new_str": "/x"}, BAD_PATH.format("/x")),
+        ({"command": "rename", "key": "k", "new_str": "k" * 201}, "Memory rename failed: 400"),
+        (
+            {"command": "share", "agent": "b", "path": "/memories/shared/"},
+            "Memory share failed: 400",
+        ),
         ({"command": "search"}, "query is required for search"),
         ({"command": "share"}, "agent is required for share"),
         ({"command": "unshare"}, "agent is required for unshare"),
@@ -144,6 +154,23 @@ def test_a_scope_without_its_id_is_never_the_agents_store(scope: str) -> None:
     text = f'scope "{scope}" needs a {scope}Id in this conversation'
 
     assert fault({"command": "view", "scope": scope}, Identity(agent="a1")) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "store", "key", "short_key"),
+    [
+        ({"path": "/memories/shared/S/a", "new_str": "b.md"}, "S", "b.md", "b"),
+        ({"path": "/memories/shared/S/a", "new_str": "/memories/b"}, "a1", "b", ""),
+        ({"store": "S", "key": "a", "new_str": "b.md"}, "S", "b.md", ""),
+        ({"key": "a", "new_str": "/memories/shared/S/b"}, "S", "b", ""),
+    ],
+)
+def test_a_bare_new_name_stays_in_its_store(
+    given: dict[str, Any], store: str, key: str, short_key: str
+) -> None:
+    found = parse_call({"command": "rename"} | given, A1).new_address
+
+    assert (found.store, found.key, found.short_key) == (store, key, short_key)
 
 
 def test_sharing_can_be_switched_off() -> None:
