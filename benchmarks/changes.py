@@ -6,7 +6,6 @@ The store of one pipeline has a feed. Both have the yardstick's bundle. A round 
 each and waits until their entries are acknowledged. The ratios compare neighboring rounds.
 """
 
-import asyncio
 import os
 import statistics
 import subprocess

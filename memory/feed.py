@@ -30,6 +30,10 @@ SELECT = f"SELECT n, {COLUMNS} FROM changes WHERE n > ? ORDER BY n LIMIT ?"
 LAST = "SELECT coalesce(max(n), 0) FROM changes"
 OLDEST = "SELECT n, at FROM changes ORDER BY n LIMIT 1"
 DELETE_SUBJECTS = "DELETE FROM changes WHERE subject IN (SELECT value FROM json_each(?))"
+DELETE_TEXT = (
+    "DELETE FROM changes WHERE instr(subject, ?1) > 0 OR instr(actor, ?1) > 0 "
+    "OR instr(ifnull(data, ''), ?1) > 0"
+)
 DELETE_OLDEST = f"DELETE FROM changes WHERE n < min(?, ({LAST})) AND at < ?"
 
 
@@ -122,16 +126,20 @@ class ChangeFeed:
         self.flush()
         return [Change._make(row) for row in self._connection.execute(SELECT, (n, most))]
 
-    def forget(self, guids: Sequence[str]) -> None:
-        """Delete the changes of erased records and note that records were erased."""
+    def forget(self, guids: Sequence[str], text: str) -> None:
+        """Delete the changes of erased records, and those with an erased text in an id or actor.
+        Note that records were erased.
+        """
         self.flush()
-        if not guids or not (self.is_on or self.last):
+        if not (guids or text) or not (self.is_on or self.last):
             return
         at, actor, _ = self._versions.current_act
         # First, so that no number is assigned again.
         self._new += (at, ERASED, "", actor, None)
         self.flush()
         self._connection.execute(DELETE_SUBJECTS, (orjson.dumps(guids).decode(),))
+        if text:
+            self._connection.execute(DELETE_TEXT, (text,))
 
     def delete_before(self, before_ms: int, most: int) -> int:
         """Delete up to `most` changes from before `before_ms`, the oldest first. Return their

@@ -1,4 +1,4 @@
-"""Delete expired records and old history in short transactions between batches.
+"""Delete expired records, old history and old changes in short transactions between batches.
 
 Each step runs under the store's fencing epoch. Reads do not depend on it: they skip expired
 records.
@@ -20,16 +20,14 @@ MAX_PER_STEP = 200
 class RetentionStep(NamedTuple):
     """The result of a retention step."""
 
-    # Number of records and earlier versions deleted.
+    # Number of records, earlier versions and changes deleted.
     gone: int
     # Unix ms at which the next deletion is due, None for never.
     next_ms: int | None
-    # Number of the last change, None if the change feed has not grown.
-    last_change: int | None = None
 
 
 def delete_expired(store: "Store", now_ms: int, history_days: float) -> RetentionStep:
-    """Delete some expired records and some history older than `history_days`."""
+    """Delete some expired records, and some history and changes older than `history_days`."""
     before_ms = now_ms - int(history_days * DAY_MS)
     next_ms, gone = _next_ms(store, history_days), 0
     if next_ms is not None and next_ms <= now_ms:
@@ -40,7 +38,7 @@ def delete_expired(store: "Store", now_ms: int, history_days: float) -> Retentio
             gone += tx.records.versions.delete_before(before_ms, MAX_PER_STEP)
             gone += tx.feed.delete_before(before_ms, MAX_PER_STEP)
         next_ms = _next_ms(store, history_days)
-    return RetentionStep(gone, next_ms, store.feed.take_last())
+    return RetentionStep(gone, next_ms)
 
 
 def _next_ms(store: "Store", history_days: float) -> int | None:

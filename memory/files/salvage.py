@@ -29,6 +29,7 @@ KEY_COLUMNS = {
     "erasures": "n",
     "erasing": "n",
     "changes": "n",
+    "tallies": "",
     "grants": "",
     "contexts": "",
     "agent_settings": "",

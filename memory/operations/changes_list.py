@@ -65,7 +65,7 @@ class ChangeList:
     """Whether the store has a feed: the homes do, others by `changes` in `stores` of the bundle."""
 
 
-@operation("changes.list", access="read", mutates=False)
+@operation("changes.list", access="read", mutates=False, shows_ids_only=True)
 def list_changes(tx: Transaction, wanted: ListChanges, context: Context) -> ChangeList:
     """List the changes of a store in order. A consumer continues from its own cursor.
 

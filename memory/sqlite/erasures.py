@@ -132,7 +132,7 @@ class Erasures:
             if place is not None:
                 self._records.remove(place)
             records += 1
-        self._records.feed.forget(guids)
+        self._records.feed.forget(guids, text)
         self._connection.execute(INSERT, (*about, records, versions))
         self._records.complete()
         self._records.expiry.reset()

@@ -32,6 +32,7 @@ from memrelay.memory.sqlite.memories import EntryTable, MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.transfer import Imports
 from memrelay.memory.sqlite.vectors import VectorTable
+from memrelay.memory.tallies import TallyTable
 from memrelay.memory.time_limit import TimeLimit
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class Store:
                 self.segments = Segments(self._connection)
                 self.memories = MemoryTable(self._connection, self.feed)
                 self.entries = EntryTable(self._connection)
+                self.tallies = TallyTable(self._connection)
                 self.items = ItemTable(self._connection, self.records)
                 self.grants = GrantTable(self._connection)
                 self.contexts = ContextTable(self._connection)
