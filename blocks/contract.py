@@ -45,10 +45,13 @@ class Limits:
 
 
 class Ids(Protocol):
-    """Makes record ids that are the same in a replay."""
+    """Makes record ids that are the same in a replay, and opens further stores."""
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid of the agent `alias` in this cascade."""
+
+    def beside(self, memory_id: str) -> Any:
+        """Return another store of the pipeline, for reads. Raises Refused."""
 
 
 class Call(Struct, gc=False):
@@ -70,9 +73,27 @@ class Call(Struct, gc=False):
         """Return the text of the message, or ""."""
         return self.message.text
 
+    @property
+    def part(self) -> dict[str, Any]:
+        """Return the first part of the message with all fields, unknown ones included.
+
+        `user_id` and `session_id` are present only if a block of this pipeline has set them with
+        `forward`, or if `bus.trusted_fields` has them. Keep the result: each access decodes the
+        part again.
+        """
+        return self.message.part
+
     def new_guid(self) -> str:
         """Return an id for a new record. A replay returns the same one."""
         return self.ids.new_guid(self.agent.alias)
+
+    def beside(self, memory_id: str) -> Any:
+        """Return another store of the pipeline, for reads; its functions accept it as `tx`.
+
+        A replay sends the stored answer and does not read again. Raises Refused for a store that
+        the bundle does not name.
+        """
+        return self.ids.beside(memory_id)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
         """Return a message from the agent. `kind` is its media type.
@@ -87,6 +108,20 @@ class Call(Struct, gc=False):
         agent = self.agent
         part = Part(agent.username, text, self.now_ms, kind)
         return Message(agent.name, self.message.id, text, kind, self.now_ms, (part,))
+
+    def forward(self, **fields: Any) -> Message:
+        """Return the message again, from the agent, with these fields set in its first part.
+
+        Other fields and parts stay byte for byte. Raises TypeError if a field cannot be sent, and
+        ValueError if the message becomes longer than `bus.max_message_bytes`.
+        """
+        message = self.message.with_fields(self.agent.name, fields)
+        size, most = message.envelope_bytes, self.limits.message_bytes
+        if size > most:
+            raise ValueError(
+                f"the forwarded message has {size} bytes; bus.max_message_bytes allows {most}"
+            )
+        return message
 
     def reply_json(self, value: Any) -> Message:
         """Return a message whose text is JSON."""

@@ -20,6 +20,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         max_hops=settings.worker.max_hops,
         max_cascade=settings.worker.max_cascade,
         message_bytes=settings.bus.max_message_bytes,
+        trusted_fields=settings.bus.trusted_fields,
         log_length=settings.bus.log_length,
         log_bytes=settings.bus.log_bytes,
         dead_letter_bytes=settings.worker.dead_letter_bytes,

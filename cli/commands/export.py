@@ -147,7 +147,17 @@ def _header(found: BackedUpPipeline) -> Header:
 def _print_summary(output: Path, end: End) -> None:
     print_line(
         f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
-        f"{end.memories} named memories"
+        f"{end.memories} named memories" + _access_summary(end)
+    )
+
+
+def _access_summary(end: End) -> str:
+    """Return the numbers of rows about access, "" if there are none."""
+    if not (end.grants or end.contexts or end.agent_settings):
+        return ""
+    return (
+        f", {counted(end.grants, 'grant')}, {counted(end.contexts, 'context')}, settings of "
+        f"{counted(end.agent_settings, 'agent')}"
     )
 
 

@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
+from msgspec.structs import astuple
 
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
+from memrelay.memory.files.export_rows import ROW_SORTS, ExportedRow
 from memrelay.memory.items.table import ItemTable
 from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
@@ -62,12 +64,19 @@ def _lines(connection: apsw.Connection, now_ms: int, expired: set[str]) -> Itera
     for row in connection.execute(VERSIONS):
         if row[0] not in expired:
             yield Line(version=Exported(*row[:WIDTH]), ended=Ended(*row[WIDTH:]))
+    for name, sort in ROW_SORTS.items():
+        for row in connection.execute(sort.select):
+            one = sort.struct(*row)
+            has_ended = has_expired(getattr(one, "expires_at", None), now_ms)
+            if not has_ended and row[0] not in expired:
+                yield Line(**{name: one})
 
 
 # Import.
 
 RECORD = RECORDS.replace(" ORDER BY r.row", " WHERE r.guid = ?")
 VERSION = VERSIONS.replace(" ORDER BY n", " WHERE guid = ? AND number = ?")
+TALLY = ROW_SORTS["tally"]
 MEMORY = MEMORIES.replace(" ORDER BY row", " WHERE id = ?")
 LAST_VERSION = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1"
 VERSION_NUMBER = "SELECT number FROM records WHERE guid = ?"
@@ -147,7 +156,9 @@ class Imports:
                 Exported(*found[:WIDTH]),
                 Ended(*found[WIDTH:]),
             )
-        return line.memory is not None and self._memory(line.memory.id) == line.memory
+        if line.memory is not None:
+            return self._memory(line.memory.id) == line.memory
+        return self._row(line) == line.row
 
     def conflict(self, line: Line) -> str:
         """Return what prevents the import of a line that the store lacks, "" for nothing."""
@@ -170,7 +181,8 @@ class Imports:
             if number is not None and number <= line.version.number:
                 return "the store has an earlier version of the record"
             return DIFFERS if found else ""
-        return DIFFERS if line.memory is not None and self._memory(line.memory.id) else ""
+        found = self._row(line) if line.memory is None else self._memory(line.memory.id)
+        return DIFFERS if found is not None else ""
 
     def put(self, lines: Sequence[Line]) -> None:
         """Import lines that the store lacks. Conflicting data is replaced."""
@@ -182,6 +194,8 @@ class Imports:
                 self._put_record(line.record)
             elif line.version is not None and line.ended is not None:
                 self._put_version(line.version, line.ended)
+            elif line.row is not None:
+                self._connection.execute(ROW_SORTS[line.sort].insert, astuple(line.row))
         self._records.flush()
         for line in lines:
             if line.record is not None and line.confirmed is not None:
@@ -196,7 +210,11 @@ class Imports:
                 )
 
     def _put_record(self, one: Exported) -> None:
+        tally = self._connection.execute(TALLY.select_one, (one.guid,)).fetchone()
         self._remove(one.guid)
+        if tally is not None:
+            # A trigger has deleted it with the record.
+            self._connection.execute(TALLY.insert, tally)
         if (holder := self._items.holder(_to_state(one))) is not None:
             self._records.delete(holder)
         self._connection.execute(
@@ -234,6 +252,14 @@ class Imports:
     def _current_number(self, guid: str) -> int | None:
         number: int | None = self._connection.execute(VERSION_NUMBER, (guid,)).get
         return number
+
+    def _row(self, line: Line) -> ExportedRow | None:
+        """Return the row of the store with the key of that line."""
+        if line.row is None:
+            return None
+        sort = ROW_SORTS[line.sort]
+        found = self._connection.execute(sort.select_one, sort.key_of(line.row)).fetchone()
+        return None if found is None else sort.struct(*found)
 
     def _memory(self, ident: str) -> ExportedMemory | None:
         found = self._connection.execute(MEMORY, (ident,)).fetchone()

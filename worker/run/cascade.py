@@ -5,7 +5,7 @@ another store becomes a continuation.
 """
 
 from memrelay.blocks.contract import Call, Limits
-from memrelay.bus.codec import encode
+from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.message import Message
 from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.memory.errors import Refused
@@ -13,9 +13,10 @@ from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
-from memrelay.pipelines.plan import PlannedAgent
+from memrelay.pipelines.plan import Plan, PlannedAgent
 from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
 
@@ -143,6 +144,15 @@ class Cascade:
         self.touched[memory_id] = store
         return store
 
+    def beside(self, memory_id: str) -> Store:
+        """Return another store of the pipeline for the block that runs. Raises Refused."""
+        actor = self.calling.agent.name if self.calling is not None else ""
+        return self.open_beside(self._work.plan, memory_id, (self._now_ms, actor))
+
+    def open_beside(self, plan: Plan, memory_id: str, act: tuple[int, str]) -> Store:
+        """Return another store of a pipeline for reads. Raises Refused."""
+        return open_beside(self._stores, plan, memory_id, act, self.touched)
+
     def _continue_later(
         self, station: PlannedAgent, swarm: str, message: Message, hop: int
     ) -> None:
@@ -157,7 +167,7 @@ class Cascade:
             station.agent.alias,
             swarm,
             hop,
-            encode(message),
+            encode_kept(message),
             outcome.root,
             work.reply,
             self._now_ms,

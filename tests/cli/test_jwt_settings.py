@@ -1,0 +1,61 @@
+"""The setting `web.jwt`, and the check of its key sets by `memrelay doctor`."""
+
+import asyncio
+from pathlib import Path
+
+import orjson
+import pytest
+
+from memrelay.cli.doctor.callers import check_issuers
+from memrelay.cli.settings import Settings, SettingsError, load_settings
+from tests.support.jwts import KeyPair, write_key_set
+
+ENTRY = {"issuer": "https://id.example.com", "audience": "m", "jwks": "file:k", "pipeline": "u"}
+
+
+def load(tmp_path: Path, **fields: object) -> Settings:
+    (tmp_path / "config.yaml").write_bytes(orjson.dumps({"web": {"jwt": [ENTRY | fields]}}))
+    return load_settings(tmp_path / "config.yaml", {})
+
+
+def test_an_issuer_has_defaults_and_comes_from_the_file_or_the_environment(tmp_path: Path) -> None:
+    (from_file,) = load(tmp_path, algorithms=["ES256"]).web.jwt
+    variables = {"MEMRELAY_WEB__JWT": orjson.dumps([ENTRY]).decode()}
+    (from_variable,) = load_settings(tmp_path / "config.yaml", variables).web.jwt
+
+    assert (from_file.algorithms, from_file.agent_claim) == (("ES256",), "agent_id")
+    assert from_variable.algorithms == ("RS256", "EdDSA", "ES256")
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"jwks": "http://id.example.com/keys"}, "jwks: must be file:PATH or an https URL"),
+        ({"algorithms": ["HS256"]}, "algorithms.0: "),
+        ({"algorithms": []}, "algorithms: "),
+        ({"pipeline": ""}, "pipeline: "),
+        ({"isuer": "x"}, "isuer: "),
+    ],
+    ids=str,
+)
+def test_a_fault_of_an_issuer_names_its_field(
+    tmp_path: Path, fields: dict[str, object], fault: str
+) -> None:
+    with pytest.raises(SettingsError, match=rf"web\.jwt\.0\.{fault}"):
+        load(tmp_path, **fields)
+
+
+def test_doctor_reports_a_key_set_that_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    settings = load(tmp_path, jwks=f"file:{file}")
+
+    (missing,) = asyncio.run(check_issuers(settings))
+    file.write_bytes(b"[]")
+    (malformed,) = asyncio.run(check_issuers(settings))
+    write_key_set(file, KeyPair("one"))
+    (good,) = asyncio.run(check_issuers(settings))
+
+    assert [one.level for one in (missing, malformed, good)] == ["fault", "fault", "ok"]
+    assert "No such file" in missing.text
+    assert '{"keys": [...]}' in malformed.text
+    assert good.text == f"file:{file} has 1 key"
