@@ -49,6 +49,7 @@ COMMANDS = {
     "restore": "Restore a backup.",
     "scrub": "Read all stored data and report damage.",
     "salvage": "Rebuild a damaged store from its readable rows.",
+    "reseal": "Seal all internal values of a pipeline with the first seal key.",
     "reindex": "Recompute the vectors of a pipeline while it stays searchable.",
     "status": "Show workers, pipelines, lag, dead letters and durability.",
     "dlq": "List, show, replay and drop dead letters.",

@@ -10,10 +10,18 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from msgspec import structs
 from pydantic import ValidationError
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog, run
+from memrelay.cli.composition import (
+    bus_address,
+    fail,
+    find_pipeline,
+    make_seal_keys,
+    open_catalog,
+    run,
+)
 from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
@@ -197,11 +205,17 @@ async def _call_and_print(
 
 
 async def call_operation(settings: Settings, pipeline: str, call: NewCall, wait_s: float) -> Any:
-    """Return the output of an operation. An error of the operation ends the command."""
+    """Return the output of an operation. An error of the operation ends the command.
+
+    An internal value is sealed before the call, and opened afterwards.
+    """
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, pipeline)).uid
+    keys = make_seal_keys(settings)
+    data = await keys.seal_input(uid, call.op, call.data, call.producer_id)
     async with Requester(bus_address(settings)) as requester:
-        return await answer_of(requester, call.at(uid), wait_s)
+        output = await answer_of(requester, structs.replace(call.at(uid), data=data), wait_s)
+    return await keys.open_output(uid, call.op, output)
 
 
 async def answer_of(requester: Requester, call: NewCall, wait_s: float) -> Any:

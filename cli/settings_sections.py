@@ -124,6 +124,14 @@ def _validate_reference(reference: str) -> str:
     return reference
 
 
+def _validate_references(value: object) -> tuple[str, ...]:
+    """Return references. An environment variable lists them with commas."""
+    found = [one.strip() for one in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(one, str) for one in found):
+        raise ValueError("must be a list of references env:NAME or file:PATH")
+    return tuple(_validate_reference(one) for one in found if one)
+
+
 def _validate_trusted_fields(value: object) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) and value else value or ()
     if not isinstance(names, list | tuple) or not all(name in IDENTITY_FIELDS for name in names):
@@ -137,6 +145,9 @@ Paths = Annotated[tuple[Path, ...], NoDecode, PlainValidator(_validate_paths)]
 OptionalPath = Annotated[Path | None, PlainValidator(_validate_optional_path)]
 TrustedFields = Annotated[tuple[str, ...], NoDecode, PlainValidator(_validate_trusted_fields)]
 Grants = Annotated[tuple[Grant, ...], NoDecode, PlainValidator(parse_grants)]
+References = Annotated[
+    tuple[str, ...], NoDecode, PlainValidator(_validate_references), Field(repr=False)
+]
 EndpointUrl = Annotated[str, AfterValidator(_validate_endpoint_url)]
 Reference = Annotated[str, AfterValidator(_validate_reference), Field(repr=False)]
 BusUrl = Annotated[str, AfterValidator(_validate_bus_url), Field(repr=False)]
@@ -155,6 +166,7 @@ class MemorySettings(_Section):
     threads: Annotated[int, Field(ge=1, le=4)] = 2
     open_files: Count | None = None
     search_cache_mib: Count = 64
+    seal_keys: References = ()
 
 
 class BusSettings(_Section):

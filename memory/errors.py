@@ -14,6 +14,10 @@ MemoryFault
 │   ├── TextNotUnique    a text to replace is missing, or occurs several times
 │   ├── ValueTooLarge    a value exceeds the limit of its kind
 │   └── TooManyKeys      the store has the maximum number of keys
+├── SealKeyMissing      no seal key for a value is available; a retry may succeed
+├── SealBroken          a sealed value does not open
+
+
 ├── StoreReadOnly       code changed a store that it has only for reads
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed
@@ -113,6 +117,14 @@ class TooManyKeys(Refused):
     """The store has the maximum number of keys."""
 
     code = "too_many_keys"
+
+
+class SealKeyMissing(MemoryFault):
+    """The seal key of a value is not configured or cannot be read."""
+
+
+class SealBroken(MemoryFault):
+    """A sealed value does not open: it was changed, or belongs to another place."""
 
 
 class StoreReadOnly(MemoryFault):

@@ -140,9 +140,10 @@ def _nouns_class(prefix: str, parameters: str, value: str, nouns: list[str]) -> 
 def _method(operation: Operation) -> Method:
     schema = input_schema(operation)
     # The calling agent is always named, as the user and the chat are.
-    by_name = {"agent"} if operation.has_caller else set()
-    first = {*schema["required"], "query"} - by_name
-    parameters = {name: _parameter(name, field) for name, field in schema["properties"].items()}
+    by_name = ["agent"] if operation.has_caller else []
+    first = {*schema["required"], "query"}.difference(by_name)
+    fields = schema["properties"]
+    parameters = {name: _parameter(name, fields[name]) for name in (*by_name, *fields)}
     return Method(
         operation,
         tuple(text for name, text in parameters.items() if name in first),

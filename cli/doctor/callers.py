@@ -1,9 +1,10 @@
-"""Checks of the credentials of callers: the key sets of JWT issuers."""
+"""Checks of the keys that interfaces use: the key sets of JWT issuers, and the seal keys."""
 
 import asyncio
 import importlib
 from pathlib import Path
 
+from memrelay.cli.composition import make_secrets_of_operator, seal_references
 from memrelay.cli.doctor import Finding, fault, ok
 from memrelay.cli.settings import Settings
 from memrelay.cli.settings_sections import JwtSettings
@@ -13,6 +14,25 @@ from memrelay.cli.terminal.readable import counted
 async def check_issuers(settings: Settings) -> list[Finding]:
     """Read the key set of each issuer in `web.jwt`."""
     return [await asyncio.to_thread(_check_issuer, one) for one in settings.web.jwt]
+
+
+async def check_seal_keys(settings: Settings) -> list[Finding]:
+    """Read each key of `memory.seal_keys`."""
+    if not settings.memory.seal_keys:
+        return []
+    resolver, references = make_secrets_of_operator(), seal_references(settings)
+    try:
+        # cryptography is optional, and only this check needs it.
+        sealing = importlib.import_module("memrelay.memory.sealing")
+        texts = tuple([await resolver.resolve(one) for one in references])
+        sealer = sealing.make_sealer(texts)
+    except ModuleNotFoundError:
+        return [fault("seal keys", "cryptography is missing", "install memrelay[seal]")]
+    except (LookupError, ValueError) as error:
+        remedy = "correct memory.seal_keys, or the key; internal values need it (503)"
+        return [fault("seal keys", str(error), remedy)]
+    text = f"{counted(len(texts), 'key')}; {sealer.current_id} seals"
+    return [ok("seal keys", text)]
 
 
 def _check_issuer(issuer: JwtSettings) -> Finding:

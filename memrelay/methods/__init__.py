@@ -2,12 +2,14 @@
 
 # fmt: off
 
+from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
+from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
@@ -17,12 +19,14 @@ class RemoteNouns:
     """The nouns of the async client."""
 
     def __init__(self, call: RemoteCall) -> None:
+        self.changes = RemoteChanges(call)
         self.contexts = RemoteContexts(call)
         self.entries = RemoteEntries(call)
         self.grants = RemoteGrants(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
         self.memories = RemoteMemories(call)
+        self.memory_tool = RemoteMemoryTool(call)
         self.records = RemoteRecords(call)
         self.stores = RemoteStores(call)
 
@@ -31,12 +35,14 @@ class BlockingNouns:
     """The nouns of the blocking client."""
 
     def __init__(self, remote: RemoteNouns, run: Run) -> None:
+        self.changes = BlockingChanges(remote.changes, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.grants = BlockingGrants(remote.grants, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
         self.memories = BlockingMemories(remote.memories, run)
+        self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.records = BlockingRecords(remote.records, run)
         self.stores = BlockingStores(remote.stores, run)
 
@@ -45,11 +51,13 @@ class EmbeddedNouns:
     """The nouns of the embedded store."""
 
     def __init__(self, call: EmbeddedCall) -> None:
+        self.changes = EmbeddedChanges(call)
         self.contexts = EmbeddedContexts(call)
         self.entries = EmbeddedEntries(call)
         self.grants = EmbeddedGrants(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
         self.memories = EmbeddedMemories(call)
+        self.memory_tool = EmbeddedMemoryTool(call)
         self.records = EmbeddedRecords(call)
         self.stores = EmbeddedStores(call)

@@ -15,8 +15,8 @@ from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, Rem
 class RemoteGrants(RemoteNoun):
     """The operations on grants, for the async client."""
 
-    async def list(self, pipeline: str, *, store: str = "", limit: int = 100, cursor: str = "",
-            agent: str, user: str = "", chat: str = "") -> GrantPage:
+    async def list(self, pipeline: str, *, agent: str, store: str = "", limit: int = 100,
+            cursor: str = "", user: str = "", chat: str = "") -> GrantPage:
         """List the grants in force to a store."""
         return await self._call("grants.list", locals())
 
@@ -25,9 +25,9 @@ class RemoteGrants(RemoteNoun):
         """End a grant. Grants that its agent gave to others end with it."""
         return await self._call("grants.remove", locals())
 
-    async def set(self, pipeline: str, store: str, grantee: str, *,
+    async def set(self, pipeline: str, store: str, grantee: str, *, agent: str,
             level: Literal["search", "read", "readwrite"] | None = "read",
-            ttl_s: float | None = None, agent: str, user: str = "", chat: str = "",
+            ttl_s: float | None = None, user: str = "", chat: str = "",
             idempotency_key: str | None = None) -> GrantView:
         """Give an agent access to a store, or change its level and end."""
         return await self._call("grants.set", locals())
@@ -44,7 +44,7 @@ class BlockingGrants(BlockingNoun):
 class EmbeddedGrants(EmbeddedNoun):
     """The operations on grants, for the embedded store."""
 
-    def list(self, *, store: str = "", limit: int = 100, cursor: str = "", agent: str,
+    def list(self, *, agent: str, store: str = "", limit: int = 100, cursor: str = "",
             user: str = "", chat: str = "") -> GrantPage:
         """List the grants in force to a store."""
         return self._call("grants.list", locals())
@@ -54,8 +54,8 @@ class EmbeddedGrants(EmbeddedNoun):
         """End a grant. Grants that its agent gave to others end with it."""
         return self._call("grants.remove", locals())
 
-    def set(self, store: str, grantee: str, *,
+    def set(self, store: str, grantee: str, *, agent: str,
             level: Literal["search", "read", "readwrite"] | None = "read",
-            ttl_s: float | None = None, agent: str, user: str = "", chat: str = "") -> GrantView:
+            ttl_s: float | None = None, user: str = "", chat: str = "") -> GrantView:
         """Give an agent access to a store, or change its level and end."""
         return self._call("grants.set", locals())

@@ -18,45 +18,43 @@ from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, Rem
 class RemoteItems(RemoteNoun):
     """The operations on items, for the async client."""
 
-    async def delete(self, pipeline: str, store: str, key: str, *, namespace: str = "", agent: str,
+    async def delete(self, pipeline: str, store: str, key: str, *, agent: str, namespace: str = "",
             user: str = "", chat: str = "", idempotency_key: str | None = None) -> ItemDeleted:
         """Delete the agent's own entry. A missing key is no error."""
         return await self._call("items.delete", locals())
 
     async def edit(self, pipeline: str, store: str, key: str, old_str: str, new_str: str, *,
-            namespace: str = "", agent: str, user: str = "", chat: str = "",
+            agent: str, namespace: str = "", user: str = "", chat: str = "",
             idempotency_key: str | None = None) -> EditResult:
         """Replace a part of the text that a read of the key returns. It must occur exactly once."""
         return await self._call("items.edit", locals())
 
-    async def get(self, pipeline: str, store: str, key: str, *, namespace: str = "",
-            owner: str = "", internal: bool = False, agent: str, user: str = "",
-            chat: str = "") -> ItemView:
+    async def get(self, pipeline: str, store: str, key: str, *, agent: str, namespace: str = "",
+            owner: str = "", internal: bool = False, user: str = "", chat: str = "") -> ItemView:
         """Return an entry: the agent's own, else the newest with that key."""
         return await self._call("items.get", locals())
 
-    async def list(self, pipeline: str, store: str, *, namespace: str | None = None,
+    async def list(self, pipeline: str, store: str, *, agent: str, namespace: str | None = None,
             prefix: str = "", in_context: bool = True, limit: int = 100, cursor: str = "",
-            agent: str, user: str = "", chat: str = "") -> ItemPage:
+            user: str = "", chat: str = "") -> ItemPage:
         """List the entries of a store by key, in pages. Writes of others shift no page."""
         return await self._call("items.list", locals())
 
-    async def put(self, pipeline: str, store: str, key: str, value: Any, *, namespace: str = "",
-            ttl_s: float | None = None, in_context: bool | None = None,
+    async def put(self, pipeline: str, store: str, key: str, value: Any, *, agent: str,
+            namespace: str = "", ttl_s: float | None = None, in_context: bool | None = None,
             encrypted: bool | None = None, if_absent: bool = False, if_version: Strings = (),
-            agent: str, user: str = "", chat: str = "",
-            idempotency_key: str | None = None) -> PutResult:
+            user: str = "", chat: str = "", idempotency_key: str | None = None) -> PutResult:
         """Write an entry under its key. A new value replaces that of the agent's own entry."""
         return await self._call("items.put", locals())
 
     async def rename(self, pipeline: str, store: str, key: str, to_store: str, to_key: str, *,
-            namespace: str = "", agent: str, user: str = "", chat: str = "",
+            agent: str, namespace: str = "", user: str = "", chat: str = "",
             idempotency_key: str | None = None) -> ItemView:
         """Move the agent's own entry to another key or store."""
         return await self._call("items.rename", locals())
 
-    async def search(self, pipeline: str, query: str, *, stores: Strings = (), limit: int = 10,
-            agent: str, user: str = "", chat: str = "") -> ItemHits:
+    async def search(self, pipeline: str, query: str, *, agent: str, stores: Strings = (),
+            limit: int = 10, user: str = "", chat: str = "") -> ItemHits:
         """Find entries by their words and their meaning, best first."""
         return await self._call("items.search", locals())
 
@@ -76,40 +74,40 @@ class BlockingItems(BlockingNoun):
 class EmbeddedItems(EmbeddedNoun):
     """The operations on items, for the embedded store."""
 
-    def delete(self, store: str, key: str, *, namespace: str = "", agent: str, user: str = "",
+    def delete(self, store: str, key: str, *, agent: str, namespace: str = "", user: str = "",
             chat: str = "") -> ItemDeleted:
         """Delete the agent's own entry. A missing key is no error."""
         return self._call("items.delete", locals())
 
-    def edit(self, store: str, key: str, old_str: str, new_str: str, *, namespace: str = "",
-            agent: str, user: str = "", chat: str = "") -> EditResult:
+    def edit(self, store: str, key: str, old_str: str, new_str: str, *, agent: str,
+            namespace: str = "", user: str = "", chat: str = "") -> EditResult:
         """Replace a part of the text that a read of the key returns. It must occur exactly once."""
         return self._call("items.edit", locals())
 
-    def get(self, store: str, key: str, *, namespace: str = "", owner: str = "",
-            internal: bool = False, agent: str, user: str = "", chat: str = "") -> ItemView:
+    def get(self, store: str, key: str, *, agent: str, namespace: str = "", owner: str = "",
+            internal: bool = False, user: str = "", chat: str = "") -> ItemView:
         """Return an entry: the agent's own, else the newest with that key."""
         return self._call("items.get", locals())
 
-    def list(self, store: str, *, namespace: str | None = None, prefix: str = "",
-            in_context: bool = True, limit: int = 100, cursor: str = "", agent: str, user: str = "",
+    def list(self, store: str, *, agent: str, namespace: str | None = None, prefix: str = "",
+            in_context: bool = True, limit: int = 100, cursor: str = "", user: str = "",
             chat: str = "") -> ItemPage:
         """List the entries of a store by key, in pages. Writes of others shift no page."""
         return self._call("items.list", locals())
 
-    def put(self, store: str, key: str, value: Any, *, namespace: str = "",
+    def put(self, store: str, key: str, value: Any, *, agent: str, namespace: str = "",
             ttl_s: float | None = None, in_context: bool | None = None,
             encrypted: bool | None = None, if_absent: bool = False, if_version: Strings = (),
-            agent: str, user: str = "", chat: str = "") -> PutResult:
+            user: str = "", chat: str = "") -> PutResult:
         """Write an entry under its key. A new value replaces that of the agent's own entry."""
         return self._call("items.put", locals())
 
-    def rename(self, store: str, key: str, to_store: str, to_key: str, *, namespace: str = "",
-            agent: str, user: str = "", chat: str = "") -> ItemView:
+    def rename(self, store: str, key: str, to_store: str, to_key: str, *, agent: str,
+            namespace: str = "", user: str = "", chat: str = "") -> ItemView:
         """Move the agent's own entry to another key or store."""
         return self._call("items.rename", locals())
 
-    def search(self, query: str, *, stores: Strings = (), limit: int = 10, agent: str,
+    def search(self, query: str, *, agent: str, stores: Strings = (), limit: int = 10,
             user: str = "", chat: str = "") -> ItemHits:
         """Find entries by their words and their meaning, best first."""
         return self._call("items.search", locals())

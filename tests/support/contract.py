@@ -25,7 +25,8 @@ def _document() -> Json:
 def _paths() -> list[tuple[re.Pattern[str], str]]:
     """Return the paths, those without parameters first, in the order of the server's lookup."""
     return [
-        (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), path)
+        # A last slash is optional where a route allows it.
+        (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)) + "/?"), path)
         for path in sorted(_document()["paths"], key=lambda path: ("{" in path, path))
     ]
 

@@ -83,8 +83,8 @@ def test_the_generated_methods_take_any_value_and_name_the_agent(put: Operation)
 
     assert "self.trial_runs = RemoteTrialRuns(call)" in files["__init__.py"]
     assert (
-        "def put(self, store: str, key: str, value: Any, *, limit: int = 10,"
-        ' if_version: Strings = (), agent: str, user: str = "", chat: str = "")'
+        "def put(self, store: str, key: str, value: Any, *, agent: str,"
+        ' limit: int = 10, if_version: Strings = (), user: str = "", chat: str = "")'
     ) in " ".join(files["trial_runs.py"].split())
     assert "vouched" not in files["trial_runs.py"]
 

@@ -11,11 +11,20 @@ from typing import Any
 import orjson
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
-from memrelay.memory.errors import Denied, TooManyKeys, ValueTooLarge, VersionConflict
+from memrelay.memory.errors import (
+    Denied,
+    Refused,
+    SealBroken,
+    SealKeyMissing,
+    TooManyKeys,
+    ValueTooLarge,
+    VersionConflict,
+)
 from memrelay.memory.errors import RecordNotFound as RecordNotFound
 from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.pipelines.json_text import parse_as, too_many_keys
@@ -133,10 +142,32 @@ async def call_operation(request: web.Request, name: str, uid: str, given: dict[
 async def send_call(request: web.Request, call: NewCall) -> Any:
     """Send a call to the pipeline's owner and return its output.
 
-    Raises CallTimeout, an error of the bus, or the Problem for an error of the operation.
+    An internal value is sealed before the call, and opened afterwards. Raises CallTimeout, an error
+    of the bus, or the Problem for an error of the operation.
     """
+    _check_hidden_list(request, call)
     services = get_services(request)
-    timeout_s = services.options.call_timeout_s
+    timeout_s, keys = services.options.call_timeout_s, services.options.seal_keys
+    try:
+        data = await keys.seal_input(call.uid, call.op, call.data, call.producer_id)
+        output = await _get_output(request, replace(call, data=data), timeout_s)
+        return await keys.open_output(call.uid, call.op, output)
+    except SealKeyMissing as error:
+        raise Unavailable(str(error)) from error
+    except SealBroken as error:
+        raise Problem(str(error)) from error
+    except Refused as error:
+        raise PROBLEMS.get(error.code, Unprocessable)(str(error)) from error
+
+
+def _check_hidden_list(request: web.Request, call: NewCall) -> None:
+    """Raise NotAllowed if a list of internal entries is not for an administrator."""
+    if call.op == "items.list" and not orjson.loads(call.data)["in_context"]:
+        get_caller(request).check("admin")
+
+
+async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> Any:
+    services = get_services(request)
     try:
         async with end_when_revoked(request):
             answer = await services.requester.call(call, timeout_s)

@@ -5,6 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
+from memrelay.memory.tool.shapes import ENTRY_FIELDS
 from memrelay.web.api.operations import call_operation
 from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import get_caller
@@ -15,20 +16,6 @@ Json = dict[str, Any]
 IDENTITY = {"agentId": AGENT, "chatId": CHAT, "userId": USER}
 # What a JavaScript client sends for a variable without a value.
 UNDEFINED = "undefined"
-# The fields of an entry, and their names in the operations.
-ENTRY_FIELDS = {
-    "key": "key",
-    "value": "value",
-    "namespace": "namespace",
-    "storeId": "store",
-    "ownerId": "owner",
-    "inContext": "in_context",
-    "encrypted": "encrypted",
-    "createdAt": "created_at",
-    "updatedAt": "updated_at",
-    "expiresAt": "expires_at",
-    "version": "version",
-}
 # The fields of a put that its body may have, and their names in the operation.
 PUT_FIELDS = {
     "value": "value",

@@ -9,6 +9,7 @@ from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.bundle_checks import BundleChecks
 from memrelay.web.api.deployments import Deployments
@@ -50,6 +51,7 @@ class WebOptions:
     ingress: IngressLimits = field(default_factory=IngressLimits)
     # Issuers whose JWTs authenticate callers.
     jwt: tuple[JwtIssuer, ...] = ()
+    seal_keys: SealKeys = field(default_factory=SealKeys)
 
 
 @dataclass(frozen=True, slots=True)
