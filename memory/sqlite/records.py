@@ -127,6 +127,8 @@ class RecordTable:
         """Insert a record, its values in the order of columns.NEW."""
         self.last_row += 1
         guid, scope, kind, content, source, tags, _, _ = record
+        if self.feed.is_on:
+            self.feed.add_created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
         self._new.append((self.last_row, *record, crc, parts_of(content)))
 
