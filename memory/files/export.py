@@ -25,6 +25,7 @@ from memrelay.memory.files.export_rows import (
     ExportedGrant,
     ExportedRow,
     ExportedSettings,
+    ExportedTally,
 )
 from memrelay.memory.records.data import LARGEST, SMALLEST, as_text, checked
 from memrelay.memory.records.ids import HEX, uid_of_store
@@ -121,6 +122,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     grant: ExportedGrant | None = None
     context: ExportedContext | None = None
     agent_settings: ExportedSettings | None = None
+    tally: ExportedTally | None = None
 
     @property
     def sort(self) -> str:
@@ -130,7 +132,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     @property
     def row(self) -> ExportedRow | None:
         """Return the row of a further table, None for other lines."""
-        return self.grant or self.context or self.agent_settings
+        return self.grant or self.context or self.agent_settings or self.tally
 
     @property
     def name(self) -> str:
@@ -292,6 +294,7 @@ class End(Struct, frozen=True, omit_defaults=True):
     grants: int = 0
     contexts: int = 0
     agent_settings: int = 0
+    tallies: int = 0
 
 
 class _StoreOrEnd(Struct, frozen=True):
@@ -326,6 +329,7 @@ def write_export(
         counts["grant"],
         counts["context"],
         counts["agent_settings"],
+        counts["tally"],
     )
     file.write(to_json({"end": end}) + b"\n")
     return end

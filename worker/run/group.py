@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -20,6 +20,7 @@ from memrelay.worker.background.erasure import ErasureTask
 from memrelay.worker.background.expiry import ExpiryTask
 from memrelay.worker.background.index_merge import IndexMergeTask
 from memrelay.worker.background.vectors import VectorTask
+from memrelay.worker.deliver.change_signals import pack_signals, publish_signals
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.intake.reader import Slot
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
@@ -37,7 +38,7 @@ from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Work, arrival_of
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
-from memrelay.worker.run.recovery import Recovery, close_stores
+from memrelay.worker.run.recovery import Recovery, close_stores, feeds_of
 from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
@@ -203,7 +204,8 @@ class Group:
         note = lease.find_rest()
         if note is None or note.embedder != self._parts.vectors.embedder_name:
             return False
-        later = partial(_take_over_later, names=self.stores, epoch=lease.epoch)
+        feeds = feeds_of(self.plans)
+        later = partial(_take_over_later, names=self.stores, feeds=feeds, epoch=lease.epoch)
         await self._parts.thread.run(later)
         self._parts.vectors.rest(note.wanted, note.fingerprints)
         self._parts.expiry.rest(note.due_ms)
@@ -339,7 +341,9 @@ class Group:
         appends = await outbox.public_fanout.pack_appends(outcomes) if may_be_public else []
         self._shared.checkpoint("before sending")
         reports = self._continuations.replies.settle(outcomes)
-        futures = outbox.send(outcomes, reports, pack_marks(self.plans, result.marks), appends)
+        marks = pack_marks(self.plans, result.marks)
+        signals = pack_signals(self.plans, result.changes)
+        futures = outbox.send(outcomes, reports, marks + signals, appends)
         self._leaving.append(_SentBatch(futures, outcomes, result.erased))
         for future in futures:
             future.add_done_callback(lambda _: self._wanted.set())
@@ -409,14 +413,19 @@ def create_group(
             database=shared.database,
         ),
         vectors,
-        ExpiryTask(stores, thread, shared.limits.history_days),
+        ExpiryTask(
+            stores, thread, shared.limits.history_days, partial(publish_signals, plans, outbox)
+        ),
         IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
     return Group(plans, stores, parts, shared)
 
 
-def _take_over_later(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
+def _take_over_later(
+    stores: OpenStores, names: Sequence[str], feeds: Collection[str], epoch: int
+) -> None:
+    stores.set_feeds(names, feeds)
     for name in names:
         stores.take_over_later(name, epoch)
 
