@@ -70,6 +70,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         *[("GET", f"/{noun}") for noun in ("grants", "stores", "contexts")],
         *[("POST", f"/grants/{verb}") for verb in ("set", "remove")],
         ("POST", "/stores/configure"),
+        *[("POST", f"/memory_tool/{verb}") for verb in ("read", "write")],
         *[("POST", f"/contexts/{{id}}/{verb}") for verb in ("open", "close")],
     }
 

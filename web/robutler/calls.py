@@ -70,10 +70,11 @@ async def put_entry(request: web.Request, given: Json) -> Json:
     uid = await find_pipeline(request)
     fields = {name: value for name, value in given.items() if name == "value" or value is not None}
     output = await call_operation(request, "items.put", uid, fields)
-    entry = to_entry(output["entry"])
-    if "read" not in get_caller(request).scopes:
-        del entry["value"]
-    return entry | {"success": True, "created": output["created"], "won": output["won"]}
+    return to_entry(output["entry"]) | {
+        "success": True,
+        "created": output["created"],
+        "won": output["won"],
+    }
 
 
 async def get_entry(request: web.Request, given: Json) -> Json:

@@ -30,20 +30,9 @@ class Entry(TypedDict):
 
 
 @exact
-class PutEntry(TypedDict):
-    """An entry after a put. A key without the scope read gets no value."""
+class PutEntry(Entry):
+    """An entry after a put. Hidden values, and all for a key without the scope read, are null."""
 
-    key: str
-    value: NotRequired[JsonValue]
-    namespace: str
-    storeId: str
-    ownerId: str
-    inContext: bool
-    encrypted: bool
-    createdAt: str
-    updatedAt: str
-    expiresAt: str | None
-    version: str
     success: bool
     created: bool
     won: bool
