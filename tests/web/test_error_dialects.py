@@ -182,12 +182,16 @@ async def serve_and_ask(
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         host, port = runner.addresses[0][:2]
-        answers = []
         try:
-            async with ClientSession(f"http://{host}:{port}") as session:
-                for path, headers in requests:
-                    async with session.get(path, headers=headers) as response:
-                        answers.append((response.status, await response.text()))
+            return await _get_all(f"http://{host}:{port}", requests)
         finally:
             await runner.cleanup()
+
+
+async def _get_all(url: str, requests: list[tuple[str, dict[str, str]]]) -> list[tuple[int, str]]:
+    answers = []
+    async with ClientSession(url) as session:
+        for path, headers in requests:
+            response = await session.get(path, headers=headers)
+            answers.append((response.status, await response.text()))
     return answers
