@@ -9,11 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec import structs
+
 from memrelay.blocks.contract import BlockArgs, Call, Transient
-from memrelay.blocks.memory_args import NewRecordArgs
+from memrelay.blocks.memory_args import AnyMemoryId, MemoryId, NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
+from memrelay.memory.operations.records_read import ReadInput, read
+from memrelay.memory.sqlite.filters import Conditions
 
 MINE, BOMB, EXIT, GLUTTON = (
     "mine",
@@ -30,11 +34,45 @@ PIECE = 32 << 20
 NAP_S = 0.4
 
 
+class BesideArgs(NewRecordArgs):
+    """Arguments of a block that reads another store."""
+
+    other: MemoryId = ""
+
+
+class ItemsArgs(BlockArgs):
+    """Arguments of a block on the home of items."""
+
+    memory_id: AnyMemoryId = ""
+
+    @property
+    def store(self) -> str:
+        """Return the memory_id."""
+        return self.memory_id
+
+
 class Speechless(Exception):
     """An exception whose own text cannot be built."""
 
     def __str__(self) -> str:
         raise IndexError
+
+
+def counts_items(call: Call, args: ItemsArgs) -> Message:
+    """Answer with the number of records in the store."""
+    return call.reply_json(call.tx.records.count(Conditions()))
+
+
+def reads_beside(call: Call, args: BesideArgs) -> Message:
+    """Write as memory_write does, then answer with the contents of another store.
+
+    The text "write there" writes to the other store too.
+    """
+    memory_write(call, args)
+    other = call.beside(args.other)
+    if call.text == "write there":
+        memory_write(structs.replace(call, tx=other), args)
+    return call.reply_json([record.content for record in read(other, ReadInput(1 << 20))])
 
 
 def fails(call: Call, args: NewRecordArgs) -> Message:
@@ -141,6 +179,8 @@ def register_test_blocks() -> None:
     """Register the blocks in a worker process only. Here they would appear in the schema and in
     the documentation tests.
     """
+    block("test_counts_items", ItemsArgs)(counts_items)
+    block("test_reads_beside", BesideArgs)(reads_beside)
     block("test_fails", NewRecordArgs)(fails)
     block("test_crashes", NewRecordArgs)(crashes)
     block("test_sleeps", NewRecordArgs)(sleeps)
