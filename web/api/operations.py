@@ -189,16 +189,8 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
 
 
 def hide_stored_text(request: web.Request, operation: Operation, output: Any) -> Any:
-    """Return only ids and the version if the caller may not read the stored text in the output.
-
-    An entry of a store keeps its fields, without the value and the text around an edit.
-    """
-    if operation.access != "write" or "read" in get_caller(request).scopes:
-        return output
-    if operation.noun == "items" and "entry" in output:
-        texts = {name: "" for name in ("before", "after") if name in output}
-        return output | texts | {"entry": output["entry"] | {"value": None}}
-    if not returns_stored_text(operation):
+    """Return only ids and the version if the caller may not read the stored text in the output."""
+    if not returns_stored_text(operation) or "read" in get_caller(request).scopes:
         return output
     stored = output | output.get(ENTRY, {})
     return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}

@@ -66,15 +66,18 @@ def make_put(identity: Json, key: str, body: Mapping[str, Any]) -> Json:
 
 
 async def put_entry(request: web.Request, given: Json) -> Json:
-    """Call items.put and return its output with the entry in Robutler's shape."""
+    """Call items.put and return its output with the entry in Robutler's shape.
+
+    A caller without the scope read gets only what it sent, and the version.
+    """
     uid = await find_pipeline(request)
     fields = {name: value for name, value in given.items() if name == "value" or value is not None}
     output = await call_operation(request, "items.put", uid, fields)
-    return to_entry(output["entry"]) | {
-        "success": True,
-        "created": output["created"],
-        "won": output["won"],
-    }
+    if "entry" in output:
+        entry = to_entry(output["entry"])
+    else:
+        entry = {"key": given["key"], "storeId": given["store"], "version": output["version"]}
+    return entry | {"success": True, "created": output["created"], "won": output["won"]}
 
 
 async def get_entry(request: web.Request, given: Json) -> Json:

@@ -31,8 +31,20 @@ class Entry(TypedDict):
 
 @exact
 class PutEntry(Entry):
-    """An entry after a put. Hidden values, and all for a key without the scope read, are null."""
+    """An entry after a put. A hidden value is null."""
 
+    success: bool
+    created: bool
+    won: bool
+
+
+@exact
+class PutReference(TypedDict):
+    """The result of a put, for a key without the scope read."""
+
+    key: str
+    storeId: str
+    version: str
     success: bool
     created: bool
     won: bool
