@@ -90,6 +90,23 @@ def test_a_delete_removes_only_the_own_entry(agents: list[Agent]) -> None:
     assert again == {"success": True, "deleted": False}
 
 
+def test_a_key_is_decoded_once(a1: Agent) -> None:
+    keys = {
+        "a/b": "a/b",
+        "c%2fd": "c/d",
+        "e+f": "e+f",
+        "%252F": "%2F",
+        "g/": "g/",
+        "%2F%2Fh": "//h",
+    }
+    for path, key in keys.items():
+        put = ask(a1.url, "PUT", f"{B}/{path}", {"agentId": a1.id, "value": path})
+        assert (put.status, put.json["key"]) == (200, key), path
+        assert a1.get(key).json["value"] == path
+
+    assert a1.browse().json["keys"] == sorted(keys.values())
+
+
 def test_an_owner_selects_among_entries_of_one_key(agents: list[Agent]) -> None:
     a1, a2 = agents
     a1.share(a2.id, "readwrite")
@@ -123,6 +140,7 @@ def test_the_chat_and_the_user_of_a_request_are_vouched_for(a1: Agent) -> None:
     assert put.status == 200 and a1.get("k", store=chat, chatId=chat).status == 200
     assert a1.get("k", store=chat).status == 403 and a1.get("k", store=user).status == 403
     assert a1.put("k", 1, store=user, userId=user).status == 200
+    assert a1.put("k", 1, store="undefined", userId="undefined").status == 403
 
 
 def test_kv_keeps_hidden_values_of_a_subject(a1: Agent) -> None:
@@ -155,6 +173,7 @@ BAD: list[tuple[str, str, Any]] = [
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "ttls": 1}),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "vouched": ["user"]}),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "store": "s" * 65}),
+    ("PUT", f"{B}/k?agentId=a1", {"value": 1, "store": 0}),
     ("PUT", f"{B}/k", {"value": 1}),
     ("PUT", f"{B}/k?agentId=undefined", {"value": 1}),
     ("PUT", f"{B}/{'k' * 201}?agentId=a1", {"value": 1}),
@@ -174,6 +193,7 @@ BAD: list[tuple[str, str, Any]] = [
     ("DELETE", f"{B}?action=share&grantee=a2", b""),
     ("POST", "/api/kv?agentId=a1", {"key": "k"}),
     ("GET", "/api/kv?agentId=a1", b""),
+    ("GET", "/api/kv?subjectId=undefined&key=k", b""),
     ("POST", TOOL, {"command": "stores"}),
     ("POST", f"{TOOL}?agentId=a1&dialect=other", {"command": "stores"}),
     ("POST", f"{TOOL}?agentId=a1", b"[]"),
