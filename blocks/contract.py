@@ -15,11 +15,11 @@ the product whose bundles Memrelay runs. The names differ:
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Protocol, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Protocol, Self, Union, get_args, get_origin
 
 import orjson
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from memrelay.blocks.patterns import Pattern
 from memrelay.bus.message import JSON, PLAIN, Message, Part
@@ -52,6 +52,9 @@ class Ids(Protocol):
 
     def beside(self, memory_id: str) -> Any:
         """Return another store of the pipeline, for reads. Raises Refused."""
+
+    def secret(self, reference: str) -> str:
+        """Return the value of a secret. Raises LookupError."""
 
 
 class Call(Struct, gc=False):
@@ -94,6 +97,14 @@ class Call(Struct, gc=False):
         the bundle does not name.
         """
         return self.ids.beside(memory_id)
+
+    def secret(self, reference: str) -> str:
+        """Return the secret of an argument of the type SecretReference.
+
+        Call it at each use, so that a changed file takes effect, and keep the value out of answers,
+        records and errors. Raises LookupError: the text names the reference.
+        """
+        return self.ids.secret(reference)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
         """Return a message from the agent. `kind` is its media type.
@@ -152,6 +163,18 @@ def as_flag(value: object) -> bool:
     raise ValueError("must be true or false")
 
 
+def _validate_reference(reference: str) -> str:
+    if reference and not reference.startswith(("env:", "file:")):
+        # The message omits the value, which may be the secret itself.
+        raise ValueError("must be env:NAME or file:NAME: store the secret there")
+    return reference
+
+
+_IS_SECRET = AfterValidator(_validate_reference)
+# The type of an argument that refers to a secret, "" for none. `call.secret` returns the value.
+SecretReference = Annotated[str, _IS_SECRET]
+
+
 class BlockArgs(BaseModel):
     """The keys of `wf_webhook_args` that a block accepts. Subclass it for each block.
 
@@ -178,6 +201,13 @@ class BlockArgs(BaseModel):
     def store(self) -> str:
         """Return the `memory_id` of the block's store, or ""."""
         return ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the references in the arguments of the type SecretReference."""
+        fields = type(self).model_fields.items()
+        values = [getattr(self, name) for name, field in fields if _IS_SECRET in field.metadata]
+        return tuple(value for value in values if value)
 
     @property
     def embeds(self) -> bool:

@@ -6,6 +6,7 @@ Separate from web_server, because a worker must not import aiohttp.
 from functools import partial
 
 from memrelay.bus.client.url import Address
+from memrelay.cli.composition import make_secrets
 from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings, read_secret
 from memrelay.memory.embedding.embedder import EmbeddingOptions
@@ -39,6 +40,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         embedding_options(settings),
         settings.embedding.matrix_mib << 20,
         settings.memory.search_cache_mib << 20,
+        make_secrets(settings),
     )
     return Worker(options)
 

@@ -261,6 +261,10 @@ class SecretsSettings(_Section):
     env: Grants = ()
 
 
+class AgentsSettings(_Section):
+    secrets: References = ()
+
+
 class BlocksSettings(_Section):
     paths: Paths = ()
 

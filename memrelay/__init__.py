@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memrelay import errors
-    from memrelay.blocks.contract import BlockArgs, Call, Transient
+    from memrelay.blocks.contract import BlockArgs, Call, SecretReference, Transient
     from memrelay.blocks.registry import block
     from memrelay.bus.message import Message
     from memrelay.client import BlockingClient, Client, connect, connect_sync
@@ -22,6 +22,7 @@ __all__ = [
     "Client",
     "EmbeddedStore",
     "Message",
+    "SecretReference",
     "Transient",
     "block",
     "connect",
@@ -37,6 +38,7 @@ _MODULES = {
     "Client": "memrelay.client",
     "EmbeddedStore": "memrelay.embedded",
     "Message": "memrelay.bus.message",
+    "SecretReference": "memrelay.blocks.contract",
     "Transient": "memrelay.blocks.contract",
     "block": "memrelay.blocks.registry",
     "connect": "memrelay.client",

@@ -23,6 +23,7 @@ from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.errors import first_cause
 from memrelay.worker.limits import WorkerLimits
@@ -62,6 +63,7 @@ class WorkerOptions:
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
     matrix_bytes: int = 256 << 20
     cache_bytes: int = BUDGET
+    secrets: SecretResolver = NO_SECRETS
 
 
 class Worker:
@@ -110,6 +112,7 @@ class Worker:
                 embedding,
                 questions,
                 options.address.database,
+                options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
 

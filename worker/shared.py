@@ -20,6 +20,7 @@ from memrelay.memory.errors import EmbeddingFault, MemoryFault
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
@@ -139,6 +140,7 @@ class WorkerContext:
     embedding: EmbeddingThread
     questions: QuestionEmbedder
     database: int
+    secrets: SecretResolver = NO_SECRETS
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)

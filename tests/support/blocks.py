@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from msgspec import structs
 
-from memrelay.blocks.contract import BlockArgs, Call, Transient
+from memrelay.blocks.contract import BlockArgs, Call, SecretReference, Transient
 from memrelay.blocks.memory_args import AnyMemoryId, MemoryId, NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
@@ -140,6 +141,20 @@ def tells_part(call: Call, args: NewRecordArgs) -> Message:
     return call.reply_json(call.part)
 
 
+class SecretArgs(BlockArgs):
+    """A service and the reference to its key."""
+
+    url: str
+    key: SecretReference = ""
+
+
+def sends_secret(call: Call, args: SecretArgs) -> Message:
+    """Send the secret to a service, as a block that calls a model does."""
+    request = Request(args.url, headers={"Authorization": call.secret(args.key or call.text)})
+    with urlopen(request, timeout=5) as answer:
+        return call.reply(str(answer.status))
+
+
 @contextmanager
 def _little_memory() -> Iterator[None]:
     """Limit the memory of this process, as on a small machine."""
@@ -189,4 +204,5 @@ def register_test_blocks() -> None:
     block("test_waits_without_memory", BlockArgs)(waits_without_memory)
     block("test_identifies", BlockArgs)(identifies)
     block("test_forwards", BlockArgs)(forwards)
+    block("test_sends_secret", SecretArgs)(sends_secret)
     block("test_tells_part", NewRecordArgs)(tells_part)

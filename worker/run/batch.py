@@ -22,6 +22,7 @@ from memrelay.memory.sqlite.inbox import Done
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.attempt_journal import AttemptJournal
@@ -87,12 +88,14 @@ class Batch:
         journal: AttemptJournal | None = None,
         former: tuple[str, ...] = (),
         may_wait: bool = True,
+        secrets: SecretResolver = NO_SECRETS,
         checkpoint: Checkpoint = lambda step: None,
     ) -> None:
         self._rest, self._limits, self._retries = work, limits, retries
         self._settled, self._gone, self._former = settled, gone, former
         self._isolation, self._public_limit = isolation, public_limit
         self._journal, self._may_wait, self._checkpoint = journal, may_wait, checkpoint
+        self._secrets = secrets
         self._result = BatchResult()
         self._has_logged_traceback = False
         # By pipeline: the homes that exist.
@@ -110,7 +113,8 @@ class Batch:
         """
         began = time.perf_counter()
         self._until_s = began + self._limits.batch_s
-        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._public_limit)
+        self._stores = stores
+        self._cascade = Cascade(stores, self._limits, self._public_limit, self._secrets)
         while self._has_room:
             count = self._count_together()
             ran, fault = self._run_together(count)

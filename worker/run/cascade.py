@@ -14,6 +14,7 @@ from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan, PlannedAgent
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.beside import open_beside
@@ -30,9 +31,13 @@ class Cascade:
     """
 
     def __init__(
-        self, stores: OpenStores, limits: WorkerLimits, public_limit: PublicMessageLimit
+        self,
+        stores: OpenStores,
+        limits: WorkerLimits,
+        public_limit: PublicMessageLimit,
+        secrets: SecretResolver = NO_SECRETS,
     ) -> None:
-        self._stores, self._public_limit = stores, public_limit
+        self._stores, self._public_limit, self._secrets = stores, public_limit, secrets
         self._bounds, self._limits = Limits(limits.message_bytes), limits
         self._max_hops = limits.max_hops
         self._max_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
@@ -183,6 +188,10 @@ class Cascade:
             raise TooManyMessages(self._limits.max_cascade)
         if self.outcome.size > self._max_bytes:
             raise TooManyBytes(self._max_bytes)
+
+    def secret(self, reference: str) -> str:
+        """Return a secret that the operator has listed for blocks. Raises LookupError."""
+        return self._secrets.read_for_block(reference)
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid for an agent. A replay returns the same ones."""

@@ -304,6 +304,7 @@ class Group:
             journal=journal,
             former=self._recovery.former,
             may_wait=not self._recovery.is_running,
+            secrets=shared.secrets,
             checkpoint=shared.checkpoint,
         )
 
