@@ -210,6 +210,11 @@ class BlockArgs(BaseModel):
         return tuple(value for value in values if value)
 
     @property
+    def home(self) -> str:
+        """Return the home of the pipeline that is the block's only store; "" for any store."""
+        return ""
+
+    @property
     def embeds(self) -> bool:
         """Return whether the block needs vectors of its store."""
         return False

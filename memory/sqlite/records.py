@@ -86,6 +86,8 @@ class RecordTable:
         self._new_turns: list[tuple[Any, ...]] = []
         # Buffered rows with all columns.
         self._new_whole: list[tuple[Any, ...]] = []
+        # Keys of buffered items.
+        self.buffered_keys: set[str | None] = set()
         # Last position by thread, for threads that this transaction extended.
         self._last_seqs: dict[str, int] = {}
         # Collects the rows that are edited and deleted, if a reader needs them.
@@ -104,6 +106,7 @@ class RecordTable:
         self._new.clear()
         self._new_turns.clear()
         self._new_whole.clear()
+        self.buffered_keys.clear()
         self._last_seqs.clear()
         self.versions.reset()
         self.appends.reset()
@@ -160,6 +163,7 @@ class RecordTable:
         self.expiry.concerns |= new.expires_at is not None
         if new.kind == ITEM_KIND:
             self.key_counts.add(new.scope, 1)
+            self.buffered_keys.add(new.key)
         return stored
 
     def _next_seq(self, thread: str, seq: int | None) -> int:
@@ -188,6 +192,7 @@ class RecordTable:
         if self._new_whole:
             INSERT_WHOLE.run(self._connection, self._new_whole)
             self._new_whole.clear()
+            self.buffered_keys.clear()
 
     def complete(self) -> None:
         """Bring table and indexes up to date before a search."""
