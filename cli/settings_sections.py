@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -209,6 +210,14 @@ def _to_tuple(value: object) -> tuple[object, ...]:
     return tuple(value)
 
 
+def _parse_issuers(value: object) -> tuple[object, ...]:
+    """Return the issuers. An environment variable holds them as JSON."""
+    try:
+        return _to_tuple(orjson.loads(value or "[]") if isinstance(value, str) else value)
+    except ValueError as error:
+        raise ValueError("must be a list of issuers, as JSON in a variable") from error
+
+
 Algorithm = Literal["RS256", "EdDSA", "ES256"]
 Text = Annotated[str, Field(min_length=1)]
 
@@ -242,7 +251,7 @@ class WebSettings(_Section):
     rate: Annotated[int, Field(ge=0)] = 1_000
     burst: Count = 2_000
     listener_backlog: Count = 1_000
-    jwt: Annotated[tuple[JwtSettings, ...], BeforeValidator(_to_tuple)] = ()
+    jwt: Annotated[tuple[JwtSettings, ...], NoDecode, BeforeValidator(_parse_issuers)] = ()
 
 
 class EmbeddingSettings(_Section):

@@ -69,7 +69,7 @@ async def put_entry(request: web.Request, given: Json) -> Json:
     """Call items.put and return its output with the entry in Robutler's shape."""
     uid = await find_pipeline(request)
     fields = {name: value for name, value in given.items() if name == "value" or value is not None}
-    output = await call_operation(request, "items.put", uid, fields)
+    output = await call_operation(request, "items.put", uid, fields, hides_text=False)
     entry = to_entry(output["entry"])
     if "read" not in get_caller(request).scopes:
         del entry["value"]
