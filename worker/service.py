@@ -24,6 +24,7 @@ from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.watchdog import Watchdog
+from memrelay.worker.errands.runner import ErrandRunner
 from memrelay.worker.errors import first_cause
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
@@ -94,6 +95,8 @@ class Worker:
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
+            errands = ErrandRunner(options.limits.errands, options.limits.errand_s, options.address)
+            stack.callback(errands.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions)
@@ -110,6 +113,7 @@ class Worker:
                 embedding,
                 questions,
                 options.address.database,
+                errands,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
 

@@ -21,6 +21,7 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
 from memrelay.worker.background.watchdog import Watchdog
+from memrelay.worker.errands.runner import ErrandRunner
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.run.batch import Checkpoint
@@ -139,6 +140,7 @@ class WorkerContext:
     embedding: EmbeddingThread
     questions: QuestionEmbedder
     database: int
+    errands: ErrandRunner
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)

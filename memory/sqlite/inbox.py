@@ -10,6 +10,9 @@ import apsw
 from memrelay.memory.sqlite.idempotency import IdempotencyKeys
 from memrelay.memory.sqlite.rows import RowInsert
 
+# Suffix of the key of an errand among the attempts. Its input has the key without it.
+ERRAND_SUFFIX = ".errand"
+OF_INPUTS = f"FROM attempts WHERE id NOT LIKE '%{ERRAND_SUFFIX}'"
 INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
 
@@ -93,13 +96,24 @@ class Inbox:
         """Return the recorded attempts by input."""
         return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
+    def count_errand_attempts(self, idents: Iterable[str]) -> dict[str, int]:
+        """Record that errands are about to be repeated after a crash. Return how often by id."""
+        keys = {ident: ident + ERRAND_SUFFIX for ident in idents}
+        self.count_attempts(keys.values())
+        counts = self.attempts()
+        return {ident: counts[key] for ident, key in keys.items()}
+
+    def clear_errand_attempts(self, ident: str) -> None:
+        """Delete the attempts of an errand that has a result."""
+        self._connection.execute("DELETE FROM attempts WHERE id = ?", (ident + ERRAND_SUFFIX,))
+
     def has_attempts(self) -> bool:
-        """Return whether an attempt is recorded."""
-        return self._connection.execute("SELECT 1 FROM attempts LIMIT 1").get is not None
+        """Return whether an attempt of an input is recorded."""
+        return self._connection.execute(f"SELECT 1 {OF_INPUTS} LIMIT 1").get is not None
 
     def clear_attempts(self) -> None:
-        """Delete all attempts: every input in flight has an outcome now."""
-        self._connection.execute("DELETE FROM attempts")
+        """Delete all attempts of inputs: every input in flight has an outcome now."""
+        self._connection.execute(f"DELETE {OF_INPUTS}")
 
     def complete(self) -> None:
         """Insert the buffered rows before the commit."""
@@ -139,6 +153,15 @@ class Pending(NamedTuple):
     producer: str = ""
     # 1 if its sender published it on the channel, 2 if it was published to a public swarm.
     published: int = 0
+    # The errand for which it waits, as JSON; None if it waits for none.
+    request: bytes | None = None
+    # The result of the errand as JSON; None while the errand is open.
+    result: bytes | None = None
+
+    @property
+    def is_errand(self) -> bool:
+        """Return whether an errand is open."""
+        return self.request is not None and self.result is None
 
 
 class PendingTable:
@@ -150,7 +173,8 @@ class PendingTable:
     def add(self, pending: Pending) -> None:
         """Insert a pending message unless its id exists."""
         self._connection.execute(
-            "INSERT OR IGNORE INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", pending
+            "INSERT OR IGNORE INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            pending,
         )
 
     def find(self, ident: str) -> Pending | None:
@@ -173,6 +197,17 @@ class PendingTable:
             "UPDATE pending SET due = ?, attempts = ? WHERE id = ?",
             (pending.due, pending.attempts, pending.id),
         )
+
+    def keep_result(self, pending: Pending) -> bool:
+        """Store the result of an errand, and that its continuation has not been tried.
+
+        Return whether the row exists.
+        """
+        self._connection.execute(
+            "UPDATE pending SET result = ?, due = ?, attempts = 0 WHERE id = ?",
+            (pending.result, pending.due, pending.id),
+        )
+        return bool(self._connection.changes())
 
     def remove(self, idents: Iterable[str]) -> None:
         """Delete pending messages whose outcome is committed."""

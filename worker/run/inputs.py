@@ -6,6 +6,7 @@ from enum import IntEnum
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from memrelay.blocks.contract import Got
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
@@ -15,6 +16,7 @@ from memrelay.memory.operation import Operation, all_operations, find_operation
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.errands.stored import result_of
 
 # The message of a call, which publishes nothing.
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
@@ -94,6 +96,8 @@ class Input(Struct, gc=False):
     # The ID of the entry that replays a dead letter; "" for other inputs.
     replay_entry: str = ""
     call: Call | None = None
+    # The result of the errand that the block of `only_agent` has asked for.
+    got: Got | None = None
 
     @property
     def unkept(self) -> list[SwarmMessage]:
@@ -327,7 +331,7 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     # The length was checked when the entry arrived.
     message = decode(pending.data, len(pending.data))
     published, swarm = Published.PUBLIC_NEXT, pending.swarm
-    is_step = pending.producer.startswith(STEP_MARK)
+    is_step, got = pending.producer.startswith(STEP_MARK), result_of(pending)
     producer_id = "" if is_step else pending.producer
     if pending.published >= 0:
         published = Published(pending.published)
@@ -345,9 +349,11 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
         producer_id=producer_id,
         step_of=pending.producer.removeprefix(STEP_MARK) if is_step else "",
         published=published,
-        needs_inbox_row=bool(producer_id),
+        # The inbox keeps the results of a step.
+        needs_inbox_row=bool(producer_id) or (is_step and got is not None),
         only_agent=pending.agent,
         first_kept=0 if pending.agent else 1,
+        got=got,
     )
 
 
