@@ -83,7 +83,7 @@ class OpenErrands:
     def add(self, errand: OpenErrand) -> None:
         """Execute an errand when it is its turn."""
         pending = errand.pending
-        name = self._name(pending, errand.plan)
+        name = self.conversation_of(pending, errand.plan)
         conversation = self._conversations.setdefault(name, _Conversation())
         size = len(pending.data) + len(pending.request or b"")
         self._names[pending.id], self._sizes[pending.id] = name, size
@@ -95,7 +95,7 @@ class OpenErrands:
     def hold(self, pending: Pending, plan: Plan) -> None:
         """Keep others of the conversation waiting: the continuation of this errand comes first."""
         if pending.id not in self._names:
-            name = self._names[pending.id] = self._name(pending, plan)
+            name = self._names[pending.id] = self.conversation_of(pending, plan)
             self._conversations.setdefault(name, _Conversation()).holder = pending.id
 
     def take_result(self, errand: OpenErrand) -> None:
@@ -154,7 +154,8 @@ class OpenErrands:
         self._until_s = 0.0
         self._runner.leave(self._submitted)
 
-    def _name(self, pending: Pending, plan: Plan) -> str:
+    def conversation_of(self, pending: Pending, plan: Plan) -> str:
+        """Return the name of an errand's conversation, within which errands are in order."""
         station = plan.station(pending.agent)
         executor = station.executor if station is not None else None
         if isinstance(executor, AsyncBlock) and not executor.ordered:

@@ -17,6 +17,7 @@ import structlog
 
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.stores import OpenStores
+from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.open_errands import OpenErrand, OpenErrands
 from memrelay.worker.errands.runner import Ended
 from memrelay.worker.errands.stored import pack_error
@@ -172,16 +173,26 @@ class Continuations:
     async def _count_crashes(self, errands: Sequence[tuple[Pending, str]]) -> dict[str, int]:
         """Return, by id, how often the worker has ended while it may have executed an errand.
 
-        Errands begin in this order.
+        Errands begin in this order, one of each conversation.
         """
+        heads: dict[str, tuple[Pending, str]] = {}
+        for pending, memory_id in errands:
+            plan = await self._plan_of(pending)
+            if plan is not None:
+                name = self.errands.conversation_of(pending, plan)
+                heads.setdefault(name, (pending, memory_id))
+        first = [*heads.values()][: self._shared.limits.errands]
         counts: dict[str, int] = {}
-        for memory_id in dict.fromkeys(name for _, name in errands):
-            keys = [one.id for one, name in errands if name == memory_id]
-            first = keys[: self._shared.limits.errands]
+        for memory_id in dict.fromkeys(name for _, name in first):
+            keys = [one.id for one, name in first if name == memory_id]
             counts |= await self._retry.in_thread(
-                partial(_count_crashes, name=memory_id, keys=first)
+                partial(_count_crashes, name=memory_id, keys=keys)
             )
         return counts
+
+    async def _plan_of(self, pending: Pending) -> Plan | None:
+        version = partial(self._shared.plans.version, pending.pipeline, pending.bundle)
+        return await self._retry.attempt(version)
 
     def take(self) -> list[Input]:
         """Remove and return the continuations that can run at once."""
@@ -281,9 +292,7 @@ class Continuations:
         if its cascade has too many continuations.
         """
         limits = self._shared.limits
-        plan = await self._retry.attempt(
-            partial(self._shared.plans.version, pending.pipeline, pending.bundle)
-        )
+        plan = await self._plan_of(pending)
         if plan is None:
             log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
             return None
