@@ -12,12 +12,16 @@ import pytest
 from memrelay.blocks import sources
 from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.registry import find_block, list_blocks
+from tests.support.errands import Service
 from tests.support.sessions import CHECKOUT, fences
 from tests.support.waiting import wait_for
 
 PAGE = CHECKOUT / "docs" / "blocks.md"
 JOURNAL, JOURNAL_TEST = [
     text for language, text in fences(PAGE) if language == "python" and "journal" in text
+]
+(WEATHER,) = [
+    text for language, text in fences(PAGE) if language == "python" and "async with" in text
 ]
 (PROJECT,) = [text for language, text in fences(PAGE) if language == "toml"]
 GREET = '''
@@ -58,6 +62,7 @@ class Installation:
         }
         self.blocks.mkdir()
         (self.blocks / "greet.py").write_text(GREET)
+        (self.blocks / "weather.py").write_text(WEATHER)
         (self.blocks / "broken.py").write_text(
             "import memrelay\nclass Oops(Exception): ...\nraise Oops\n"
         )
@@ -152,6 +157,15 @@ def test_the_block_of_a_distribution_reads_and_writes_a_store(installation: Inst
 def test_the_block_of_a_folder_runs_in_a_pipeline(installation: Installation) -> None:
     assert '"served":true' in installation.deploy("greet", greeting="Good morning")
     assert "Good morning, Ada!" in installation.run("say", "greet", "Ada")
+
+
+def test_an_async_block_of_a_folder_asks_a_service(installation: Installation) -> None:
+    with Service(body=b'{"celsius": 21}', kind="application/json") as service:
+        installation.deploy("weather", url=service.url)
+
+        assert "Turin: 21 \u00b0C" in installation.run("say", "weather", "Turin")
+        assert service.texts == ["Turin"]
+    assert "Turin: 21" in installation.run("records", "list", "weather")
 
 
 def test_a_broken_block_is_refused_with_its_file_line_and_remedy(

@@ -84,15 +84,15 @@ def count_up(file: str) -> int:
 class Service(ThreadingHTTPServer):
     """Answers with the text of the query, on a free loopback port. Use it as a context.
 
-    A query waits while its text is in `held`.
+    With `body`, it answers with that. Answers wait while `hold` is cleared.
     """
 
     daemon_threads = True
 
-    def __init__(self) -> None:
+    def __init__(self, body: bytes = b"", kind: str = "text/plain") -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
+        self.body, self.kind = body, kind
         self.asked: list[tuple[str, str]] = []  # (idempotency key, text)
-        self.answered: list[str] = []
         self.hold = threading.Event()
         self.hold.set()
 
@@ -125,12 +125,12 @@ class _Handler(BaseHTTPRequestHandler):
         text = unquote(self.path.partition("?q=")[2].replace("+", " "))
         self.server.asked.append((self.headers["Idempotency-Key"], text))
         self.server.hold.wait(60)
-        body = text.encode()
+        body = self.server.body or text.encode()
         self.send_response(200)
+        self.send_header("Content-Type", self.server.kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-        self.server.answered.append(text)
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""
