@@ -10,6 +10,8 @@ import apsw
 from memrelay.memory.sqlite.idempotency import IdempotencyKeys
 from memrelay.memory.sqlite.rows import RowInsert
 
+# How long the result of an errand is kept for the replay of a dead letter.
+PARKED_MS = 30 * 86_400_000
 # Suffix of the key of an errand among the attempts. Its input has the key without it.
 ERRAND_SUFFIX = ".errand"
 OF_INPUTS = f"FROM attempts WHERE id NOT LIKE '%{ERRAND_SUFFIX}'"
@@ -130,7 +132,11 @@ class Inbox:
 
 
 class Pending(NamedTuple):
-    """A message to run at `due`, Unix ms."""
+    """A message to run at `due`, Unix ms.
+
+    A negative `due` marks the message of a dead letter, whose replay needs the `result`. It is
+    parked since -`due`.
+    """
 
     # Deterministic: the input's id and the path through the cascade.
     id: str
@@ -186,7 +192,8 @@ class PendingTable:
         """Return whether a message of the cascade that the input `root` started is pending."""
         return (
             self._connection.execute(
-                "SELECT 1 FROM pending WHERE pipeline = ? AND root = ?", (pipeline, root)
+                "SELECT 1 FROM pending WHERE pipeline = ? AND root = ? AND due >= 0",
+                (pipeline, root),
             ).get
             is not None
         )
@@ -215,10 +222,29 @@ class PendingTable:
             "DELETE FROM pending WHERE id = ?", [(ident,) for ident in idents]
         )
 
+    def park(self, idents: Iterable[str], now_ms: int) -> None:
+        """Keep the results of errands for replays of dead letters. Delete the other messages, and
+        results that were parked long ago.
+        """
+        keys = [(ident,) for ident in idents]
+        run_many = self._connection.executemany
+        run_many("DELETE FROM pending WHERE id = ? AND result IS NULL", keys)
+        run_many(f"UPDATE pending SET due = {-now_ms} WHERE id = ?", keys)
+        expired = PARKED_MS - now_ms
+        self._connection.execute("DELETE FROM pending WHERE due < 0 AND due > ?", (expired,))
+
+    def find_parked(self, ident: str) -> Pending | None:
+        """Return the parked message with that id, None if it does not exist."""
+        found = self.find(ident)
+        return found if found is not None and found.due < 0 else None
+
     def all(self) -> list[Pending]:
-        """Return all pending messages by due time."""
+        """Return all pending messages by due time, without parked ones."""
         return list(
             map(
-                Pending._make, self._connection.execute("SELECT * FROM pending ORDER BY due, rowid")
+                Pending._make,
+                self._connection.execute(
+                    "SELECT * FROM pending WHERE due >= 0 ORDER BY due, rowid"
+                ),
             )
         )

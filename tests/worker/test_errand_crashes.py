@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.support.bundles import Json, make_agent, make_bundle
+from tests.support.bundles import STORE, Json, make_agent, make_bundle
 from tests.support.errands import Service
 from tests.support.house import House
 from tests.support.waiting import wait_for
@@ -179,6 +179,29 @@ def test_a_block_that_ends_the_worker_with_the_result_becomes_a_dead_letter(
     (letter,) = house.dead_letters(UID)
     assert "3 times" in letter.error
     assert len(service.asked) == 1
+
+
+def test_the_replay_of_a_dead_letter_repeats_no_request(
+    house: House, service: Service, tmp_path: Path
+) -> None:
+    fails = make_agent("fails", "test_fails", {"memory_id": STORE}, hears="asker")
+    agents = make_asking("test_fetches")["agents"]
+    house.start_worker(bundles=[make_bundle(UID, *agents, fails)])
+    corrected = tmp_path / "corrected"
+    ident = house.client.enter(UID, f"{service.url} mine {corrected}")
+    (letter,) = wait_for(lambda: house.dead_letters(UID), "it fails")
+    assert house.client.log(UID)[1:] == [] and letter.id.startswith(f"{ident}.")
+
+    corrected.touch()
+    house.client.redis.xadd(
+        f"pipeline:{{{UID}}}:in",
+        {"agent": letter.agent, "data": letter.data, "replay_of": letter.id},
+    )
+
+    wait_for(lambda: house.contents(UID), "the replay writes")
+    assert house.contents(UID) == [f"mine {corrected}"]
+    assert len(service.asked) == 1
+    assert house.rows(UID, "SELECT id FROM pending") == []
 
 
 def test_a_repeated_async_block_has_the_effects_of_one(house: House, service: Service) -> None:

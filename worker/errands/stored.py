@@ -38,6 +38,13 @@ def order_of(pending: Pending) -> str:
     return order
 
 
+def pack_again(got: Got | None) -> bytes | None:
+    """Return the result as it was stored."""
+    if got is None:
+        return None
+    return pack_error(got.error) if got.error else orjson.dumps({"value": got.value})
+
+
 def result_of(pending: Pending) -> Got | None:
     """Return the result of a row's errand; None if it has no errand, or an open one."""
     if pending.result is None:

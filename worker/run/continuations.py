@@ -260,16 +260,17 @@ class Continuations:
             )
 
     async def forget(self, outcomes: Iterable[Outcome]) -> None:
-        """Delete the pending rows of outcomes that are on the bus.
+        """Delete the pending rows of outcomes that are on the bus. For dead letters, results of
+        errands stay.
 
         This happens before the stores that ran them delete the inbox rows.
         """
-        finished: dict[str, list[str]] = {}
+        finished: dict[str, list[Outcome]] = {}
         for outcome in outcomes if self.stores else ():
             if memory_id := self.stores.pop(outcome.key, ""):
-                finished.setdefault(memory_id, []).append(outcome.key)
-        for memory_id, keys in finished.items():
-            await self._retry.in_thread(partial(_delete_pending, name=memory_id, keys=keys))
+                finished.setdefault(memory_id, []).append(outcome)
+        for memory_id, ended in finished.items():
+            await self._retry.in_thread(partial(_delete_pending, name=memory_id, outcomes=ended))
             self._shared.checkpoint("continuations forgotten")
 
     def drop(self, unwanted: Callable[[Input], bool]) -> None:
@@ -374,6 +375,9 @@ def _count_crashes(stores: OpenStores, name: str, keys: Sequence[str]) -> dict[s
         return store.inbox.count_errand_attempts(keys)
 
 
-def _delete_pending(stores: OpenStores, name: str, keys: Sequence[str]) -> None:
+def _delete_pending(stores: OpenStores, name: str, outcomes: Sequence[Outcome]) -> None:
+    failed = [outcome.key for outcome in outcomes if outcome.dead_letter is not None]
     with stores.get(name).transaction() as store:
-        store.pending.remove(keys)
+        store.pending.remove(one.key for one in outcomes if one.dead_letter is None)
+        if failed:
+            store.pending.park(failed, time.time_ns() // 1_000_000)

@@ -16,7 +16,7 @@ from memrelay.memory.operation import Operation, all_operations, find_operation
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.errands.stored import result_of
+from memrelay.worker.errands.stored import pack_again, result_of
 
 # The message of a call, which publishes nothing.
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
@@ -376,4 +376,5 @@ def to_pending(work: Input, due: int) -> Pending:
         1,
         work.producer_id,
         int(work.published),
+        result=pack_again(work.got),
     )
