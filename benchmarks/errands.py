@@ -126,10 +126,12 @@ def measure_writes(connection: BlockingConnection, answers: Answers, seconds: fl
     return sorted(times)
 
 
-def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGESIZE") / 1e6
+def measure_process(pid: int) -> dict[str, float]:
+    """Return the resident memory and the number of threads of a process."""
+    process = Path(f"/proc/{pid}")
+    pages = int((process / "statm").read_text().split()[1])
+    memory_mb = pages * os.sysconf("SC_PAGESIZE") / 1e6
+    return {"memory_mb": memory_mb, "threads": len(list((process / "task").iterdir()))}
 
 
 def describe(times: list[float]) -> dict[str, float]:
@@ -158,29 +160,19 @@ def measure(seconds: float, wait_s: float) -> dict[str, Any]:
         answers = Answers(str(server.socket_path))
         try:
             measure_writes(connection, answers, 3)
-            before_mb, threads = memory_mb(worker.pid), count_threads(worker.pid)
-            idle = measure_writes(connection, answers, seconds)
-            request_slow(connection, f"http://127.0.0.1:{service.server_port}/", 8 * 60)
+            before = measure_process(worker.pid)
+            idle = describe(measure_writes(connection, answers, seconds))
+            request_slow(connection, f"http://127.0.0.1:{service.server_port}/", 60 * AT_ONCE)
             measure_writes(connection, answers, wait_s + 1)
             answered = service.answered
-            busy = measure_writes(connection, answers, seconds)
+            busy = describe(measure_writes(connection, answers, seconds))
             assert service.answered - answered >= AT_ONCE * int(seconds / wait_s - 1)
-            after_mb, after = memory_mb(worker.pid), count_threads(worker.pid)
+            after = measure_process(worker.pid)
         finally:
             worker.kill()
             worker.wait()
-    return {
-        "idle": describe(idle),
-        "busy": describe(busy),
-        "ratio_p95": describe(busy)["p95_ms"] / describe(idle)["p95_ms"],
-        "memory_mb": [before_mb, after_mb],
-        "threads": [threads, after],
-    }
-
-
-def count_threads(pid: int) -> int:
-    """Return the number of threads of a process."""
-    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    ratio = busy["p95_ms"] / idle["p95_ms"]
+    return {"idle": idle, "busy": busy, "ratio_p95": ratio, "before": before, "after": after}
 
 
 def main() -> None:
@@ -194,7 +186,7 @@ def main() -> None:
         rounds.append(one := measure(given.seconds, given.wait))
         for phase in ("idle", "busy"):
             print(phase, ", ".join(f"{name} {value:.2f}" for name, value in one[phase].items()))
-        print(f"p95 ratio {one['ratio_p95']:.2f}, memory {one['memory_mb']}, {one['threads']}")
+        print(f"p95 ratio {one['ratio_p95']:.2f}, process {one['before']}, then {one['after']}")
     write_result({"cores": os.cpu_count(), "rounds": rounds}, given.json)
 
 
