@@ -12,7 +12,7 @@ the product whose bundles Memrelay runs. The names differ:
     from        call.message.sender
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Protocol, Self, Union, get_args, get_origin
@@ -57,11 +57,33 @@ class Ids(Protocol):
         """Return the value of a secret. Raises LookupError."""
 
 
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A request that waits, such as one to an HTTP service. The block is called again with the
+    result.
+
+    `request` is any JSON value. Errands of one agent with the same `order` run one after the other,
+    in the order of their messages.
+    """
+
+    request: Any
+    order: str = ""
+
+
+class Got(Struct, frozen=True):
+    """What became of an errand: the `value` that its executor returned, or an `error`."""
+
+    errand_id: str
+    value: Any = None
+    error: str = ""  # "" if it succeeded
+
+
 class Call(Struct, gc=False):
     """One message for one agent.
 
     `now_ms` is the time when the input entered the bus, Unix ms; a replay has the same time. `tx`
-    is the open transaction of the block's store, or None.
+    is the open transaction of the block's store, or None. `got` is the result of the block's
+    errand; None if it has none yet.
     """
 
     agent: Agent
@@ -70,6 +92,13 @@ class Call(Struct, gc=False):
     limits: Limits
     ids: Ids
     tx: Any = None
+    got: Got | None = None
+
+    @property
+    def errand_id(self) -> str:
+        """Return the id of the errand whose result the block got, or "". It is the same after a
+        crash, so a service can recognize a repeated request by it."""
+        return "" if self.got is None else self.got.errand_id
 
     @property
     def text(self) -> str:
@@ -249,16 +278,31 @@ class Transient(Exception):
         self.after_s, self.counts = None if after_s is None else float(after_s), counts
 
 
-Handle = Callable[[Call, Any], Message | None]
+Handle = Callable[[Call, Any], Message | Errand | None]
+# An async function (request, errand_id) -> result, which is any JSON value.
+Executor = Callable[[Any, str], Coroutine[Any, Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncBlock:
+    """A block that is an `async def` function. Each call of it is an errand.
+
+    It takes an AsyncCall. If it is not `ordered`, calls of one agent run at the same time.
+    """
+
+    handle: Callable[[Any, Any], Coroutine[Any, Any, Message | None]]
+    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A registered block. `handle(call, args)` returns a message, or None to publish nothing.
 
-    `handle` is None for a block that shows or sends messages outside of a cascade.
+    `handle` is None for a block that shows or sends messages outside of a cascade. A block with
+    errands has an `executor`: a function, its place as "module:function", or the block itself.
     """
 
     name: str
     args: type[BlockArgs]
     handle: Handle | None
+    executor: Executor | str | AsyncBlock | None = None

@@ -30,6 +30,8 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         grace_s=settings.worker.grace_s,
         lease_s=settings.worker.lease_s,
         retries=settings.worker.retries,
+        errands=settings.worker.errands,
+        errand_s=settings.worker.errand_s,
     )
     options = WorkerOptions(
         address,

@@ -23,6 +23,7 @@ from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
+from memrelay.worker.errands.stored import result_of
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.attempt_journal import AttemptJournal
@@ -206,9 +207,11 @@ class Batch:
         if known is not None:
             self._result.duplicates[one.plan.uid] += 1
             return known
-        if work.replay_entry and work.key in self._gone:
-            log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
-            return new_outcome(work)
+        if work.replay_entry:
+            if work.key in self._gone:
+                log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
+                return new_outcome(work)
+            self._restore_result(work)
         most = self._limits.attempts
         if self._journal is not None and self._journal.count_alone(work.key) > most:
             return _fail(one, f"the worker ended {most} times while it ran this message", most)
@@ -221,6 +224,14 @@ class Batch:
 
     def _decode(self, entry: Entry) -> Input:
         return decode_entry(entry, self._limits.message_bytes, self._limits.trusted_fields)
+
+    def _restore_result(self, work: Input) -> None:
+        """Give a replay the result of the errand that was stored before it failed."""
+        for memory_id in work.plan.stores:
+            parked = self._stores.get(memory_id).pending.find_parked(work.key)
+            if parked is not None:
+                work.got = result_of(parked)
+                self._begin(memory_id).pending.remove([work.key])
 
     def _call(self, work: Input, call: Call) -> Outcome:
         outcome = new_outcome(work)
