@@ -193,6 +193,8 @@ class WorkerSettings(_Section):
     dead_letter_bytes: Annotated[int, Field(ge=65_536, le=2**53)] = 67_108_864
     history_days: Annotated[int, Field(ge=0, le=MAX_COUNT)] = HISTORY_DAYS
     retries: Annotated[int, Field(ge=0)] = 8
+    errands: Count = 8
+    errand_s: Count = 120
     grace_s: Count = 10
     lease_s: Count = 30
 
@@ -268,6 +270,10 @@ class EmbeddingSettings(_Section):
 class SecretsSettings(_Section):
     folder: OptionalPath = None
     env: Grants = ()
+
+
+class AgentsSettings(_Section):
+    secrets: References = ()
 
 
 class BlocksSettings(_Section):

@@ -137,7 +137,7 @@ class Caller(NamedTuple):
         """
         if self.sees_all:
             return
-        for reference in filter(None, (agent.token, *agent.secrets)):
+        for reference in filter(None, (agent.token, *agent.secrets, *agent.args.secrets)):
             if not secrets.may_use(uid, reference):
                 raise NotAllowed(
                     f"agent {agent.agent.alias}: the key is limited to certain pipelines and may "
