@@ -429,14 +429,7 @@ def create_group(
         Recovery(stores, [name for name in stores if name not in named], retry, shared),
         continuations,
         EmbeddingPrefetch(shared.questions, wanted, vectors.fingerprint),
-        Queries(
-            thread,
-            stores,
-            outbox.publish,
-            shared.limits.message_bytes,
-            clock=shared.clock,
-            database=shared.database,
-        ),
+        _make_queries(thread, stores, outbox, shared),
         vectors,
         ExpiryTask(
             stores, thread, shared.limits.history_days, partial(publish_signals, plans, outbox)
@@ -445,6 +438,19 @@ def create_group(
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
     return Group(plans, stores, parts, shared)
+
+
+def _make_queries(
+    thread: DatabaseThread, stores: Sequence[str], outbox: Outbox, shared: WorkerContext
+) -> Queries:
+    return Queries(
+        thread,
+        stores,
+        outbox.publish,
+        shared.limits.message_bytes,
+        clock=shared.clock,
+        database=shared.database,
+    )
 
 
 def _take_over_later(
