@@ -39,7 +39,7 @@ class ChangeView:
     """Its number. A later change has a higher one."""
     at: Moment
     type: str
-    """What happened: `record.created`, `record.updated`, `record.deleted`, `record.expired`, the
+    """The kind of change: `record.created`, `record.updated`, `record.deleted`, `record.expired`, the
     same for other nouns, or `record.erased`, which does not name the records."""
     subject: str
     """The id of what changed: for records their guid, for named memories their id."""
