@@ -6,7 +6,6 @@ The store of one pipeline has a feed. Both have the yardstick's bundle. A round 
 each and waits until their entries are acknowledged. The ratios compare neighboring rounds.
 """
 
-import os
 import statistics
 import subprocess
 import sys
@@ -32,7 +31,6 @@ from memrelay.pipelines.check import check
 from memrelay.worker.service import Worker, WorkerOptions
 
 PIPELINES = ("off", "on")
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 async def serve(socket: str, root: Path) -> None:
@@ -64,8 +62,9 @@ def drain(connection: BlockingConnection, worker: int, uid: str, count: int) -> 
 
 
 def _processor_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    """Return the processor time of all threads of a process. Linux counts it in ns there."""
+    files = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
 
 def measure(rounds: int, messages: int) -> list[dict[str, dict[str, float]]]:

@@ -65,12 +65,13 @@ class ChangeFeed:
         self.is_on = False
         # The values of the buffered rows, one after the other: a tuple for each row costs more.
         self._new: list[Any] = []
-        self._has_grown = False
+        # The number of the newest change that `take_last` has not returned.
+        self._new_last: int | None = None
 
     def reset(self) -> None:
         """Drop the changes of the open transaction after a rollback."""
         self._new.clear()
-        self._has_grown = False
+        self._new_last = None
 
     def add_created(self, guid: str) -> None:
         """Add the creation of a record to a feed that is on. Every new record takes this path."""
@@ -92,7 +93,8 @@ class ChangeFeed:
             self._connection.execute(
                 f"{INSERT_SELECTED}{where} ORDER BY row", (at, type_, actor, *values)
             )
-            self._has_grown |= self._connection.changes() > 0
+            if self._connection.changes():
+                self._new_last = self._connection.last_insert_rowid()
 
     def flush(self) -> None:
         """Insert the buffered rows."""
@@ -101,14 +103,12 @@ class ChangeFeed:
                 values = self._new[first : first + TOGETHER * WIDTH]
                 self._connection.execute(_insert(len(values) // WIDTH), values)
             self._new.clear()
-            self._has_grown = True
+            self._new_last = self._connection.last_insert_rowid()
 
     def take_last(self) -> int | None:
         """Return the number of the last change if there are new ones since the last call."""
-        if not self._has_grown:
-            return None
-        self._has_grown = False
-        return self.last
+        last, self._new_last = self._new_last, None
+        return last
 
     @property
     def last(self) -> int:

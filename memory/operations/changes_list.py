@@ -39,8 +39,8 @@ class ChangeView:
     """Its number. A later change has a higher one."""
     at: Moment
     type: str
-    """What happened: `record.created`, `record.updated`, `record.deleted`, `record.expired`, the
-    same for other nouns, or `record.erased`, which does not name the records."""
+    """The kind of change: `record.created`, `record.updated`, `record.deleted`, `record.expired`,
+    the same for other nouns, or `record.erased`, which does not name the records."""
     subject: str
     """The id of what changed: for records their guid, for named memories their id."""
     actor: str

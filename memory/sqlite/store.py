@@ -62,14 +62,14 @@ class Store:
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
             with translate_errors(self.path), condemn_on_damage(path):
-                self._open_tables()
+                self._create_tables()
                 # The log exists since the first read.
                 self._log_inode = inode_of(self._log)
         except MemoryFault:
             self._close_unchanged()
             raise
 
-    def _open_tables(self) -> None:
+    def _create_tables(self) -> None:
         # A weak reference, so that an unused store is closed without a garbage collection.
         own = partial(Store.transaction, proxy(self))
         self.records = RecordTable(self._connection, own)

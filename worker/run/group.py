@@ -414,26 +414,24 @@ def create_group(
 ) -> Group:
     """Return a group with all its parts. Its stores belong to `thread` from `run` on."""
     stores = tuple(dict.fromkeys(name for plan in plans for name in plan.all_stores))
-    named = {name for plan in plans for name in plan.stores}
     wanted = asyncio.Event()
     slots = {plan.uid: Slot(plan, wanted) for plan in plans}
     retry = BusyRetry(thread, stores, slots, shared.metrics)
     continuations = Continuations(retry, shared, wanted)
     vectors = VectorTask(plans, stores, thread, shared)
+    announce = partial(publish_signals, plans, outbox)
     parts = GroupParts(
         thread,
         outbox,
         wanted,
         slots,
         retry,
-        Recovery(stores, [name for name in stores if name not in named], retry, shared),
+        Recovery(stores, _unnamed(stores, plans), retry, shared),
         continuations,
         EmbeddingPrefetch(shared.questions, wanted, vectors.fingerprint),
         _make_queries(thread, stores, outbox, shared),
         vectors,
-        ExpiryTask(
-            stores, thread, shared.limits.history_days, partial(publish_signals, plans, outbox)
-        ),
+        ExpiryTask(stores, thread, shared.limits.history_days, announce),
         IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
@@ -451,6 +449,12 @@ def _make_queries(
         clock=shared.clock,
         database=shared.database,
     )
+
+
+def _unnamed(stores: Iterable[str], plans: Iterable[Plan]) -> list[str]:
+    """Return the homes that no agent of the pipelines names."""
+    named = {name for plan in plans for name in plan.stores}
+    return [name for name in stores if name not in named]
 
 
 def _take_over_later(
