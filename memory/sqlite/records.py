@@ -15,6 +15,7 @@ from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.records.page_order import ORDER
 from memrelay.memory.records.record import (
     PLAIN,
     Further,
@@ -67,7 +68,6 @@ OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALU
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
-ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
 
 class RecordTable:
@@ -470,8 +470,9 @@ class RecordTable:
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0
     ) -> Iterator[tuple[int, Record, Further]]:
-        """Yield (row, record, further fields) of matching records after the row `beyond`, skipping
-        `offset`.
+        """Yield (row, record, further fields) of matching records, skipping `offset`.
+
+        `order` is a key of ORDER. `beyond` is a row, for the order of arrival.
         """
         self.flush()
         clauses, values = self._clauses(conditions)

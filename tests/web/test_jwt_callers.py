@@ -12,11 +12,12 @@ import orjson
 import pytest
 
 from memrelay.web.auth.authorizer import Caller, Credentials, TokenIdentity
-from memrelay.web.auth.jwt_callers import make_verifier
+from memrelay.web.auth.jwks import FileKeys
+from memrelay.web.auth.jwt_callers import JwtVerifier, _Source, make_verifier
 from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.errors import NotAllowed, Problem, Unauthorized, Unavailable
-from tests.support.bundles import make_uid
-from tests.support.http import ask
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.http import Answer, ask
 from tests.support.jwts import (
     AUDIENCE,
     ISSUER,
@@ -29,7 +30,8 @@ from tests.support.served import Served
 UID = make_uid()
 RSA, EC, ED = KeyPair("rsa", "RS256"), KeyPair("ec", "ES256"), KeyPair("ed", "EdDSA")
 STRANGER = KeyPair("ed", "EdDSA")
-BOTH = {"search", "read", "write", "delete"}
+MEMORY = "/api/storage/memory"
+BOTH = frozenset({"search", "read", "write", "delete"})
 
 
 @pytest.fixture
@@ -57,7 +59,8 @@ def refusal(file: Path, token: str, **fields: Any) -> str:
 def test_a_token_of_each_algorithm_names_its_agent(keys: Path, pair: KeyPair) -> None:
     caller = authenticate(keys, pair.sign(agent_id="a1", sub="someone", user_id="u1"))
 
-    assert (caller.scopes, caller.pipelines, caller.name) == (BOTH, {UID}, "a1")
+    assert (caller.scopes, caller.pipelines) == (BOTH, frozenset({UID}))
+    assert caller.name == "jwt:a1"
     assert (caller.token, caller.is_service) == (TokenIdentity("a1", "u1"), False)
 
 
@@ -102,7 +105,7 @@ def test_only_a_listed_algorithm_and_the_key_of_the_issuer_are_accepted(keys: Pa
     public = RSA.jwk["n"]
     for token in (
         jwt.encode(claims, public, "HS256", {"kid": "rsa"}),
-        jwt.encode(claims, None, "none", {"kid": "rsa"}),
+        jwt.encode(claims, "", "none", {"kid": "rsa"}),
     ):
         assert "algorithm is not one of" in refusal(keys, token)
 
@@ -140,7 +143,7 @@ def test_the_claim_scope_limits_the_access(keys: Path, scope: object, access: se
 def test_a_single_key_needs_no_kid(keys: Path) -> None:
     write_key_set(keys, ED)
 
-    assert authenticate(keys, ED.sign(kid=None)).name == "a1"
+    assert authenticate(keys, ED.sign(kid=None)).name == "jwt:a1"
 
 
 def test_the_audience_selects_the_pipeline(keys: Path) -> None:
@@ -163,7 +166,7 @@ def test_a_changed_file_is_read_again(keys: Path) -> None:
     async def run() -> None:
         verifier = make_verifier([make_issuer(keys, UID)], keys.parent)
         added = KeyPair("new")
-        assert (await verifier.authenticate(ED.sign())).name == "a1"
+        assert (await verifier.authenticate(ED.sign())).name == "jwt:a1"
         write_key_set(keys, added)
         async with asyncio.timeout(5):
             while not await _accepts(verifier.authenticate, added.sign()):
@@ -173,6 +176,26 @@ def test_a_changed_file_is_read_again(keys: Path) -> None:
         keys.write_text('{"keys": [')
         await asyncio.sleep(0)
         assert await _accepts(verifier.authenticate, added.sign())
+
+    asyncio.run(run())
+
+
+def test_a_remembered_token_expires_and_the_oldest_ones_are_forgotten(keys: Path) -> None:
+    now_s = time.time()
+
+    async def run() -> None:
+        nonlocal now_s
+        source = _Source(make_issuer(keys, UID), FileKeys(str(keys)))
+        verifier = JwtVerifier([source], max_verified=2, clock=lambda: now_s)
+        first, *others = [ED.sign(sub=f"a{number}") for number in range(4)]
+        known = await verifier.authenticate(first)
+        assert await verifier.authenticate(first) is known
+        now_s += 331
+        # It is verified again. The clock of PyJWT is the real one.
+        assert await verifier.authenticate(first) is not known
+        for token in others:
+            await verifier.authenticate(token)
+        assert len(verifier._verified) <= 2
 
     asyncio.run(run())
 
@@ -204,8 +227,82 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     file = tmp_path_factory.mktemp("jwks") / "keys.json"
     write_key_set(file, ED)
     entry = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": f"file:{file}", "pipeline": UID}
-    with Served(worker=False, WEB__JWT=orjson.dumps([entry]).decode()) as served:
+    with Served(WEB__JWT=orjson.dumps([entry]).decode()) as served:
+        served.house.deploy(make_bundle(UID))
         yield served
+
+
+def send(served: Served, token: str, method: str, path: str, **body: object) -> Answer:
+    headers = {"Authorization": f"Bearer {token}"}
+    return ask(served.url, method, path, orjson.dumps(body) if body else b"", headers)
+
+
+def statuses(served: Served, token: str, *queries: str) -> list[int]:
+    return [send(served, token, "GET", f"{MEMORY}/k?{query}").status for query in queries]
+
+
+def test_a_jwt_reads_and_writes_its_own_store_only(served: Served) -> None:
+    token = ED.sign()
+
+    assert send(served, token, "PUT", f"{MEMORY}/k", value=1).status == 200
+    assert send(served, token, "PUT", f"{MEMORY}/k", value=1, store="a2").status == 403
+    assert send(served, token, "PUT", f"{MEMORY}/k", value=1, agentId="a2").status == 403
+    queries = ("", "agentId=a1", "agentId=undefined", "agentId=a2", "store=a2")
+    assert statuses(served, token, *queries) == [200, 200, 200, 403, 403]
+    assert statuses(served, ED.sign(exp=1), "") == [401]
+    item = f"/v1/pipelines/{UID}/items/k?store=a1"
+    assert send(served, token, "GET", item).json["value"] == 1
+    assert send(served, token, "GET", f"{item}&agent=a2").status == 403
+    assert send(served, token, "GET", f"/v1/pipelines/{make_uid()}/items/k?store=a1").status == 404
+    tool = send(served, token, "POST", "/api/tools/memory", command="view", key="k")
+    assert tool.json["value"]["value"] == 1
+
+
+def test_a_jwt_reaches_a_chat_or_a_user_only_by_a_context_or_its_claim(served: Served) -> None:
+    assert statuses(served, ED.sign(), "store=c1&chatId=c1", "store=u1&userId=u1") == [403, 403]
+    opened = f"/v1/pipelines/{UID}/contexts/c1/open"
+    assert served.post(opened, {"agent": "a1", "sort": "chat"}).status == 200
+    # The keys do not exist, but the stores are accessible now.
+    assert statuses(served, ED.sign(), "store=c1&chatId=c1") == [404]
+    token = ED.sign(user_id="u1")
+    queries = ("store=u1", "store=u1&userId=u1", "store=u2&userId=u2")
+    assert statuses(served, token, *queries) == [404, 404, 403]
+
+
+def test_a_service_acts_for_every_agent_of_its_pipeline(served: Served) -> None:
+    token = ED.sign(sub="service:portal")
+
+    assert send(served, token, "PUT", f"{MEMORY}/s", value=1, agentId="a7").status == 200
+    assert send(served, token, "GET", f"{MEMORY}/s?agentId=a7").json["ownerId"] == "a7"
+    assert send(served, token, "GET", f"{MEMORY}/s").status == 400
+
+
+def test_the_scope_of_a_jwt_limits_its_calls(served: Served) -> None:
+    reads, writes = ED.sign(scope="read"), ED.sign(scope="write")
+
+    assert send(served, reads, "PUT", f"{MEMORY}/k", value=1).status == 403
+    assert send(served, writes, "PUT", f"{MEMORY}/k", value=1).status == 200
+    assert statuses(served, writes, "") == [403]
+    assert statuses(served, reads, "") == [200]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/pipelines"),
+        ("GET", f"/v1/pipelines/{UID}/records"),
+        ("POST", f"/v1/pipelines/{UID}/records/erase"),
+        ("GET", f"/v1/pipelines/{UID}/contexts"),
+        ("POST", f"/v1/pipelines/{UID}/stores/configure"),
+        ("POST", f"/v1/pipelines/{UID}/swarms/chat/messages"),
+        ("GET", f"/v1/pipelines/{UID}/dead-letters"),
+        ("GET", "/metrics"),
+        ("GET", "/api/v1/memories"),
+    ],
+)
+def test_a_jwt_reaches_no_other_route(served: Served, method: str, path: str) -> None:
+    for token in (ED.sign(), ED.sign(sub="service:portal")):
+        assert send(served, token, method, path, x=1).status in (403, 404, 405)
 
 
 def test_a_jwt_is_verified_on_loopback_without_keys(served: Served) -> None:

@@ -56,13 +56,12 @@ def apply(store: Store, model: Model, /, name: str, **given: Any) -> None:
             assert deleted is (place in model)
             model.pop(place, None)
         case "rename":
-            apply_rename(store, model, place, others, given["to"], named)
+            apply_rename(store, model, place, given["to"], named)
 
 
-def apply_rename(
-    store: Store, model: Model, place: Place, others: list[Place], to: str, named: dict[str, Any]
-) -> None:
+def apply_rename(store: Store, model: Model, place: Place, to: str, named: dict[str, Any]) -> None:
     namespace, key, agent = place
+    others = [one for one in model if one[:2] == place[:2] and one[2] != agent]
     is_taken = any(one[:2] == (namespace, to) for one in model)
     try:
         moved = rename(store, key, to, **named)
