@@ -434,6 +434,7 @@ def _describe_pipeline(plan: Plan, group: Group) -> dict[str, Any]:
         "hash": plan.hash,
         "outbox_bytes": group.outbox_bytes(plan.uid),
         "waiting": group.count_delayed(plan.uid),
+        "errands": group.count_errands(plan.uid),
         "vectors_todo": group.vectors.backlog(plan.all_stores),
         "vectors_fault": group.vectors.fault,
         "erasure_pending": group.has_open_erasure,
