@@ -121,10 +121,8 @@ class Worker:
             await self._serve(threads, shared, SessionMemory(host_locks))
 
     def _make_errand_runner(self) -> ErrandRunner:
-        options = self._options
-        return ErrandRunner(
-            options.limits.errands, options.limits.errand_s, options.address, options.secrets
-        )
+        options, limits = self._options, self._options.limits
+        return ErrandRunner(limits.errands, limits.errand_s, options.address, options.secrets)
 
     def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
         options = self._options

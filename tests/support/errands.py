@@ -18,11 +18,13 @@ AGAIN = "again "  # a text with it makes a block ask a second time with the answ
 
 
 def asks(call: Call, args: BlockArgs) -> Message | Errand:
-    """Ask for `URL TEXT` and answer with the text of the service."""
+    """Ask for `URL TEXT` and answer with the text of the service. A text may end with an order:
+    `tea@1`.
+    """
     got = call.got
     if got is None:
         url, _, text = call.text.partition(" ")
-        return Errand({"url": url, "text": text})
+        return Errand({"url": url, "text": text}, order=text.partition("@")[2])
     if got.error:
         return call.error(got.error)
     url, text = got.value["url"], got.value["text"]

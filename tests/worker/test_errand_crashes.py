@@ -120,6 +120,22 @@ def test_a_deploy_without_the_block_neither_ends_nor_repeats_an_errand(
     assert len(service.asked) == 1
 
 
+def test_a_lost_bus_repeats_no_request(house: House, service: Service) -> None:
+    service.hold.clear()
+    worker = house.start_worker(bundles=[make_asking()])
+    house.client.enter(UID, f"{service.url} tea")
+    wait_for(lambda: service.asked, "the service is asked")
+
+    house.kill_server()
+    wait_for(lambda: "bus_lost" in worker.said, "the worker notices it")
+    house.server.start()
+    service.hold.set()
+    wait_for(lambda: worker.said.count("pipelines_served") == 2, "it is back")
+
+    assert await_answers(house) == ["tea"]
+    assert len(service.asked) == 1
+
+
 def test_a_stopping_worker_awaits_a_short_errand(house: House, service: Service) -> None:
     service.hold.clear()
     worker = house.start_worker(bundles=[make_asking()])

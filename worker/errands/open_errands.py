@@ -67,6 +67,11 @@ class OpenErrands:
         # When a stopped group no longer waits for running errands, by the clock of the loop.
         self._until_s: float | None = None
 
+    def count(self, uid: str) -> int:
+        """Return how many errands of a pipeline are open."""
+        prefix = f"{uid}/"
+        return sum(key.startswith(prefix) for key in self._sizes)
+
     @property
     def is_full(self) -> bool:
         """Whether a limit is reached."""

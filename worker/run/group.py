@@ -108,6 +108,10 @@ class Group:
         """Return how many inputs of a pipeline wait for a retry."""
         return self._continuations.delay_queue.counts[uid]
 
+    def count_errands(self, uid: str) -> int:
+        """Return how many errands of a pipeline are open."""
+        return self._continuations.errands.count(uid)
+
     @property
     def has_open_erasure(self) -> bool:
         """Whether an erasure is not yet complete."""
