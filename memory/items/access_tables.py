@@ -152,6 +152,10 @@ class ContextTable(_Table[Participation]):
         )
 
 
+# Each access reads the settings, so the statement is fixed.
+FIND_SETTINGS = "SELECT enabled, self, chat, user FROM agent_settings WHERE agent = ?"
+
+
 class AgentSettingsTable(_Table[AgentSettings]):
     """Reads and writes the settings of agents inside the store's open transaction."""
 
@@ -160,7 +164,5 @@ class AgentSettingsTable(_Table[AgentSettings]):
 
     def find(self, agent: str) -> AgentSettings:
         """Return the settings of an agent. By default, everything is on."""
-        found = next(self._find("agent = ?", agent), None)
-        return (
-            AgentSettings(agent) if found is None else AgentSettings(agent, *map(bool, found[1:]))
-        )
+        found = self._connection.execute(FIND_SETTINGS, (agent,)).fetchone()
+        return AgentSettings(agent, *map(bool, found)) if found else AgentSettings(agent)

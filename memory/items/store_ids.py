@@ -1,5 +1,6 @@
 """Ids of the stores of users and chats of a pipeline."""
 
+from functools import lru_cache
 from hashlib import blake2b
 
 from memrelay.memory.items.identity import MAX_ID_CHARACTERS
@@ -22,6 +23,7 @@ def agent_store(agent: str) -> str:
     return _fit("", agent)
 
 
+@lru_cache(1024)
 def _fit(prefix: str, name: str) -> str:
     """Return prefix and name. A name that is too long is hashed."""
     if len(prefix) + len(name) <= MAX_ID_CHARACTERS:

@@ -6,8 +6,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from memrelay.memory.items.identity import MAX_ID_CHARACTERS, Identity
 from memrelay.memory.tool.answer import BAD_REQUEST, ToolError, failure_of
@@ -20,14 +19,22 @@ ACTIONS = ("get", "set", "delete", "list", "search", *SHARING, "stores")
 READING = ("view", "search", "stores", "get", "list")
 LEVELS = ("search", "read", "readwrite")
 SCOPES = ("agent", "user", "chat")
+# The texts that a command takes besides its address.
+TEXTS: dict[str, tuple[str, ...]] = {
+    "view": ("cursor",),
+    "edit": ("old_str", "new_str"),
+    "rename": ("new_str",),
+    "search": ("query",),
+    "share": ("agent",),
+    "unshare": ("agent",),
+}
 OWN_STORE = "self"
 DEFAULT_LEVEL = "read"
 NOWHERE = Address("")
 NO_NEW_PATH = "path and new_str (new path) are required for rename"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """One call of the tool. Optional arguments that are null count as absent.
 
     - `is_action`: whether the arguments are of G1
@@ -128,17 +135,14 @@ def _require(name: str, *, given: bool) -> None:
 def _parse_command(command: str, arguments: Mapping[str, Any], identity: Identity) -> ToolCall:
     """Parse arguments of G2 and G3."""
     address = _find_address(command, arguments, identity)
+    texts: dict[str, Any] = {name: _text(arguments, name) for name in TEXTS.get(command, ())}
     call = ToolCall(
         command,
         address,
         names_store=command == "search" and any(map(arguments.get, ("path", "store", "scope"))),
         value=arguments.get("content"),
-        old_str=_text(arguments, "old_str"),
-        new_str=_text(arguments, "new_str"),
-        query=_text(arguments, "query"),
-        agent=_text(arguments, "agent"),
         level=_level(arguments, command) if command in SHARING else DEFAULT_LEVEL,
-        cursor=_text(arguments, "cursor"),
+        **texts,
     )
     if fault := _find_fault(call, has_new_str=arguments.get("new_str") is not None):
         raise ToolError(fault)
@@ -148,7 +152,7 @@ def _parse_command(command: str, arguments: Mapping[str, Any], identity: Identit
     if command != "rename":
         return call
     has_path = arguments.get("path") is not None
-    return replace(call, new_address=_find_new_address(call, identity, has_path=has_path))
+    return call._replace(new_address=_find_new_address(call, identity, has_path=has_path))
 
 
 def _find_new_address(call: ToolCall, identity: Identity, *, has_path: bool) -> Address:

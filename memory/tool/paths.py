@@ -1,6 +1,6 @@
 """The paths of the memory tool: `/memories/KEY`, or `/memories/shared/STORE/KEY`."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from memrelay.memory.tool.answer import ToolError
 
@@ -10,8 +10,7 @@ SHARED = "shared/"
 SUFFIX = ".md"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """The entry or folder that a tool call names.
 
     `key` is "" for a folder, and then `prefix` selects its keys. `short_key` is the key to use if
