@@ -180,6 +180,11 @@ class BlockArgs(BaseModel):
         return ""
 
     @property
+    def home(self) -> str:
+        """Return the home of the pipeline that is the block's only store; "" for any store."""
+        return ""
+
+    @property
     def embeds(self) -> bool:
         """Return whether the block needs vectors of its store."""
         return False

@@ -1,13 +1,13 @@
 """memory_tool: run a call of an agent's memory tool, on stores that agents, users and chats have
 (docs/stores.md)."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import Field
 
 from memrelay.blocks.contract import BlockArgs, Call
-from memrelay.blocks.memory_args import MemoryId, retry_when_ready, within_message
+from memrelay.blocks.memory_args import AnyMemoryId, retry_when_ready, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import VectorPending
@@ -17,7 +17,7 @@ from memrelay.memory.tool.answer import ToolAnswer
 from memrelay.memory.tool.run import Dialect, ToolInput, run_tool
 
 MAX_TTL_S = 10**10
-VOUCHED = ("chat", "user")
+VOUCHED: tuple[Literal["chat", "user"], ...] = ("chat", "user")
 NOT_ARGUMENTS = (
     'send the arguments of the tool call as a JSON object, like {"command": "view", "key": "todo"}'
 )
@@ -26,7 +26,7 @@ NOT_ARGUMENTS = (
 class MemoryToolArgs(BlockArgs):
     """The text of a message is the arguments of a tool call, as JSON."""
 
-    memory_id: MemoryId = ""
+    memory_id: AnyMemoryId = ""
     """The pipeline's home of stores, `instances/${pipeline_uid}/stores`, which is also the default.
     No other store is possible."""
     agent_id: Annotated[str, Field(max_length=64)] = ""
@@ -63,11 +63,10 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
         text = NOT_ARGUMENTS
         value = text if args.dialect == "anthropic" else {"error": text}
         return call.reply_json(ToolAnswer(value, is_error=True))
-    agent, message = call.agent, call.message
-    speaker = message.speaker
+    agent, user = call.agent, _find_user(call)
     given = ToolInput(
         agent=args.agent_id or agent_store(agent.name or agent.alias),
-        user=user_store(speaker) if speaker else "",
+        user=user_store(user) if user else "",
         chat=chat_store(agent.pipeline, agent.swarm) if agent.swarm else "",
         vouched=VOUCHED,
         arguments=arguments,
@@ -81,6 +80,12 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
     return within_message(call, call.reply_json(answer))
+
+
+def _find_user(call: Call) -> str:
+    """Return the user that a trusted field of the message names, else the speaker."""
+    named = call.part.get("user_id")
+    return named if isinstance(named, str) and named else call.message.speaker
 
 
 def _parse_arguments(text: str) -> dict[str, Any] | None:

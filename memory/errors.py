@@ -16,8 +16,6 @@ MemoryFault
 │   └── TooManyKeys      the store has the maximum number of keys
 ├── SealKeyMissing      no seal key for a value is available; a retry may succeed
 ├── SealBroken          a sealed value does not open
-
-
 ├── StoreReadOnly       code changed a store that it has only for reads
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 # Default number of days that earlier versions and deleted records are kept.
 HISTORY_DAYS = 90
 DAY_MS = 86_400_000
-# Maximum number of deletions per step and kind.
-MAX_PER_STEP = 200
+# Maximum number of deletions per step and kind. A step of records takes about 2 ms, so that reads
+# wait little for it.
+MAX_PER_STEP = 48
 
 
 class RetentionStep(NamedTuple):

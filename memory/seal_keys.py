@@ -25,7 +25,7 @@ INSTALL = "memory.seal_keys needs cryptography: install memrelay[seal]"
 
 
 class Place(NamedTuple):
-    """Where a sealed value belongs."""
+    """The place of a sealed value."""
 
     uid: str
     store: str
@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
     @property
     def derivation(self) -> bytes:
-        """What selects the derived key: the pipeline and the store."""
+        """The pipeline and the store, which select the derived key."""
         return orjson.dumps([self.uid, self.store])
 
     @property

@@ -1,7 +1,7 @@
 """Seal internal values with AES-GCM, so that the bus and all files hold only sealed texts.
 
 Only interfaces import this module: it loads `cryptography`, and a worker has no seal key. A sealed
-text is `v1.<key id>.<nonce>.<ciphertext>`. Each pipeline and store has a key of its own, derived by
+text is `v1.<key id>.<nonce>.<ciphertext>`. Each pipeline and store has a separate key, derived by
 HKDF-SHA256. The store, owner, namespace and key of the entry are authenticated with the value, so
 that it opens at no other place.
 """

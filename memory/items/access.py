@@ -89,7 +89,8 @@ def right_of(tx: Transaction, identity: Identity, store: str) -> Right | None:
     agent = identity.agent
     grant = None if store == agent else tx.grants.find(store, agent)
     context = None if store == agent else tx.contexts.find(store, agent)
-    return _decide(identity, store, tx.agent_settings.find(agent), grant, context, now_of(tx))
+    settings = tx.agent_settings.find(agent)
+    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
 
 
 def list_accessible(tx: Transaction, identity: Identity) -> list[AccessibleStore]:
@@ -100,7 +101,9 @@ def list_accessible(tx: Transaction, identity: Identity) -> list[AccessibleStore
     vouched = [store for sort, store in _vouched(identity) if store]
     found = []
     for store in dict.fromkeys((identity.agent, *grants, *contexts, *vouched)):
-        right = _decide(identity, store, settings, grants.get(store), contexts.get(store), now_ms)
+        right = _decide(
+            identity, store, settings, now_ms, grant=grants.get(store), context=contexts.get(store)
+        )
         if right is not None:
             found.append(AccessibleStore(store, right.level, right.source))
     return found
@@ -110,9 +113,10 @@ def _decide(
     identity: Identity,
     store: str,
     settings: AgentSettings,
+    now_ms: int,
+    *,
     grant: Grant | None,
     context: Participation | None,
-    now_ms: int,
 ) -> Right | None:
     """Apply the rules in order. `grant` and `context` are the agent's, for that store."""
     if not settings.enabled:

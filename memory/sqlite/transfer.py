@@ -36,11 +36,18 @@ VERSIONS = (
     "FROM versions ORDER BY n"
 )
 EXPIRED_RECORDS = "SELECT guid FROM records WHERE expires_at <= ?"
+# Also items that were or became visible: their earlier values may be secrets too.
+INTERNAL = " UNION ".join(
+    f"SELECT guid FROM {table} WHERE kind = 'store.item' AND NOT in_context"
+    for table in ("records", "versions")
+)
 
 
-def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
+def exported(
+    path: Path, memory_id: str, now_ms: int, *, with_internal: bool = False
+) -> Iterator[Line]:
     """Yield all lines of a copied store that no other program uses, without data expired at
-    `now_ms`.
+    `now_ms`, and without internal items unless `with_internal` is set.
 
     Raises StoreDamaged before the first line: a record differs from what was written.
     """
@@ -48,21 +55,23 @@ def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
         check_texts(connection, memory_id)
         with connection:
             RecordTable(connection).flush()
-        expired = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
-        expired |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
-        for line in _lines(connection, now_ms, expired):
+        left_out = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
+        left_out |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
+        if not with_internal:
+            left_out |= {guid for (guid,) in connection.execute(INTERNAL)}
+        for line in _lines(connection, now_ms, left_out):
             yield line.without_uid(memory_id)
 
 
-def _lines(connection: apsw.Connection, now_ms: int, expired: set[str]) -> Iterator[Line]:
+def _lines(connection: apsw.Connection, now_ms: int, left_out: set[str]) -> Iterator[Line]:
     for row in connection.execute(MEMORIES):
         yield Line(memory=ExportedMemory(*row))
     for row in connection.execute(RECORDS):
         record, times, last = Exported(*row[:WIDTH]), row[WIDTH], row[WIDTH + 1]
-        if not has_expired(record.expires_at, now_ms):
+        if record.guid not in left_out:
             yield Line(record=record, confirmed=Confirmations(times, last) if times else None)
     for row in connection.execute(VERSIONS):
-        if row[0] not in expired:
+        if row[0] not in left_out:
             yield Line(version=Exported(*row[:WIDTH]), ended=Ended(*row[WIDTH:]))
     for name, sort in ROW_SORTS.items():
         for row in connection.execute(sort.select):

@@ -87,7 +87,8 @@ def format_file(path: str, text: str, view_range: Any = None) -> str:
     if isinstance(view_range, list) and len(view_range) == 2:
         first, last = max(1, view_range[0]), view_range[1]
         lines = lines[first - 1 :] if last == -1 else lines[first - 1 : last]
-    return "\n".join([f"Here's the content of {path} with line numbers:", *_numbered(lines, first)])
+    numbered = "\n".join(_numbered(lines, first))
+    return f"Here's the content of {path} with line numbers:\n{numbered}"
 
 
 def _numbered(lines: Iterable[str], first: int) -> list[str]:

@@ -68,7 +68,9 @@ def hit_json(hit: ItemHit) -> Json:
 
 def stores_json(stores: Iterable[StoreAccess]) -> Json:
     """Return the stores that an agent can use."""
-    listed = [{"storeId": one.store, "level": one.level, "source": one.source} for one in stores]
+    listed = [
+        {"storeId": one.store, "level": str(one.level), "source": one.source} for one in stores
+    ]
     return {"stores": listed}
 
 

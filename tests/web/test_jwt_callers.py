@@ -15,8 +15,8 @@ from memrelay.web.auth.authorizer import Caller, Credentials, TokenIdentity
 from memrelay.web.auth.jwt_callers import make_verifier
 from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.errors import NotAllowed, Problem, Unauthorized, Unavailable
-from tests.support.bundles import make_uid
-from tests.support.http import ask
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.http import Answer, ask
 from tests.support.jwts import (
     AUDIENCE,
     ISSUER,
@@ -29,6 +29,7 @@ from tests.support.served import Served
 UID = make_uid()
 RSA, EC, ED = KeyPair("rsa", "RS256"), KeyPair("ec", "ES256"), KeyPair("ed", "EdDSA")
 STRANGER = KeyPair("ed", "EdDSA")
+MEMORY = "/api/storage/memory"
 BOTH = {"search", "read", "write", "delete"}
 
 
@@ -204,8 +205,82 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     file = tmp_path_factory.mktemp("jwks") / "keys.json"
     write_key_set(file, ED)
     entry = {"issuer": ISSUER, "audience": AUDIENCE, "jwks": f"file:{file}", "pipeline": UID}
-    with Served(worker=False, WEB__JWT=orjson.dumps([entry]).decode()) as served:
+    with Served(WEB__JWT=orjson.dumps([entry]).decode()) as served:
+        served.house.deploy(make_bundle(UID))
         yield served
+
+
+def send(served: Served, token: str, method: str, path: str, **body: object) -> Answer:
+    headers = {"Authorization": f"Bearer {token}"}
+    return ask(served.url, method, path, orjson.dumps(body) if body else b"", headers)
+
+
+def statuses(served: Served, token: str, *queries: str) -> list[int]:
+    return [send(served, token, "GET", f"{MEMORY}/k?{query}").status for query in queries]
+
+
+def test_a_jwt_reads_and_writes_its_own_store_only(served: Served) -> None:
+    token = ED.sign()
+
+    assert send(served, token, "PUT", f"{MEMORY}/k", value=1).status == 200
+    assert send(served, token, "PUT", f"{MEMORY}/k", value=1, store="a2").status == 403
+    assert send(served, token, "PUT", f"{MEMORY}/k", value=1, agentId="a2").status == 403
+    queries = ("", "agentId=a1", "agentId=undefined", "agentId=a2", "store=a2")
+    assert statuses(served, token, *queries) == [200, 200, 200, 403, 403]
+    assert statuses(served, ED.sign(exp=1), "") == [401]
+    item = f"/v1/pipelines/{UID}/items/k?store=a1"
+    assert send(served, token, "GET", item).json["value"] == 1
+    assert send(served, token, "GET", f"{item}&agent=a2").status == 403
+    assert send(served, token, "GET", f"/v1/pipelines/{make_uid()}/items/k?store=a1").status == 404
+    tool = send(served, token, "POST", "/api/tools/memory", command="view", key="k")
+    assert tool.json["value"]["value"] == 1
+
+
+def test_a_jwt_reaches_a_chat_or_a_user_only_by_a_context_or_its_claim(served: Served) -> None:
+    assert statuses(served, ED.sign(), "store=c1&chatId=c1", "store=u1&userId=u1") == [403, 403]
+    opened = f"/v1/pipelines/{UID}/contexts/c1/open"
+    assert served.post(opened, {"agent": "a1", "sort": "chat"}).status == 200
+    # The keys do not exist, but the stores are accessible now.
+    assert statuses(served, ED.sign(), "store=c1&chatId=c1") == [404]
+    token = ED.sign(user_id="u1")
+    queries = ("store=u1", "store=u1&userId=u1", "store=u2&userId=u2")
+    assert statuses(served, token, *queries) == [404, 404, 403]
+
+
+def test_a_service_acts_for_every_agent_of_its_pipeline(served: Served) -> None:
+    token = ED.sign(sub="service:portal")
+
+    assert send(served, token, "PUT", f"{MEMORY}/s", value=1, agentId="a7").status == 200
+    assert send(served, token, "GET", f"{MEMORY}/s?agentId=a7").json["ownerId"] == "a7"
+    assert send(served, token, "GET", f"{MEMORY}/s").status == 400
+
+
+def test_the_scope_of_a_jwt_limits_its_calls(served: Served) -> None:
+    reads, writes = ED.sign(scope="read"), ED.sign(scope="write")
+
+    assert send(served, reads, "PUT", f"{MEMORY}/k", value=1).status == 403
+    assert send(served, writes, "PUT", f"{MEMORY}/k", value=1).status == 200
+    assert statuses(served, writes, "") == [403]
+    assert statuses(served, reads, "") == [200]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/pipelines"),
+        ("GET", f"/v1/pipelines/{UID}/records"),
+        ("POST", f"/v1/pipelines/{UID}/records/erase"),
+        ("GET", f"/v1/pipelines/{UID}/contexts"),
+        ("POST", f"/v1/pipelines/{UID}/stores/configure"),
+        ("POST", f"/v1/pipelines/{UID}/swarms/chat/messages"),
+        ("GET", f"/v1/pipelines/{UID}/dead-letters"),
+        ("GET", "/metrics"),
+        ("GET", "/api/v1/memories"),
+    ],
+)
+def test_a_jwt_reaches_no_other_route(served: Served, method: str, path: str) -> None:
+    for token in (ED.sign(), ED.sign(sub="service:portal")):
+        assert send(served, token, method, path, x=1).status in (403, 404, 405)
 
 
 def test_a_jwt_is_verified_on_loopback_without_keys(served: Served) -> None:
