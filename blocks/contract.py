@@ -12,14 +12,14 @@ the product whose bundles Memrelay runs. The names differ:
     from        call.message.sender
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Protocol, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Protocol, Self, Union, get_args, get_origin
 
 import orjson
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from memrelay.blocks.patterns import Pattern
 from memrelay.bus.message import JSON, PLAIN, Message, Part
@@ -53,12 +53,37 @@ class Ids(Protocol):
     def beside(self, memory_id: str) -> Any:
         """Return another store of the pipeline, for reads. Raises Refused."""
 
+    def secret(self, reference: str) -> str:
+        """Return the value of a secret. Raises LookupError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A request that waits, such as one to an HTTP service. The block is called again with the
+    result.
+
+    `request` is any JSON value. Errands of one agent with the same `order` run one after the other,
+    in the order of their messages.
+    """
+
+    request: Any
+    order: str = ""
+
+
+class Got(Struct, frozen=True):
+    """What became of an errand: the `value` that its executor returned, or an `error`."""
+
+    errand_id: str
+    value: Any = None
+    error: str = ""  # "" if it succeeded
+
 
 class Call(Struct, gc=False):
     """One message for one agent.
 
     `now_ms` is the time when the input entered the bus, Unix ms; a replay has the same time. `tx`
-    is the open transaction of the block's store, or None.
+    is the open transaction of the block's store, or None. `got` is the result of the block's
+    errand; None if it has none yet.
     """
 
     agent: Agent
@@ -67,6 +92,13 @@ class Call(Struct, gc=False):
     limits: Limits
     ids: Ids
     tx: Any = None
+    got: Got | None = None
+
+    @property
+    def errand_id(self) -> str:
+        """Return the id of the errand whose result the block got, or "". It is the same after a
+        crash, so a service can recognize a repeated request by it."""
+        return "" if self.got is None else self.got.errand_id
 
     @property
     def text(self) -> str:
@@ -94,6 +126,14 @@ class Call(Struct, gc=False):
         the bundle does not name.
         """
         return self.ids.beside(memory_id)
+
+    def secret(self, reference: str) -> str:
+        """Return the secret of an argument of the type SecretReference.
+
+        Call it at each use, so that a changed file takes effect, and keep the value out of answers,
+        records and errors. Raises LookupError: the text names the reference.
+        """
+        return self.ids.secret(reference)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
         """Return a message from the agent. `kind` is its media type.
@@ -152,6 +192,18 @@ def as_flag(value: object) -> bool:
     raise ValueError("must be true or false")
 
 
+def _validate_reference(reference: str) -> str:
+    if reference and not reference.startswith(("env:", "file:")):
+        # The message omits the value, which may be the secret itself.
+        raise ValueError("must be env:NAME or file:NAME: store the secret there")
+    return reference
+
+
+_IS_SECRET = AfterValidator(_validate_reference)
+# The type of an argument that refers to a secret, "" for none. `call.secret` returns the value.
+SecretReference = Annotated[str, _IS_SECRET]
+
+
 class BlockArgs(BaseModel):
     """The keys of `wf_webhook_args` that a block accepts. Subclass it for each block.
 
@@ -178,6 +230,13 @@ class BlockArgs(BaseModel):
     def store(self) -> str:
         """Return the `memory_id` of the block's store, or ""."""
         return ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the references in the arguments of the type SecretReference."""
+        fields = type(self).model_fields.items()
+        values = [getattr(self, name) for name, field in fields if _IS_SECRET in field.metadata]
+        return tuple(value for value in values if value)
 
     @property
     def home(self) -> str:
@@ -219,16 +278,31 @@ class Transient(Exception):
         self.after_s, self.counts = None if after_s is None else float(after_s), counts
 
 
-Handle = Callable[[Call, Any], Message | None]
+Handle = Callable[[Call, Any], Message | Errand | None]
+# An async function (request, errand_id) -> result, which is any JSON value.
+Executor = Callable[[Any, str], Coroutine[Any, Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncBlock:
+    """A block that is an `async def` function. Each call of it is an errand.
+
+    It takes an AsyncCall. If it is not `ordered`, calls of one agent run at the same time.
+    """
+
+    handle: Callable[[Any, Any], Coroutine[Any, Any, Message | None]]
+    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A registered block. `handle(call, args)` returns a message, or None to publish nothing.
 
-    `handle` is None for a block that shows or sends messages outside of a cascade.
+    `handle` is None for a block that shows or sends messages outside of a cascade. A block with
+    errands has an `executor`: a function, its place as "module:function", or the block itself.
     """
 
     name: str
     args: type[BlockArgs]
     handle: Handle | None
+    executor: Executor | str | AsyncBlock | None = None

@@ -18,6 +18,7 @@ from memrelay.memory.tool.run import Dialect, ToolInput, run_tool
 
 MAX_TTL_S = 10**10
 VOUCHED: tuple[Literal["chat", "user"], ...] = ("chat", "user")
+USER = "user_id"
 NOT_ARGUMENTS = (
     'send the arguments of the tool call as a JSON object, like {"command": "view", "key": "todo"}'
 )
@@ -84,7 +85,7 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
 
 def _find_user(call: Call) -> str:
     """Return the user that a trusted field of the message names, else the speaker."""
-    named = call.part.get("user_id")
+    named = call.part.get(USER) if USER in call.message.vouched else None
     return named if isinstance(named, str) and named else call.message.speaker
 
 

@@ -4,13 +4,15 @@ A worker loads only the blocks that its bundles name. All of them, with their li
 """
 
 import inspect
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
+from typing import Any, TypeVar
 
-from memrelay.blocks.contract import Block, BlockArgs, Handle
+from memrelay.blocks.contract import AsyncBlock, Block, BlockArgs, Call, Errand, Executor, Handle
 from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.sources import (
     BlockSource,
@@ -21,22 +23,49 @@ from memrelay.blocks.sources import (
     outside_sources,
 )
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+EXECUTOR_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _blocks: dict[str, Block] = {}
 _loaded: set[str] = set()  # names whose sources have been checked and loaded
 
 
-def block(name: str, args: type[BlockArgs] = BlockArgs) -> Callable[[Handle], Handle]:
+def block(
+    name: str,
+    args: type[BlockArgs] = BlockArgs,
+    *,
+    errand: Executor | str | None = None,
+    ordered: bool = True,
+) -> Callable[[Function], Function]:
     """Declare the decorated function as the block `name`. Raises ValueError.
 
-    A bundle selects the block with `wf_diagram_webhook`.
+    A bundle selects the block with `wf_diagram_webhook`. A block that returns an Errand names the
+    async function that executes it: `errand="module:function"`, loaded at the first use, or the
+    function itself. An `async def` block needs no `errand`. With `ordered=False`, calls of it for
+    one agent run at the same time.
     """
 
-    def declare(handle: Handle) -> Handle:
+    def declare(handle: Function) -> Function:
         _check(name, args, handle)
-        register(Block(name, args, handle))
+        if inspect.iscoroutinefunction(handle):
+            if errand is not None:
+                raise ValueError("an async block is its own errand: remove errand=...")
+            register(Block(name, args, _front_of(handle), AsyncBlock(handle, ordered)))
+        else:
+            _check_executor(errand)
+            register(Block(name, args, handle, errand))
         return handle
 
     return declare
+
+
+def _front_of(handle: Callable[..., object]) -> Handle:
+    """Return the plain function that represents an async block in cascades."""
+
+    @wraps(handle)
+    def front(call: Call, args: BlockArgs) -> Errand:
+        return Errand(None)
+
+    return front
 
 
 def register(declared: Block) -> None:
@@ -154,17 +183,15 @@ def _load_source(source: BlockSource) -> None:
         raise
 
 
-def _check(name: str, args: type[BlockArgs], handle: Handle) -> None:
+def _check(name: str, args: type[BlockArgs], handle: Callable[..., object]) -> None:
     """Raise ValueError if the block could never be found or could never run."""
     file = expected_name(handle.__module__)
     if file and file != name:
         raise ValueError(
             f"a block has the name of its file, but {file}.py declares {name!r}: rename one of them"
         )
-    if _is_asynchronous(handle):
-        raise ValueError(
-            "a block is a plain function that returns its result: use no async, await or yield"
-        )
+    if inspect.isgeneratorfunction(handle) or inspect.isasyncgenfunction(handle):
+        raise ValueError("a block returns its result: use no yield")
     try:
         inspect.signature(handle).bind(None, None)
     except TypeError as error:
@@ -177,17 +204,17 @@ def _check(name: str, args: type[BlockArgs], handle: Handle) -> None:
         )
 
 
-def _is_asynchronous(handle: Handle) -> bool:
-    checks: Iterable[Callable[[object], bool]] = (
-        inspect.iscoroutinefunction,
-        inspect.isgeneratorfunction,
-        inspect.isasyncgenfunction,
-    )
-    return any(check(handle) for check in checks)
+def _check_executor(errand: Executor | str | None) -> None:
+    is_place = isinstance(errand, str) and EXECUTOR_PLACE.fullmatch(errand)
+    if errand is not None and not is_place and not inspect.iscoroutinefunction(errand):
+        raise ValueError(
+            f"errand is an async function (request, errand_id) or its place, not {errand!r}: "
+            'write errand="module:function"'
+        )
 
 
 def _place_of(declared: Block) -> str:
-    code = getattr(declared.handle, "__code__", None)
+    code = getattr(declared.handle and inspect.unwrap(declared.handle), "__code__", None)
     if code is not None:
         return f"{code.co_filename}, line {code.co_firstlineno}"
     return str(sys.modules[_module_of(declared)].__file__)

@@ -119,7 +119,12 @@ def run(
 def make_secrets(settings: Settings) -> SecretResolver:
     """Return the resolver of references in bundles."""
     folder = settings.secrets.folder or settings.memory.root / "secrets"
-    return SecretResolver(folder, process_environment(), settings.secrets.env)
+    return SecretResolver(
+        folder,
+        process_environment(),
+        settings.secrets.env,
+        for_blocks=settings.agents.secrets,
+    )
 
 
 def make_seal_keys(settings: Settings) -> SealKeys:

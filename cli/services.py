@@ -6,6 +6,7 @@ Separate from web_server, because a worker must not import aiohttp.
 from functools import partial
 
 from memrelay.bus.client.url import Address
+from memrelay.cli.composition import make_secrets
 from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings, read_secret
 from memrelay.memory.embedding.embedder import EmbeddingOptions
@@ -29,6 +30,8 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         grace_s=settings.worker.grace_s,
         lease_s=settings.worker.lease_s,
         retries=settings.worker.retries,
+        errands=settings.worker.errands,
+        errand_s=settings.worker.errand_s,
     )
     options = WorkerOptions(
         address,
@@ -39,6 +42,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         embedding_options(settings),
         settings.embedding.matrix_mib << 20,
         settings.memory.search_cache_mib << 20,
+        make_secrets(settings),
     )
     return Worker(options)
 

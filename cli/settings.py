@@ -24,6 +24,7 @@ from pydantic_settings import (
 )
 
 from memrelay.cli.settings_sections import (
+    AgentsSettings,
     BlocksSettings,
     BusSettings,
     EmbeddingSettings,
@@ -68,6 +69,7 @@ class Settings(BaseSettings):
     web: WebSettings = Field(default_factory=WebSettings)
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     secrets: SecretsSettings = Field(default_factory=SecretsSettings)
+    agents: AgentsSettings = Field(default_factory=AgentsSettings)
     blocks: BlocksSettings = Field(default_factory=BlocksSettings)
     log: LogSettings = Field(default_factory=LogSettings)
 

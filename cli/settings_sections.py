@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -192,6 +193,8 @@ class WorkerSettings(_Section):
     dead_letter_bytes: Annotated[int, Field(ge=65_536, le=2**53)] = 67_108_864
     history_days: Annotated[int, Field(ge=0, le=MAX_COUNT)] = HISTORY_DAYS
     retries: Annotated[int, Field(ge=0)] = 8
+    errands: Count = 8
+    errand_s: Count = 120
     grace_s: Count = 10
     lease_s: Count = 30
 
@@ -207,6 +210,14 @@ def _to_tuple(value: object) -> tuple[object, ...]:
     if not isinstance(value, list | tuple):
         raise ValueError("must be a list")
     return tuple(value)
+
+
+def _parse_issuers(value: object) -> tuple[object, ...]:
+    """Return the issuers. An environment variable holds them as JSON."""
+    try:
+        return _to_tuple(orjson.loads(value or "[]") if isinstance(value, str) else value)
+    except ValueError as error:
+        raise ValueError("must be a list of issuers, as JSON in a variable") from error
 
 
 Algorithm = Literal["RS256", "EdDSA", "ES256"]
@@ -242,7 +253,7 @@ class WebSettings(_Section):
     rate: Annotated[int, Field(ge=0)] = 1_000
     burst: Count = 2_000
     listener_backlog: Count = 1_000
-    jwt: Annotated[tuple[JwtSettings, ...], BeforeValidator(_to_tuple)] = ()
+    jwt: Annotated[tuple[JwtSettings, ...], NoDecode, BeforeValidator(_parse_issuers)] = ()
 
 
 class EmbeddingSettings(_Section):
@@ -259,6 +270,10 @@ class EmbeddingSettings(_Section):
 class SecretsSettings(_Section):
     folder: OptionalPath = None
     env: Grants = ()
+
+
+class AgentsSettings(_Section):
+    secrets: References = ()
 
 
 class BlocksSettings(_Section):

@@ -9,19 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memrelay import errors
-    from memrelay.blocks.contract import BlockArgs, Call, Transient
+    from memrelay.blocks.async_call import AsyncCall
+    from memrelay.blocks.contract import BlockArgs, Call, Errand, SecretReference, Transient
     from memrelay.blocks.registry import block
     from memrelay.bus.message import Message
     from memrelay.client import BlockingClient, Client, connect, connect_sync
     from memrelay.embedded import EmbeddedStore, open_store
 
 __all__ = [
+    "AsyncCall",
     "BlockArgs",
     "BlockingClient",
     "Call",
     "Client",
     "EmbeddedStore",
+    "Errand",
     "Message",
+    "SecretReference",
     "Transient",
     "block",
     "connect",
@@ -31,12 +35,15 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AsyncCall": "memrelay.blocks.async_call",
     "BlockArgs": "memrelay.blocks.contract",
     "BlockingClient": "memrelay.client",
     "Call": "memrelay.blocks.contract",
     "Client": "memrelay.client",
     "EmbeddedStore": "memrelay.embedded",
+    "Errand": "memrelay.blocks.contract",
     "Message": "memrelay.bus.message",
+    "SecretReference": "memrelay.blocks.contract",
     "Transient": "memrelay.blocks.contract",
     "block": "memrelay.blocks.registry",
     "connect": "memrelay.client",

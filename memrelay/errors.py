@@ -2,6 +2,7 @@
 
 Exception
 ├── RelayError          the server refused a call of the client, or did not answer
+├── OperationFailed     an operation that an async block called was refused, or not answered
 ├── Transient           a block raises it to be called again later
 ├── NotTheOwner         a running worker serves the store that should be opened
 └── MemoryFault         the base class of all errors of a store
@@ -17,6 +18,7 @@ Exception
 
 from typing import Any
 
+from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import Transient
 from memrelay.memory.errors import (
     EmbeddingFault,
@@ -35,6 +37,7 @@ __all__ = [
     "EmbeddingFault",
     "MemoryFault",
     "NotTheOwner",
+    "OperationFailed",
     "RecordDamaged",
     "RecordNotFound",
     "Refused",

@@ -6,7 +6,7 @@ Compiling costs about a millisecond per pattern.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from memrelay.blocks.contract import Agent, BlockArgs, Handle
+from memrelay.blocks.contract import Agent, AsyncBlock, BlockArgs, Executor, Handle
 from memrelay.blocks.patterns import PatternSet
 from memrelay.memory.memory_id import HOMES, home_of
 from memrelay.pipelines.bundle import accepts
@@ -31,6 +31,7 @@ class PlannedAgent:
     send_swarm: str
     public_swarm: str = ""
     block: str = ""  # its name
+    executor: Executor | str | AsyncBlock | None = None  # of its errands
 
     def wants(self, text: str) -> bool:
         """Return whether the block accepts the text. An `Audience` matches all agents at once."""
@@ -219,4 +220,5 @@ def _planned_agent(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent
         "" if is_public else swarm,
         public_swarm=swarm if is_public else "",
         block=agent.block.name,
+        executor=agent.block.executor,
     )

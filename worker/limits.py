@@ -40,3 +40,6 @@ class WorkerLimits:
     retries: int = 8
     first_pause_s: float = 1
     longest_pause_s: float = 300
+    # Errands that run at once, and the longest time of one.
+    errands: int = 8
+    errand_s: float = 120

@@ -23,7 +23,9 @@ from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
+from memrelay.worker.errands.runner import ErrandRunner
 from memrelay.worker.errors import first_cause
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
@@ -62,6 +64,7 @@ class WorkerOptions:
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
     matrix_bytes: int = 256 << 20
     cache_bytes: int = BUDGET
+    secrets: SecretResolver = NO_SECRETS
 
 
 class Worker:
@@ -94,6 +97,10 @@ class Worker:
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
+            errands = ErrandRunner(
+                options.limits.errands, options.limits.errand_s, options.address, options.secrets
+            )
+            stack.callback(errands.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions)
@@ -110,6 +117,8 @@ class Worker:
                 embedding,
                 questions,
                 options.address.database,
+                errands,
+                options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
 

@@ -52,6 +52,8 @@ PING_PAUSE_S = 5.0
 OTHERS_PAUSE_S = 0.25
 # Pause between two looks for hung workers.
 HUNG_PAUSE_S = 0.5
+# Part of the grace time in which a stopping worker awaits the errands that run.
+ERRANDS_SHARE = 0.5
 # So many groups recover for longer than a moment, so their reports show it.
 MANY_GROUPS = 50
 
@@ -211,7 +213,7 @@ class Session:
             async with asyncio.timeout(grace_s):
                 await self._reader.park()
                 ending = list(self._groups)
-                await self._end(ending)
+                await self._end(ending, grace_s * ERRANDS_SHARE)
                 await self._release([uid for group in ending for uid in group.slots])
         except TimeoutError:
             log.warning(
@@ -377,9 +379,9 @@ class Session:
     def _idlest_thread(self, number: int) -> DatabaseThread:
         return self._threads[(len(self._groups) + number) % len(self._threads)]
 
-    async def _end(self, ending: Sequence[Group]) -> None:
+    async def _end(self, ending: Sequence[Group], errands_s: float = 0.0) -> None:
         for group in ending:
-            group.stop()
+            group.stop(errands_s)
         for group in ending:
             await asyncio.shield(self._groups[group])
             del self._groups[group]

@@ -29,6 +29,7 @@ from memrelay.memory.files.export_rows import (
 )
 from memrelay.memory.records.data import LARGEST, SMALLEST, as_text, checked
 from memrelay.memory.records.ids import HEX, uid_of_store
+from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.sqlite.memories import Memory
 from memrelay.memory.sqlite.versions import What
 from memrelay.memory.timestamps import LAST_MS
@@ -204,7 +205,7 @@ def read_line(text: str) -> Line:
             line = replace(line, version=_normalize_json(line.version))
         if line.memory is not None:
             _to_tags(line.memory.tags or "[]")
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeError) as error:
         if (sort := _unknown_sort(text.encode(errors="replace"))) != "":
             raise Refused(
                 f"this Memrelay does not know the line `{sort}` of an export; import it with the "
@@ -226,7 +227,9 @@ def _normalize_json(one: Exported) -> Exported:
     JSON.
     """
     try:
-        data = as_text(checked(_to_data(one.data or "{}")))
+        given = _to_data(one.data or "{}")
+        # The value of an item may be any JSON.
+        data = as_text(given if one.kind == ITEM_KIND else checked(given))
     except ValidationError as error:
         raise Refused(
             f"`data` of record {one.guid!r} {error.errors(include_url=False)[0]['msg']}"

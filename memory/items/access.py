@@ -33,8 +33,10 @@ class Level(StrEnum):
 
     def allows(self, needed: "Level") -> bool:
         """Return whether this level includes the needed one."""
-        order = list(Level)
-        return order.index(self) >= order.index(needed)
+        return _RANKS[self] >= _RANKS[needed]
+
+
+_RANKS = {level: rank for rank, level in enumerate(Level)}
 
 
 class Right(NamedTuple):

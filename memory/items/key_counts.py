@@ -22,8 +22,12 @@ class KeyCounts:
         self._connection = connection
         self._counts: dict[str, int] = {}
 
+    def knows(self, store: str) -> bool:
+        """Return whether the count of a store needs no query."""
+        return store in self._counts
+
     def of(self, store: str) -> int:
-        """Return the number of items in a store. No row may be buffered."""
+        """Return the number of items in a store. No row may be buffered unless it `knows` it."""
         if store not in self._counts:
             if len(self._counts) >= MAX_STORES:
                 self._counts.clear()

@@ -116,7 +116,8 @@ class ItemTable:
 
     def count(self, store: str) -> int:
         """Return the number of entries in a store, including expired ones."""
-        self._records.flush()
+        if not self._records.key_counts.knows(store):
+            self._records.flush()
         return self._records.key_counts.of(store)
 
     def page(self, listing: Listing, beyond: Position | None, limit: int) -> Iterator[ItemRow]:
@@ -152,7 +153,9 @@ class ItemTable:
         return names
 
     def _own(self, address: Address, owner: str) -> StoredRecord | None:
-        self._records.flush()
+        # Buffered items are inserted together, which is faster.
+        if address.key in self._records.buffered_keys:
+            self._records.flush()
         return next(stored_records(self._connection, OWN, [*address, owner]), None)
 
     def _has_expired(self, place: StoredRecord) -> bool:

@@ -77,19 +77,24 @@ def put(tx: Transaction, given: PutItem, context: Context) -> PutResult:
 
 def put_item(tx: Transaction, given: PutItem, context: Context) -> PutResult:
     """Write an entry inside an open transaction. Raises as `items.put` does."""
+    state, is_created, has_won = store_item(tx, given, context)
+    return PutResult(view_state(state), created=is_created, won=has_won)
+
+
+def store_item(tx: Transaction, given: PutItem, context: Context) -> tuple[State, bool, bool]:
+    """Write an entry as `put_item` does. Return it as stored, whether it is new, and `won`."""
     require(tx, given, given.store, Level.READWRITE)
     address = Address(given.store, given.namespace, given.key)
     place = tx.items.own_to_write(address, given.agent)
     if given.if_absent and (held := place or tx.items.best(address, given.agent)) is not None:
-        return PutResult(view_state(held.whole), created=False, won=False)
+        return held.whole, False, False
     check_entry_version(place, given.key, given.if_version)
     flags = _combine_flags(place, given)
-    stored = encode(given.value, given.namespace, **flags._asdict())
+    in_context, encrypted = flags
+    stored = encode(given.value, given.namespace, in_context=in_context, encrypted=encrypted)
     if place is None:
-        state = _insert(tx, _new_state(given, flags, stored, context))
-    else:
-        state = _replace(tx, place, given, (flags, *stored))
-    return PutResult(view_state(state), created=place is None, won=True)
+        return _insert(tx, _new_state(given, flags, stored, context)), True, True
+    return _replace(tx, place, given, (flags, *stored)), False, True
 
 
 def end_of(ttl_s: float | None, now_ms: int, before_ms: int | None) -> int | None:

@@ -196,8 +196,8 @@ class Erasures:
         run_many("UPDATE idempotency_keys SET answer = ? WHERE n = ?", answers)
         pending = [
             (ident,)
-            for ident, data, key in run("SELECT id, data, producer FROM pending")
-            if has_erased(data) or has_erased(key.encode())
+            for ident, key, *texts in run("SELECT id, producer, data, request, result FROM pending")
+            if has_erased(key.encode()) or any(text and has_erased(text) for text in texts)
         ]
         run_many("DELETE FROM pending WHERE id = ?", pending)
         return len(replies) + len(answers) + len(pending)

@@ -10,6 +10,11 @@ import apsw
 from memrelay.memory.sqlite.idempotency import IdempotencyKeys
 from memrelay.memory.sqlite.rows import RowInsert
 
+# How long the result of an errand is kept for the replay of a dead letter.
+PARKED_MS = 30 * 86_400_000
+# Suffix of the key of an errand among the attempts. Its input has the key without it.
+ERRAND_SUFFIX = ".errand"
+OF_INPUTS = f"FROM attempts WHERE id NOT LIKE '%{ERRAND_SUFFIX}'"
 INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
 
@@ -93,13 +98,24 @@ class Inbox:
         """Return the recorded attempts by input."""
         return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
+    def count_errand_attempts(self, idents: Iterable[str]) -> dict[str, int]:
+        """Record that errands are about to be repeated after a crash. Return how often by id."""
+        keys = {ident: ident + ERRAND_SUFFIX for ident in idents}
+        self.count_attempts(keys.values())
+        counts = self.attempts()
+        return {ident: counts[key] for ident, key in keys.items()}
+
+    def clear_errand_attempts(self, ident: str) -> None:
+        """Delete the attempts of an errand that has a result."""
+        self._connection.execute("DELETE FROM attempts WHERE id = ?", (ident + ERRAND_SUFFIX,))
+
     def has_attempts(self) -> bool:
-        """Return whether an attempt is recorded."""
-        return self._connection.execute("SELECT 1 FROM attempts LIMIT 1").get is not None
+        """Return whether an attempt of an input is recorded."""
+        return self._connection.execute(f"SELECT 1 {OF_INPUTS} LIMIT 1").get is not None
 
     def clear_attempts(self) -> None:
-        """Delete all attempts: every input in flight has an outcome now."""
-        self._connection.execute("DELETE FROM attempts")
+        """Delete all attempts of inputs: every input in flight has an outcome now."""
+        self._connection.execute(f"DELETE {OF_INPUTS}")
 
     def complete(self) -> None:
         """Insert the buffered rows before the commit."""
@@ -116,7 +132,11 @@ class Inbox:
 
 
 class Pending(NamedTuple):
-    """A message to run at `due`, Unix ms."""
+    """A message to run at `due`, Unix ms.
+
+    A negative `due` marks the message of a dead letter, whose replay needs the `result`. It is
+    parked since -`due`.
+    """
 
     # Deterministic: the input's id and the path through the cascade.
     id: str
@@ -139,6 +159,15 @@ class Pending(NamedTuple):
     producer: str = ""
     # 1 if its sender published it on the channel, 2 if it was published to a public swarm.
     published: int = 0
+    # The errand for which it waits, as JSON; None if it waits for none.
+    request: bytes | None = None
+    # The result of the errand as JSON; None while the errand is open.
+    result: bytes | None = None
+
+    @property
+    def is_errand(self) -> bool:
+        """Return whether an errand is open."""
+        return self.request is not None and self.result is None
 
 
 class PendingTable:
@@ -150,7 +179,8 @@ class PendingTable:
     def add(self, pending: Pending) -> None:
         """Insert a pending message unless its id exists."""
         self._connection.execute(
-            "INSERT OR IGNORE INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", pending
+            "INSERT OR IGNORE INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            pending,
         )
 
     def find(self, ident: str) -> Pending | None:
@@ -162,7 +192,8 @@ class PendingTable:
         """Return whether a message of the cascade that the input `root` started is pending."""
         return (
             self._connection.execute(
-                "SELECT 1 FROM pending WHERE pipeline = ? AND root = ?", (pipeline, root)
+                "SELECT 1 FROM pending WHERE pipeline = ? AND root = ? AND due >= 0",
+                (pipeline, root),
             ).get
             is not None
         )
@@ -174,16 +205,46 @@ class PendingTable:
             (pending.due, pending.attempts, pending.id),
         )
 
+    def keep_result(self, pending: Pending) -> bool:
+        """Store the result of an errand, and that its continuation has not been tried.
+
+        Return whether the row exists.
+        """
+        self._connection.execute(
+            "UPDATE pending SET result = ?, due = ?, attempts = 0 WHERE id = ?",
+            (pending.result, pending.due, pending.id),
+        )
+        return bool(self._connection.changes())
+
     def remove(self, idents: Iterable[str]) -> None:
         """Delete pending messages whose outcome is committed."""
         self._connection.executemany(
             "DELETE FROM pending WHERE id = ?", [(ident,) for ident in idents]
         )
 
+    def park(self, idents: Iterable[str], now_ms: int) -> None:
+        """Keep the results of errands for replays of dead letters. Delete the other messages, and
+        results that were parked long ago.
+        """
+        keys = [(ident,) for ident in idents]
+        run_many = self._connection.executemany
+        run_many("DELETE FROM pending WHERE id = ? AND result IS NULL", keys)
+        run_many(f"UPDATE pending SET due = {-now_ms} WHERE id = ?", keys)
+        expired = PARKED_MS - now_ms
+        self._connection.execute("DELETE FROM pending WHERE due < 0 AND due > ?", (expired,))
+
+    def find_parked(self, ident: str) -> Pending | None:
+        """Return the parked message with that id, None if it does not exist."""
+        found = self.find(ident)
+        return found if found is not None and found.due < 0 else None
+
     def all(self) -> list[Pending]:
-        """Return all pending messages by due time."""
+        """Return all pending messages by due time, without parked ones."""
         return list(
             map(
-                Pending._make, self._connection.execute("SELECT * FROM pending ORDER BY due, rowid")
+                Pending._make,
+                self._connection.execute(
+                    "SELECT * FROM pending WHERE due >= 0 ORDER BY due, rowid"
+                ),
             )
         )

@@ -15,6 +15,7 @@ from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.records.page_order import ORDER
 from memrelay.memory.records.record import (
     PLAIN,
     Further,
@@ -67,7 +68,6 @@ OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALU
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
-ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
 
 class RecordTable:
@@ -87,6 +87,8 @@ class RecordTable:
         self._new_turns: list[tuple[Any, ...]] = []
         # Buffered rows with all columns.
         self._new_whole: list[tuple[Any, ...]] = []
+        # Keys of buffered items.
+        self.buffered_keys: set[str | None] = set()
         # Last position by thread, for threads that this transaction extended.
         self._last_seqs: dict[str, int] = {}
         # Collects the rows that are edited and deleted, if a reader needs them.
@@ -103,7 +105,7 @@ class RecordTable:
 
     def reset(self) -> None:
         """Drop buffered rows and read the committed state, initially and after a rollback."""
-        for buffered in (self._new, self._new_turns, self._new_whole):
+        for buffered in (self._new, self._new_turns, self._new_whole, self.buffered_keys):
             buffered.clear()
         self._last_seqs.clear()
         self.versions.reset()
@@ -124,25 +126,11 @@ class RecordTable:
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """Insert a record, its values in the order of columns.NEW."""
         self.last_row += 1
-        guid, scope, kind, content, source, tags, created_at, updated_at = record
+        guid, scope, kind, content, source, tags, _, _ = record
         if self.feed.is_on:
             self.feed.add_created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
-        self._new.append(
-            (
-                self.last_row,
-                guid,
-                scope,
-                kind,
-                content,
-                source,
-                tags,
-                created_at,
-                updated_at,
-                crc,
-                parts_of(content),
-            )
-        )
+        self._new.append((self.last_row, *record, crc, parts_of(content)))
 
     def insert_turn(
         self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
@@ -165,6 +153,7 @@ class RecordTable:
         self.expiry.concerns |= new.expires_at is not None
         if new.kind == ITEM_KIND:
             self.key_counts.add(new.scope, 1)
+            self.buffered_keys.add(new.key)
         return stored
 
     def _next_seq(self, thread: str, seq: int | None) -> int:
@@ -193,6 +182,7 @@ class RecordTable:
         if self._new_whole:
             INSERT_WHOLE.run(self._connection, self._new_whole)
             self._new_whole.clear()
+            self.buffered_keys.clear()
 
     def complete(self) -> None:
         """Bring table and indexes up to date before a search."""
@@ -480,8 +470,9 @@ class RecordTable:
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0
     ) -> Iterator[tuple[int, Record, Further]]:
-        """Yield (row, record, further fields) of matching records after the row `beyond`, skipping
-        `offset`.
+        """Yield (row, record, further fields) of matching records, skipping `offset`.
+
+        `order` is a key of ORDER. `beyond` is a row, for the order of arrival.
         """
         self.flush()
         clauses, values = self._clauses(conditions)

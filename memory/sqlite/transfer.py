@@ -77,7 +77,7 @@ def _lines(connection: apsw.Connection, now_ms: int, left_out: set[str]) -> Iter
         for row in connection.execute(sort.select):
             one = sort.struct(*row)
             has_ended = has_expired(getattr(one, "expires_at", None), now_ms)
-            if not has_ended and row[0] not in expired:
+            if not has_ended and row[0] not in left_out:
                 yield Line(**{name: one})
 
 

@@ -131,13 +131,13 @@ def _parse_command(command: str, arguments: Mapping[str, Any], identity: Identit
     call = ToolCall(
         command,
         address,
-        names_store=any(arguments.get(name) is not None for name in ("path", "store", "scope")),
+        names_store=command == "search" and any(map(arguments.get, ("path", "store", "scope"))),
         value=arguments.get("content"),
         old_str=_text(arguments, "old_str"),
         new_str=_text(arguments, "new_str"),
         query=_text(arguments, "query"),
         agent=_text(arguments, "agent"),
-        level=_level(arguments, command),
+        level=_level(arguments, command) if command in SHARING else DEFAULT_LEVEL,
         cursor=_text(arguments, "cursor"),
     )
     if fault := _find_fault(call, has_new_str=arguments.get("new_str") is not None):
@@ -217,9 +217,11 @@ def _store_of_scope(scope: str, identity: Identity) -> str:
 def _text(arguments: Mapping[str, Any], name: str) -> str:
     """Return an optional text, "" if it is absent."""
     value = arguments.get(name)
-    if value is not None and not isinstance(value, str):
+    if value is None:
+        return ""
+    if not isinstance(value, str):
         raise ToolError(f"{name} must be text, not {type_of(value)}")
-    return value or ""
+    return value
 
 
 def _level(arguments: Mapping[str, Any], verb: str) -> str:

@@ -13,7 +13,7 @@ from memrelay.memory.operations.items_delete import DeleteItem, delete_item
 from memrelay.memory.operations.items_edit import EditItem, EditResult, edit_item
 from memrelay.memory.operations.items_get import GetItem, get_item
 from memrelay.memory.operations.items_list import ItemPage, ListItems, list_items
-from memrelay.memory.operations.items_put import PutItem, put_item
+from memrelay.memory.operations.items_put import PutItem, store_item
 from memrelay.memory.operations.items_rename import RenameItem, rename_item
 from memrelay.memory.operations.items_search import ItemHit, SearchItems, search_items
 from memrelay.memory.operations.stores_list import ListStores, StoreAccess, list_stores
@@ -31,8 +31,12 @@ class Entries:
     exist, unless a method says otherwise.
     """
 
-    def __init__(self, tx: Transaction, identity: Identity, context: Context) -> None:
+    def __init__(
+        self, tx: Transaction, identity: Identity, context: Context, default_ttl_s: float = 0
+    ) -> None:
         self._tx, self._context = tx, context
+        # Seconds until a new entry expires, None for never.
+        self.default_ttl_s = default_ttl_s or None
         self.agent = identity.agent
         self._identity: dict[str, Any] = {
             "agent": identity.agent,
@@ -65,7 +69,7 @@ class Entries:
 
     def put(self, store: str, key: str, value: Any, ttl_s: float | None = None) -> None:
         """Write the agent's own entry."""
-        put_item(
+        store_item(
             self._tx,
             PutItem(**self._identity, store=store, key=key, value=value, ttl_s=ttl_s),
             self._context,

@@ -117,8 +117,13 @@ BROKEN = [
         "@block('add_1')\ndef ours(call, args): ...\n",
         "a block has the name of its file, but ours.py declares 'add_1': rename one of them",
     ),
-    ("@block('ours')\nasync def ours(call, args): ...\n", "use no async, await or yield"),
-    ("@block('ours')\ndef ours(call, args): yield\n", "use no async, await or yield"),
+    ("@block('ours')\ndef ours(call, args): yield\n", "use no yield"),
+    ("@block('ours')\nasync def ours(call, args): yield\n", "use no yield"),
+    ("@block('ours', errand='fetch')\ndef ours(call, args): ...\n", 'errand="module:function"'),
+    (
+        "@block('ours', errand='a:b')\nasync def ours(call, args): ...\n",
+        "an async block is its own errand",
+    ),
     ("@block('ours')\ndef ours(call): ...\n", "write def ours(call, args)"),
     (
         "@block('ours')\ndef ours(call, args): ...\n1 / 0\n",

@@ -8,16 +8,20 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 from msgspec import structs
 
-from memrelay.blocks.contract import BlockArgs, Call, Transient
+from memrelay.blocks.async_call import AsyncCall
+from memrelay.blocks.contract import BlockArgs, Call, Errand, SecretReference, Transient
 from memrelay.blocks.memory_args import AnyMemoryId, MemoryId, NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
+from memrelay.blocks.secrets import read_secret
 from memrelay.bus.message import Message
 from memrelay.memory.operations.records_read import ReadInput, read
 from memrelay.memory.sqlite.filters import Conditions
+from tests.support.errands import asks, fetches, notes, refuse
 
 MINE, BOMB, EXIT, GLUTTON = (
     "mine",
@@ -78,7 +82,7 @@ def reads_beside(call: Call, args: BesideArgs) -> Message:
 def fails(call: Call, args: NewRecordArgs) -> Message:
     """Write as memory_write does, then fail in the way that the text names."""
     answer = memory_write(call, args)
-    if MINE in call.text:
+    if MINE in call.text and not Path(call.text.rpartition(" ")[2]).is_file():
         raise Speechless if "speechless" in call.text else RuntimeError("stepped on a mine")
     if EXIT in call.text:
         sys.exit("a library thought that this was its own program")
@@ -140,6 +144,40 @@ def tells_part(call: Call, args: NewRecordArgs) -> Message:
     return call.reply_json(call.part)
 
 
+class SecretArgs(BlockArgs):
+    """A service and the reference to its key."""
+
+    url: str
+    key: SecretReference = ""
+
+
+def sends_secret(call: Call, args: SecretArgs) -> Message:
+    """Send the secret to a service, as a block that calls a model does."""
+    return call.reply(_send(args.url, call.secret(args.key or call.text)))
+
+
+async def sends_secret_in_errand(call: AsyncCall, args: SecretArgs) -> Message:
+    """Send the secret to a service, and forward the message with the status and a user."""
+    return call.forward(user_id="u1", status=_send(args.url, call.secret(args.key)))
+
+
+def asks_with_secret(call: Call, args: SecretArgs) -> Message | Errand:
+    """Let an executor send the secret. The request holds the reference only."""
+    if call.got is None:
+        return Errand({"url": args.url, "key": args.key})
+    return call.reply(call.got.error or str(call.got.value))
+
+
+async def send_secret(request: dict[str, str], errand_id: str) -> str:
+    """Send the secret to the service."""
+    return _send(request["url"], read_secret(request["key"]))
+
+
+def _send(url: str, key: str) -> str:
+    with urlopen(Request(url, headers={"Authorization": key}), timeout=5) as answer:
+        return str(answer.status)
+
+
 @contextmanager
 def _little_memory() -> Iterator[None]:
     """Limit the memory of this process, as on a small machine."""
@@ -189,4 +227,12 @@ def register_test_blocks() -> None:
     block("test_waits_without_memory", BlockArgs)(waits_without_memory)
     block("test_identifies", BlockArgs)(identifies)
     block("test_forwards", BlockArgs)(forwards)
+    block("test_sends_secret", SecretArgs)(sends_secret)
+    block("test_sends_secret_in_errand", SecretArgs)(sends_secret_in_errand)
+    block("test_asks_with_secret", SecretArgs, errand=send_secret)(asks_with_secret)
     block("test_tells_part", NewRecordArgs)(tells_part)
+    block("test_asks", BlockArgs, errand="tests.support.errands:fetch")(asks)
+    block("test_asks_here", NewRecordArgs, errand=refuse)(asks)
+    block("test_fetches", BlockArgs)(fetches)
+    block("test_fetches_at_once", BlockArgs, ordered=False)(fetches)
+    block("test_notes", BlockArgs)(notes)

@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from memrelay.web.auth.authorizer import Caller, Credentials, TokenIdentity
-from memrelay.web.auth.jwt_callers import make_verifier
+from memrelay.web.auth.jwks import FileKeys
+from memrelay.web.auth.jwt_callers import JwtVerifier, _Source, make_verifier
 from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.errors import NotAllowed, Problem, Unauthorized, Unavailable
 from tests.support.bundles import make_bundle, make_uid
@@ -30,7 +31,7 @@ UID = make_uid()
 RSA, EC, ED = KeyPair("rsa", "RS256"), KeyPair("ec", "ES256"), KeyPair("ed", "EdDSA")
 STRANGER = KeyPair("ed", "EdDSA")
 MEMORY = "/api/storage/memory"
-BOTH = {"search", "read", "write", "delete"}
+BOTH = frozenset({"search", "read", "write", "delete"})
 
 
 @pytest.fixture
@@ -58,7 +59,8 @@ def refusal(file: Path, token: str, **fields: Any) -> str:
 def test_a_token_of_each_algorithm_names_its_agent(keys: Path, pair: KeyPair) -> None:
     caller = authenticate(keys, pair.sign(agent_id="a1", sub="someone", user_id="u1"))
 
-    assert (caller.scopes, caller.pipelines, caller.name) == (BOTH, {UID}, "a1")
+    assert (caller.scopes, caller.pipelines) == (BOTH, frozenset({UID}))
+    assert caller.name == "jwt:a1"
     assert (caller.token, caller.is_service) == (TokenIdentity("a1", "u1"), False)
 
 
@@ -103,7 +105,7 @@ def test_only_a_listed_algorithm_and_the_key_of_the_issuer_are_accepted(keys: Pa
     public = RSA.jwk["n"]
     for token in (
         jwt.encode(claims, public, "HS256", {"kid": "rsa"}),
-        jwt.encode(claims, None, "none", {"kid": "rsa"}),
+        jwt.encode(claims, "", "none", {"kid": "rsa"}),
     ):
         assert "algorithm is not one of" in refusal(keys, token)
 
@@ -141,7 +143,7 @@ def test_the_claim_scope_limits_the_access(keys: Path, scope: object, access: se
 def test_a_single_key_needs_no_kid(keys: Path) -> None:
     write_key_set(keys, ED)
 
-    assert authenticate(keys, ED.sign(kid=None)).name == "a1"
+    assert authenticate(keys, ED.sign(kid=None)).name == "jwt:a1"
 
 
 def test_the_audience_selects_the_pipeline(keys: Path) -> None:
@@ -164,7 +166,7 @@ def test_a_changed_file_is_read_again(keys: Path) -> None:
     async def run() -> None:
         verifier = make_verifier([make_issuer(keys, UID)], keys.parent)
         added = KeyPair("new")
-        assert (await verifier.authenticate(ED.sign())).name == "a1"
+        assert (await verifier.authenticate(ED.sign())).name == "jwt:a1"
         write_key_set(keys, added)
         async with asyncio.timeout(5):
             while not await _accepts(verifier.authenticate, added.sign()):
@@ -174,6 +176,26 @@ def test_a_changed_file_is_read_again(keys: Path) -> None:
         keys.write_text('{"keys": [')
         await asyncio.sleep(0)
         assert await _accepts(verifier.authenticate, added.sign())
+
+    asyncio.run(run())
+
+
+def test_a_remembered_token_expires_and_the_oldest_ones_are_forgotten(keys: Path) -> None:
+    now_s = time.time()
+
+    async def run() -> None:
+        nonlocal now_s
+        source = _Source(make_issuer(keys, UID), FileKeys(str(keys)))
+        verifier = JwtVerifier([source], max_verified=2, clock=lambda: now_s)
+        first, *others = [ED.sign(sub=f"a{number}") for number in range(4)]
+        known = await verifier.authenticate(first)
+        assert await verifier.authenticate(first) is known
+        now_s += 331
+        # It is verified again. The clock of PyJWT is the real one.
+        assert await verifier.authenticate(first) is not known
+        for token in others:
+            await verifier.authenticate(token)
+        assert len(verifier._verified) <= 2
 
     asyncio.run(run())
 

@@ -51,4 +51,4 @@ def test_pending_rows_for_public_swarms_are_read(published: int, swarm: str) -> 
     work = from_pending(row, PLAN)
 
     assert (work.swarm, work.hop, work.published) == ("news", 3, Published.PUBLIC_NEXT)
-    assert to_pending(work, 9)[4:6] == ("news", 3) and to_pending(work, 9)[-1] == -1
+    assert to_pending(work, 9)[4:6] == ("news", 3) and to_pending(work, 9).published == -1

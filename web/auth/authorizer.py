@@ -47,8 +47,8 @@ class Caller(NamedTuple):
     """A client's permissions.
 
     `pipelines` holds uids, or only ALL. `key` is "" without a key. `name` is that of the key, or
-    the subject of the JWT. `expires_at` is in Unix ms, None for never. `session` is the digest of a
-    browser's session token. `token` is set for a caller with a JWT.
+    `jwt:` and the agent or service of a JWT. `expires_at` is in Unix ms, None for never. `session`
+    is the digest of a browser's session token. `token` is set for a caller with a JWT.
     """
 
     scopes: frozenset[str]
@@ -73,7 +73,7 @@ class Caller(NamedTuple):
     def account(self) -> str:
         """The account for limits: a key or a JWT's subject, "" for a local program."""
         if self.token is not None:
-            return f"jwt {min(self.pipelines)} {self.name}"
+            return f"{min(self.pipelines)} {self.name}"
         return f"key {self.key}" if self.key else ""
 
     @property
@@ -137,7 +137,7 @@ class Caller(NamedTuple):
         """
         if self.sees_all:
             return
-        for reference in filter(None, (agent.token, *agent.secrets)):
+        for reference in filter(None, (agent.token, *agent.secrets, *agent.args.secrets)):
             if not secrets.may_use(uid, reference):
                 raise NotAllowed(
                     f"agent {agent.agent.alias}: the key is limited to certain pipelines and may "

@@ -4,9 +4,12 @@ The signature, the algorithm, the issuer, the audience and the times are checked
 A token reaches one pipeline, and there only the operations for agents.
 """
 
+import time
 from base64 import urlsafe_b64decode
 from binascii import Error as Base64Error
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +18,14 @@ import orjson
 
 from memrelay.memory.items.identity import MAX_ID_CHARACTERS
 from memrelay.web.auth.authorizer import Caller, TokenIdentity
-from memrelay.web.auth.jwks import FileKeys, KeySetFault, KeySource, UrlKeys, VerificationKey
+from memrelay.web.auth.jwks import (
+    FileKeys,
+    KeySet,
+    KeySetFault,
+    KeySource,
+    UrlKeys,
+    VerificationKey,
+)
 from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.errors import Unauthorized, Unavailable
 
@@ -27,6 +37,8 @@ SUBJECT = "sub"
 # The access of each value of the claim `scope`.
 SCOPES = {"read": frozenset({"search", "read"}), "write": frozenset({"write", "delete"})}
 REQUIRED = ["exp", "iss", "aud"]
+# Verified tokens that are remembered.
+MAX_VERIFIED = 10_000
 MALFORMED = "the JWT is malformed; send one that is signed by an issuer of web.jwt"
 NO_KEYS = (
     "the public keys of the JWT's issuer cannot be read; run `memrelay doctor` on the server to "
@@ -54,11 +66,30 @@ def _make_source(issuer: JwtIssuer, folder: Path) -> KeySource:
     return UrlKeys(issuer.jwks, folder, private=issuer.private)
 
 
-class JwtVerifier:
-    """Verifies JWTs and returns their callers."""
+class _Verified(NamedTuple):
+    """The caller of a token, and the keys with which it was verified."""
 
-    def __init__(self, sources: Sequence[_Source]) -> None:
-        self._sources = sources
+    caller: Caller
+    source: KeySource
+    keys: KeySet
+
+
+class JwtVerifier:
+    """Verifies JWTs and returns their callers.
+
+    A verified token is remembered until it expires, or its issuer's keys change. `clock` returns
+    Unix seconds.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[_Source],
+        *,
+        max_verified: int = MAX_VERIFIED,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._sources, self._max_verified, self._clock = sources, max_verified, clock
+        self._verified: dict[bytes, _Verified] = {}
 
     async def start(self) -> None:
         """Load the key sets and keep them current."""
@@ -75,6 +106,25 @@ class JwtVerifier:
 
         Raises Unauthorized. Raises Unavailable: the issuer's keys cannot be read.
         """
+        digest = sha256(token.encode()).digest()
+        known = self._verified.get(digest)
+        if known is not None and await self._is_valid(known):
+            return known.caller
+        verified = await self._verify(token)
+        if len(self._verified) >= self._max_verified:
+            self._forget_oldest()
+        self._verified[digest] = verified
+        return verified.caller
+
+    def _forget_oldest(self) -> None:
+        for digest in list(islice(self._verified, (self._max_verified + 1) // 2)):
+            del self._verified[digest]
+
+    async def _is_valid(self, known: _Verified) -> bool:
+        expires_at = known.caller.expires_at or 0
+        return expires_at > self._clock() * 1000 and await known.source.get() is known.keys
+
+    async def _verify(self, token: str) -> _Verified:
         header, payload = _parse_unverified(token)
         source = self._select(payload)
         algorithm = header.get("alg")
@@ -82,8 +132,9 @@ class JwtVerifier:
             raise Unauthorized(
                 f"the JWT's algorithm is not one of {', '.join(source.issuer.algorithms)}"
             )
-        key = await _find_key(source.keys, header.get("kid"), algorithm)
-        return _make_caller(source.issuer, _verify(token, key, source.issuer))
+        keys, key = await _find_key(source.keys, header.get("kid"), algorithm)
+        caller = _make_caller(source.issuer, _verify(token, key, source.issuer))
+        return _Verified(caller, source.keys, keys)
 
     def _select(self, payload: dict[str, Any]) -> _Source:
         """Return the issuer's entry. The claims are verified afterwards. Raises Unauthorized."""
@@ -113,14 +164,18 @@ def _decode(part: str) -> bytes:
     return urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
-async def _find_key(keys: KeySource, kid: object, algorithm: str) -> VerificationKey:
-    """Return the key of a token. Raises Unauthorized and Unavailable."""
+async def _find_key(
+    source: KeySource, kid: object, algorithm: str
+) -> tuple[KeySet, VerificationKey]:
+    """Return the key of a token, and its set. Raises Unauthorized and Unavailable."""
     if kid is not None and not isinstance(kid, str):
         raise Unauthorized(MALFORMED)
     try:
-        key = (await keys.get()).find(kid, algorithm)
-        if key is None and kid is not None and await keys.refresh():
-            key = (await keys.get()).find(kid, algorithm)
+        keys = await source.get()
+        key = keys.find(kid, algorithm)
+        if key is None and kid is not None and await source.refresh():
+            keys = await source.get()
+            key = keys.find(kid, algorithm)
     except KeySetFault as error:
         raise Unavailable(NO_KEYS) from error
     if key is None:
@@ -129,7 +184,7 @@ async def _find_key(keys: KeySource, kid: object, algorithm: str) -> Verificatio
             if kid is None
             else "the JWT's kid is none of the issuer's keys for this algorithm"
         )
-    return key
+    return keys, key
 
 
 def _verify(token: str, key: VerificationKey, issuer: JwtIssuer) -> dict[str, Any]:
@@ -169,7 +224,7 @@ def _make_caller(issuer: JwtIssuer, claims: dict[str, Any]) -> Caller:
     return Caller(
         _scopes_of(claims.get("scope")),
         frozenset({issuer.pipeline}),
-        name=name,
+        name=f"jwt:{name}",
         expires_at=(int(claims["exp"]) + LEEWAY_S) * 1000,
         token=TokenIdentity("" if is_service else name, user),
     )

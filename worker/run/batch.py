@@ -22,6 +22,8 @@ from memrelay.memory.sqlite.inbox import Done
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
+from memrelay.worker.errands.stored import result_of
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.attempt_journal import AttemptJournal
@@ -89,12 +91,14 @@ class Batch:
         journal: AttemptJournal | None = None,
         former: tuple[str, ...] = (),
         may_wait: bool = True,
+        secrets: SecretResolver = NO_SECRETS,
         checkpoint: Checkpoint = lambda step: None,
     ) -> None:
         self._rest, self._limits, self._retries = work, limits, retries
         self._settled, self._gone, self._former = settled, gone, former
         self._isolation, self._public_limit = isolation, public_limit
         self._journal, self._may_wait, self._checkpoint = journal, may_wait, checkpoint
+        self._secrets = secrets
         self._result = BatchResult()
         self._has_logged_traceback = False
         # By pipeline: the homes that exist.
@@ -112,7 +116,8 @@ class Batch:
         """
         began = time.perf_counter()
         self._until_s = began + self._limits.batch_s
-        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._public_limit)
+        self._stores = stores
+        self._cascade = Cascade(stores, self._limits, self._public_limit, self._secrets)
         while self._has_room:
             count = self._count_together()
             ran, fault = self._run_together(count)
@@ -205,9 +210,11 @@ class Batch:
             self._result.duplicates[one.plan.uid] += 1
             self._repeat_signal(known.store)
             return known
-        if work.replay_entry and work.key in self._gone:
-            log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
-            return new_outcome(work)
+        if work.replay_entry:
+            if work.key in self._gone:
+                log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
+                return new_outcome(work)
+            self._restore_result(work)
         most = self._limits.attempts
         if self._journal is not None and self._journal.count_alone(work.key) > most:
             return _fail(one, f"the worker ended {most} times while it ran this message", most)
@@ -220,6 +227,14 @@ class Batch:
 
     def _decode(self, entry: Entry) -> Input:
         return decode_entry(entry, self._limits.message_bytes, self._limits.trusted_fields)
+
+    def _restore_result(self, work: Input) -> None:
+        """Give a replay the result of the errand that was stored before it failed."""
+        for memory_id in work.plan.stores:
+            parked = self._stores.get(memory_id).pending.find_parked(work.key)
+            if parked is not None:
+                work.got = result_of(parked)
+                self._begin(memory_id).pending.remove([work.key])
 
     def _call(self, work: Input, call: Call) -> Outcome:
         outcome = new_outcome(work)

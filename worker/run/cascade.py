@@ -4,7 +4,9 @@ Relays run in memory and memory blocks inside the transaction of one store. A st
 another store becomes a continuation.
 """
 
-from memrelay.blocks.contract import Call, Limits
+from dataclasses import replace
+
+from memrelay.blocks.contract import Call, Errand, Limits
 from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.message import Message
 from memrelay.bus.public_swarms import PublicSwarm
@@ -14,6 +16,9 @@ from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan, PlannedAgent
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
+from memrelay.worker.errands.execute import resume
+from memrelay.worker.errands.stored import pack_request
 from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.beside import open_beside
@@ -30,9 +35,13 @@ class Cascade:
     """
 
     def __init__(
-        self, stores: OpenStores, limits: WorkerLimits, public_limit: PublicMessageLimit
+        self,
+        stores: OpenStores,
+        limits: WorkerLimits,
+        public_limit: PublicMessageLimit,
+        secrets: SecretResolver = NO_SECRETS,
     ) -> None:
-        self._stores, self._public_limit = stores, public_limit
+        self._stores, self._public_limit, self._secrets = stores, public_limit, secrets
         self._bounds, self._limits = Limits(limits.message_bytes), limits
         self._max_hops = limits.max_hops
         self._max_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
@@ -76,6 +85,8 @@ class Cascade:
         """Deliver the message of a webhook or continuation, which is not published itself."""
         station = work.plan.station(work.only_agent)
         if station is not None and station.wants(work.message.text):
+            if work.got is not None:
+                station = replace(station, handle=resume(station, work.got))
             self._deliver(station, work.swarm, work.message, work.hop)
 
     def _deliver(self, station: PlannedAgent, swarm: str, message: Message, hop: int) -> None:
@@ -97,9 +108,8 @@ class Cascade:
         if answer is None:
             return
         if answer.__class__ is not Message:
-            raise TypeError(
-                f"the block returned {type(answer).__name__}: return call.reply(text) or None"
-            )
+            self._keep_errand(station, swarm, message, hop, answer)
+            return
         if station.send_swarm:
             self._publish(station.send_swarm, answer, hop + 1)
         elif station.public_swarm:
@@ -157,6 +167,38 @@ class Cascade:
         self, station: PlannedAgent, swarm: str, message: Message, hop: int
     ) -> None:
         """Keep a step for another store in this store's transaction. It runs as its own input."""
+        self._add_pending(station, swarm, message, hop)
+
+    def _keep_errand(
+        self, station: PlannedAgent, swarm: str, message: Message, hop: int, answer: object
+    ) -> None:
+        """Keep a request in the store of the block, or in the first one. The block is called again
+        with the result.
+        """
+        if not isinstance(answer, Errand):
+            raise TypeError(
+                f"the block returned {type(answer).__name__}: return call.reply(text) or None"
+            )
+        if station.executor is None:
+            raise TypeError(
+                f"the block {station.block} returned an Errand and names no executor: write "
+                f'@block("{station.block}", ..., errand="module:function")'
+            )
+        request, outcome = pack_request(answer, self._bounds.message_bytes), self.outcome
+        if not outcome.store:
+            outcome.store = self._work.plan.stores[0]
+        if outcome.store not in self.touched:
+            self.begin(outcome.store)
+        self._add_pending(station, swarm, message, hop, request)
+
+    def _add_pending(
+        self,
+        station: PlannedAgent,
+        swarm: str,
+        message: Message,
+        hop: int,
+        request: bytes | None = None,
+    ) -> None:
         work, outcome = self._work, self.outcome
         producer_id = work.producer_id or work.step_of
         ident = f"{work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
@@ -172,6 +214,7 @@ class Cascade:
             work.reply,
             self._now_ms,
             producer=STEP_MARK + producer_id if producer_id else "",
+            request=request,
         )
         self.touched[outcome.store].pending.add(pending)
         outcome.continuations += (pending,)
@@ -183,6 +226,10 @@ class Cascade:
             raise TooManyMessages(self._limits.max_cascade)
         if self.outcome.size > self._max_bytes:
             raise TooManyBytes(self._max_bytes)
+
+    def secret(self, reference: str) -> str:
+        """Return a secret that the operator has listed for blocks. Raises LookupError."""
+        return self._secrets.read_for_block(reference)
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid for an agent. A replay returns the same ones."""

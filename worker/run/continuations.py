@@ -3,6 +3,7 @@
 A store keeps each of them as a pending row until its outcome is on the bus.
 """
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -16,11 +17,15 @@ import structlog
 
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.stores import OpenStores
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.errands.open_errands import OpenErrand, OpenErrands
+from memrelay.worker.errands.runner import Ended
+from memrelay.worker.errands.stored import pack_error
 from memrelay.worker.errors import TooManyMessages
 from memrelay.worker.run.busy_retry import BusyRetry
-from memrelay.worker.run.inputs import Input, from_pending
+from memrelay.worker.run.inputs import Input, arrival_of_id, from_pending
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome
-from memrelay.worker.run.retries import Delayed
+from memrelay.worker.run.retries import Delayed, pause_s
 from memrelay.worker.shared import WorkerContext
 
 log = structlog.stdlib.get_logger(__name__)
@@ -135,8 +140,9 @@ class ReplyTracker:
 class Continuations:
     """The continuations of one group."""
 
-    def __init__(self, retry: BusyRetry, shared: WorkerContext) -> None:
+    def __init__(self, retry: BusyRetry, shared: WorkerContext, wanted: asyncio.Event) -> None:
         self._retry, self._shared = retry, shared
+        self.errands = OpenErrands(shared.errands, wanted, shared.limits.message_bytes)
         # By key of a continuation: the store with its pending row.
         self.stores: dict[str, str] = {}
         self.delay_queue, self.replies = DelayQueue(), ReplyTracker()
@@ -144,18 +150,84 @@ class Continuations:
         # Whether one of them runs under a bundle version with public swarms.
         self.may_publish_in_public = False
 
-    async def load(self, stores: Sequence[str], uids: Collection[str]) -> None:
-        """Schedule everything that these stores keep for these pipelines."""
-        for pending, memory_id in await self._retry.in_thread(
-            partial(_find_pending, names=stores, uids=uids)
-        ):
-            if pending.id not in self.stores:  # it could be in the delay queue
+    async def load(
+        self, stores: Sequence[str], uids: Collection[str], *, after_crash: bool = False
+    ) -> None:
+        """Schedule everything that these stores keep for these pipelines.
+
+        Of open errands, the first ones may have ended the worker.
+        """
+        found = await self._retry.in_thread(partial(_find_pending, names=stores, uids=uids))
+        # The others are in the delay queue.
+        new = [one for one in found if one[0].id not in self.stores]
+        for pending, memory_id in new:
+            if not pending.is_errand:
                 await self._schedule(pending, memory_id)
+        errands = sorted(
+            (one for one in new if one[0].is_errand), key=lambda one: arrival_of_id(one[0].root)
+        )
+        crashes = await self._count_crashes(errands) if after_crash and errands else {}
+        for pending, memory_id in errands:
+            await self._schedule(pending, memory_id, crashes.get(pending.id, 0))
+
+    async def _count_crashes(self, errands: Sequence[tuple[Pending, str]]) -> dict[str, int]:
+        """Return, by id, how often the worker has ended while it may have executed an errand.
+
+        Errands begin in this order, one of each conversation.
+        """
+        heads: dict[str, tuple[Pending, str]] = {}
+        for pending, memory_id in errands:
+            plan = await self._plan_of(pending)
+            if plan is not None:
+                name = self.errands.conversation_of(pending, plan)
+                heads.setdefault(name, (pending, memory_id))
+        first = [*heads.values()][: self._shared.limits.errands]
+        counts: dict[str, int] = {}
+        for memory_id in dict.fromkeys(name for _, name in first):
+            keys = [one.id for one, name in first if name == memory_id]
+            counts |= await self._retry.in_thread(
+                partial(_count_crashes, name=memory_id, keys=keys)
+            )
+        return counts
+
+    async def _plan_of(self, pending: Pending) -> Plan | None:
+        version = partial(self._shared.plans.version, pending.pipeline, pending.bundle)
+        return await self._retry.attempt(version)
 
     def take(self) -> list[Input]:
         """Remove and return the continuations that can run at once."""
         due, self._due = self._due, []
         return due
+
+    async def keep_results(self) -> None:
+        """Store the results of errands, each in its own transaction, and schedule what follows."""
+        ended = self.errands.ended
+        while ended:
+            await self._keep_result(*ended[0])
+            ended.popleft()
+
+    async def _keep_result(self, errand: OpenErrand, ended: Ended) -> None:
+        pending, memory_id, now_ms = errand.pending, errand.memory_id, time.time_ns() // 1_000_000
+        limits, fault = self._shared.limits, ended.transient
+        attempts = max(1, pending.attempts + fault.counts) if fault is not None else 0
+        if fault is not None and attempts <= limits.retries:
+            in_s = pause_s(fault, pending.id, attempts, limits)
+            pending = pending._replace(due=now_ms + int(1000 * in_s), attempts=attempts)
+            await self._retry.in_thread(partial(_put_off, name=memory_id, pending=pending))
+            self._shared.metrics.count_retried([pending.pipeline])
+            self.errands.repeat(errand._replace(pending=pending), in_s)
+            return
+        pending = pending._replace(result=ended.result, due=now_ms, attempts=0)
+        is_kept = await self._retry.in_thread(
+            partial(_keep_result, name=memory_id, pending=pending)
+        )
+        self._shared.checkpoint("errand result stored")
+        self.errands.take_result(errand)
+        if is_kept:
+            await self._schedule(pending, memory_id)
+        else:  # an erasure has deleted the row
+            self.stores.pop(pending.id, None)
+            self.errands.finish(pending.id)
 
     async def follow(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Schedule the continuations of a batch. Return outcomes of those that fail at once."""
@@ -167,6 +239,8 @@ class Continuations:
             for pending in outcome.continuations:
                 if (refused := await self._schedule(pending, outcome.store)) is not None:
                     failed.append(refused)
+            if outcome.pending_store:
+                self.errands.finish(outcome.key)
         return failed
 
     async def delay(self, delayed: Sequence[Delayed]) -> None:
@@ -186,32 +260,40 @@ class Continuations:
             )
 
     async def forget(self, outcomes: Iterable[Outcome]) -> None:
-        """Delete the pending rows of outcomes that are on the bus.
+        """Delete the pending rows of outcomes that are on the bus. For dead letters, results of
+        errands stay.
 
         This happens before the stores that ran them delete the inbox rows.
         """
-        finished: dict[str, list[str]] = {}
+        finished: dict[str, list[Outcome]] = {}
         for outcome in outcomes if self.stores else ():
             if memory_id := self.stores.pop(outcome.key, ""):
-                finished.setdefault(memory_id, []).append(outcome.key)
-        for memory_id, keys in finished.items():
-            await self._retry.in_thread(partial(_delete_pending, name=memory_id, keys=keys))
+                finished.setdefault(memory_id, []).append(outcome)
+        for memory_id, ended in finished.items():
+            await self._retry.in_thread(partial(_delete_pending, name=memory_id, outcomes=ended))
             self._shared.checkpoint("continuations forgotten")
 
     def drop(self, unwanted: Callable[[Input], bool]) -> None:
         """Forget unwanted retries. The caller deletes their pending rows."""
         for work in self.delay_queue.drop(unwanted):
             self.stores.pop(work.key, None)
+        waiting = [
+            one.pending.id
+            for one in self.errands.waiting
+            if unwanted(from_pending(one.pending, one.plan))
+        ]
+        self.errands.drop(set(waiting))
+        for key in waiting:
+            self.stores.pop(key, None)
 
-    async def _schedule(self, pending: Pending, memory_id: str) -> Outcome | None:
-        """Schedule an input under the bundle version with which it began.
+    async def _schedule(self, pending: Pending, memory_id: str, crashes: int = 0) -> Outcome | None:
+        """Schedule an input or errand under the bundle version with which it began.
 
-        Return its outcome if its cascade has too many continuations.
+        `crashes` counts how often the errand may have ended the worker. Return its outcome
+        if its cascade has too many continuations.
         """
         limits = self._shared.limits
-        plan = await self._retry.attempt(
-            partial(self._shared.plans.version, pending.pipeline, pending.bundle)
-        )
+        plan = await self._plan_of(pending)
         if plan is None:
             log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
             return None
@@ -220,6 +302,11 @@ class Continuations:
         total = self.replies.expect(f"{pending.pipeline}/{pending.root}", pending.id)
         if total > limits.max_cascade:
             return _exceed_limit(pending, memory_id, limits.max_cascade)
+        if pending.is_errand:
+            self._begin_errand(OpenErrand(pending, memory_id, plan, crashes > 1), crashes)
+            return None
+        if pending.request is not None:
+            self.errands.hold(pending, plan)
         work, in_s = from_pending(pending, plan), pending.due / 1000 - time.time()
         if pending.attempts and in_s > 0:
             # A changed clock never makes a pause longer than the maximum.
@@ -228,6 +315,15 @@ class Continuations:
         else:
             self._due.append(work)
         return None
+
+    def _begin_errand(self, errand: OpenErrand, crashes: int) -> None:
+        most = self._shared.limits.attempts
+        if crashes > most:
+            reason = f"the worker ended {most} times while it executed this request"
+            self.errands.hold(errand.pending, errand.plan)
+            self.errands.ended.append((errand, Ended(pack_error(reason))))
+        else:
+            self.errands.add(errand)
 
 
 def _exceed_limit(pending: Pending, memory_id: str, max_cascade: int) -> Outcome:
@@ -263,6 +359,25 @@ def _find_pending(
     ]
 
 
-def _delete_pending(stores: OpenStores, name: str, keys: Sequence[str]) -> None:
+def _put_off(stores: OpenStores, name: str, pending: Pending) -> None:
     with stores.get(name).transaction() as store:
-        store.pending.remove(keys)
+        store.pending.put_off(pending)
+
+
+def _keep_result(stores: OpenStores, name: str, pending: Pending) -> bool:
+    with stores.get(name).transaction() as store:
+        store.inbox.clear_errand_attempts(pending.id)
+        return store.pending.keep_result(pending)
+
+
+def _count_crashes(stores: OpenStores, name: str, keys: Sequence[str]) -> dict[str, int]:
+    with stores.get(name).transaction() as store:
+        return store.inbox.count_errand_attempts(keys)
+
+
+def _delete_pending(stores: OpenStores, name: str, outcomes: Sequence[Outcome]) -> None:
+    failed = [outcome.key for outcome in outcomes if outcome.dead_letter is not None]
+    with stores.get(name).transaction() as store:
+        store.pending.remove(one.key for one in outcomes if one.dead_letter is None)
+        if failed:
+            store.pending.park(failed, time.time_ns() // 1_000_000)

@@ -156,12 +156,17 @@ class Group:
         finally:
             parts.queries.end()
             self._prefetch.close()
+            self._continuations.errands.leave()
         await parts.thread.run(partial(close_stores, names=self.stores))
         if is_idle:
             await self._note_rest(lease)
 
-    def stop(self) -> None:
-        """Take nothing more and finish what was taken. Work on a locked store stays pending."""
+    def stop(self, errands_s: float = 0.0) -> None:
+        """Take nothing more and finish what was taken. Work on a locked store stays pending.
+
+        Wait at most `errands_s` for the errands that run. The others run in the next group.
+        """
+        self._continuations.errands.stop(errands_s)
         self._retry.stop()
         self._wanted.set()
 
@@ -176,7 +181,9 @@ class Group:
         """Run what was in flight, and what the stores have pending, in the order of arrival."""
         journal = AttemptJournal() if lease.after_crash else None
         if self._recovery.has_pending:
-            await self._continuations.load(self._retry.stores, self.slots)
+            await self._continuations.load(
+                self._retry.stores, self.slots, after_crash=lease.after_crash
+            )
         while entries := [
             entry for slot in self.slots.values() for entry in await lease.read_unfinished(slot)
         ]:
@@ -190,11 +197,16 @@ class Group:
         self._settled.update(await self._recovery.end())
 
     async def _work_off(self, journal: AttemptJournal | None) -> None:
-        self._todo.extend(self._continuations.take())
+        await self._take_continuations()
         while self._todo:
             await self._work(journal)
-            self._todo.extend(self._continuations.take())
+            await self._take_continuations()
         await self._confirm(0)
+
+    async def _take_continuations(self) -> None:
+        if self._continuations.errands.ended:
+            await self._continuations.keep_results()
+        self._todo.extend(self._continuations.take())
 
     async def _begin_at_rest(self, lease: GroupLease) -> bool:
         """Skip the recovery if rest notes prove that there is nothing to recover.
@@ -238,26 +250,38 @@ class Group:
         self._shared.checkpoint("at rest")
 
     async def _serve(self, lease: GroupLease) -> None:
-        delay_queue = self._continuations.delay_queue
+        delay_queue, errands = self._continuations.delay_queue, self._continuations.errands
         while True:
-            self._todo.extend(self._continuations.take())
+            await self._take_continuations()
             self._todo.extend(delay_queue.take())
             self._todo.extend(self._prefetch.take())
-            if not delay_queue.is_full and len(self._todo) < self._shared.limits.batch:
+            is_full = delay_queue.is_full or errands.is_full
+            if not is_full and len(self._todo) < self._shared.limits.batch:
                 self._take_entries()
             if self._todo:
                 await self._work()
             elif self._leaving and self._leaving[0].has_left:
                 await self._confirm(len(self._leaving) - 1)
-            elif self._retry.has_stopped and not self._leaving and not self._prefetch.has_calls:
+            elif self._may_end:
                 return
             else:
                 self._wanted.clear()
-                pause_s = delay_queue.next_s
+                left_s = errands.left_s
+                pause_s = delay_queue.next_s if left_s is None else left_s
                 if pause_s is None and not self._is_at_rest:
                     pause_s = REST_AFTER_S
                 if not await wait(self._wanted, pause_s):
                     await self._rest(lease)
+
+    @property
+    def _may_end(self) -> bool:
+        """Whether the group is stopped and nothing is under way that it must await."""
+        return (
+            self._retry.has_stopped
+            and not self._leaving
+            and not self._prefetch.has_calls
+            and self._continuations.errands.left_s is None
+        )
 
     def _take_entries(self) -> None:
         for uid, slot in self.slots.items():
@@ -306,6 +330,7 @@ class Group:
             journal=journal,
             former=self._recovery.former,
             may_wait=not self._recovery.is_running,
+            secrets=shared.secrets,
             checkpoint=shared.checkpoint,
         )
 
@@ -392,7 +417,7 @@ def create_group(
     wanted = asyncio.Event()
     slots = {plan.uid: Slot(plan, wanted) for plan in plans}
     retry = BusyRetry(thread, stores, slots, shared.metrics)
-    continuations = Continuations(retry, shared)
+    continuations = Continuations(retry, shared, wanted)
     vectors = VectorTask(plans, stores, thread, shared)
     announce = partial(publish_signals, plans, outbox)
     parts = GroupParts(

@@ -6,6 +6,7 @@ from enum import IntEnum
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from memrelay.blocks.contract import Got
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import decode, decode_kept, encode, encode_kept
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
@@ -15,6 +16,7 @@ from memrelay.memory.operation import Operation, all_operations, find_operation
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.errands.stored import pack_again, result_of
 
 # The message of a call, which publishes nothing.
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
@@ -94,6 +96,8 @@ class Input(Struct, gc=False):
     # The ID of the entry that replays a dead letter; "" for other inputs.
     replay_entry: str = ""
     call: Call | None = None
+    # The result of the errand that the block of `only_agent` has asked for.
+    got: Got | None = None
 
     @property
     def unkept(self) -> list[SwarmMessage]:
@@ -331,7 +335,7 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     ident = pending.id.partition("/")[2].removesuffix(RETRY_SUFFIX)
     message = decode_kept(pending.data)
     published, swarm = Published.PUBLIC_NEXT, pending.swarm
-    is_step = pending.producer.startswith(STEP_MARK)
+    is_step, got = pending.producer.startswith(STEP_MARK), result_of(pending)
     producer_id = "" if is_step else pending.producer
     if pending.published >= 0:
         published = Published(pending.published)
@@ -349,9 +353,11 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
         producer_id=producer_id,
         step_of=pending.producer.removeprefix(STEP_MARK) if is_step else "",
         published=published,
-        needs_inbox_row=bool(producer_id),
+        # The inbox keeps the results of a step.
+        needs_inbox_row=bool(producer_id) or (is_step and got is not None),
         only_agent=pending.agent,
         first_kept=0 if pending.agent else 1,
+        got=got,
     )
 
 
@@ -374,4 +380,5 @@ def to_pending(work: Input, due: int) -> Pending:
         1,
         work.producer_id,
         int(work.published),
+        result=pack_again(work.got),
     )

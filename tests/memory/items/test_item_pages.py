@@ -115,3 +115,22 @@ def test_a_page_fits_into_an_answer(store: Store) -> None:
         cursor = taken.next_cursor
 
     assert keys == ["k0", "k1", "k2", "k3"]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_keys_come_in_a_hundred_pages(store: Store) -> None:
+    own = {"agent": "a1", "store": "a1"}
+    with store.transaction() as tx:
+        for number in range(100_000):
+            perform(tx, "items.put", key=f"k/{number:05}", value=number, **own)
+    keys: list[str] = []
+    pages, cursor = 0, ""
+    while cursor is not None:
+        taken = page(store, limit=1000, cursor=cursor)
+        put(store, f"k/{pages:05}", "again")
+        put(store, f"j/{pages:05}", "before all pages")
+        keys, pages, cursor = [*keys, *taken.keys], pages + 1, taken.next_cursor
+
+    assert keys == [f"k/{number:05}" for number in range(100_000)]
+    assert pages == 100
+    assert page(store, prefix="k/05", limit=1000).keys == tuple(keys[5000:6000])

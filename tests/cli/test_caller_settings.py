@@ -1,4 +1,4 @@
-"""The setting `web.jwt`, and the check of its key sets by `memrelay doctor`."""
+"""The settings `web.jwt` and `memory.seal_keys`, and their checks by `memrelay doctor`."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from memrelay.cli.doctor.callers import check_issuers
+from memrelay.cli.doctor.callers import check_issuers, check_seal_keys
 from memrelay.cli.settings import Settings, SettingsError, load_settings
 from tests.support.jwts import KeyPair, write_key_set
 
@@ -25,6 +25,14 @@ def test_an_issuer_has_defaults_and_comes_from_the_file_or_the_environment(tmp_p
 
     assert (from_file.algorithms, from_file.agent_claim) == (("ES256",), "agent_id")
     assert from_variable.algorithms == ("RS256", "EdDSA", "ES256")
+
+
+@pytest.mark.parametrize("text", ["nonsense", "{}", '"x"'])
+def test_a_variable_without_a_list_of_issuers_is_a_fault(tmp_path: Path, text: str) -> None:
+    load(tmp_path)
+
+    with pytest.raises(SettingsError, match="MEMRELAY_WEB__JWT: must be a list of issuers"):
+        load_settings(tmp_path / "config.yaml", {"MEMRELAY_WEB__JWT": text})
 
 
 @pytest.mark.parametrize(
@@ -59,3 +67,38 @@ def test_doctor_reports_a_key_set_that_cannot_be_read(tmp_path: Path) -> None:
     assert "No such file" in missing.text
     assert '{"keys": [...]}' in malformed.text
     assert good.text == f"file:{file} has 1 key"
+
+
+def load_seal_keys(folder: Path, references: str) -> Settings:
+    (folder / "config.yaml").write_text("")
+    variables = {
+        "MEMRELAY_MEMORY__ROOT": str(folder),
+        "MEMRELAY_MEMORY__SEAL_KEYS": references,
+    }
+    return load_settings(folder / "config.yaml", variables)
+
+
+def test_seal_keys_are_references_and_a_fault_does_not_repeat_the_key(tmp_path: Path) -> None:
+    settings = load_seal_keys(tmp_path, "env:A, file:b.key")
+
+    assert settings.memory.seal_keys == ("env:A", "file:b.key")
+    assert "b.key" not in repr(settings)
+    with pytest.raises(SettingsError, match="env:NAME or file:PATH") as raised:
+        load_seal_keys(tmp_path, "00" * 32)
+    assert "0000" not in str(raised.value)
+
+
+def test_doctor_reports_a_seal_key_that_cannot_be_read(tmp_path: Path) -> None:
+    settings = load_seal_keys(tmp_path, "file:seal.key")
+    file = tmp_path / "secrets" / "seal.key"
+    file.parent.mkdir()
+
+    (missing,) = asyncio.run(check_seal_keys(settings))
+    file.write_text("short")
+    (malformed,) = asyncio.run(check_seal_keys(settings))
+    file.write_text("ab" * 32)
+    (good,) = asyncio.run(check_seal_keys(settings))
+
+    assert [one.level for one in (missing, malformed, good)] == ["fault", "fault", "ok"]
+    assert "64 hexadecimal digits" in malformed.text
+    assert good.text.startswith("1 key; ")

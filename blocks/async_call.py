@@ -1,0 +1,51 @@
+"""The call of an `async def` block, which runs as an errand outside of the database thread."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from memrelay.blocks.contract import Call
+
+
+class Operations(Protocol):
+    """Calls operations of the block's pipeline."""
+
+    async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
+        """Return the output of an operation. Raises OperationFailed."""
+
+
+class OperationFailed(Exception):
+    """An operation was refused, or the pipeline did not answer.
+
+    `code` is that of the answer, such as `refused` or `not_found`, or `unavailable`.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+class AsyncCall(Call, kw_only=True, gc=False):
+    """One message for one agent, in an `async def` block.
+
+    It has no `tx`: use `operate`. `errand_id` stays the same if a crash makes the worker repeat the
+    call, so send it to services as the idempotency key.
+    """
+
+    operations: Operations
+    errand: str  # the id of the errand
+
+    @property
+    def errand_id(self) -> str:
+        """Return the id of this call. A repeated call has the same one."""
+        return self.errand
+
+    async def operate(
+        self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
+    ) -> Any:
+        """Call an operation of the pipeline, such as `records.create`, and return its output.
+
+        `given` is its input, and `store` its `memory_id` (by default the pipeline's first). A
+        repeated call has no second effect: its idempotency key is the id of the errand with the
+        number of the operation within this call, or with `key`. Raises OperationFailed.
+        """
+        return await self.operations.call(name, given, store, key)

@@ -1,0 +1,183 @@
+"""Errands: requests of blocks that wait, and async blocks."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.bundles import STORE, Json, make_agent, make_bundle
+from tests.support.client import Said
+from tests.support.errands import AGAIN, Service
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+PENDING = "SELECT count(*) FROM pending"
+# The block of each pipeline.
+BLOCKS = {
+    name: f"test_{name}" for name in ("asks", "fetches", "fetches_at_once", "notes", "asks_here")
+}
+
+
+def make_asking(uid: str, block: str) -> Json:
+    """Return a bundle whose agent `asker` has that block and hears users."""
+    args = {"memory_id": STORE} if block == "test_asks_here" else {}
+    return make_bundle(uid, make_agent("asker", block, args, hears="User"))
+
+
+class Asked:
+    """A pipeline with one block, and the service that it asks."""
+
+    def __init__(self, house: House, service: Service, uid: str) -> None:
+        self.house, self.service, self.uid = house, service, uid
+
+    def send(self, *texts: str) -> list[str]:
+        """Send texts with the address of the service, together, and return the inputs' ids."""
+        return self.house.client.enter_together(
+            self.uid, [f"{self.service.url} {text}" for text in texts]
+        )
+
+    def answers(self, idents: list[str]) -> list[str]:
+        """Return the texts of the agent to these inputs, in the order of the log."""
+
+        def find() -> list[Said]:
+            found = [
+                said
+                for said in self.house.client.log(self.uid)
+                if said.sender != "User" and said.input in idents
+            ]
+            return found if len(found) >= len(idents) else []
+
+        return [said.text for said in wait_for(find, f"{self.uid} answers {idents}")]
+
+    def ask(self, *texts: str) -> list[str]:
+        return self.answers(self.send(*texts))
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    with House() as house:
+        bundles = [make_asking(uid, block) for uid, block in BLOCKS.items()]
+        worker = house.start_worker(bundles=bundles, limits={"errand_s": 1.0})
+        yield house
+        assert worker.stop() == 0
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service() as service:
+        yield service
+
+
+@pytest.fixture
+def of(house: House, service: Service) -> Callable[[str], Asked]:
+    return lambda uid: Asked(house, service, uid)
+
+
+Of = Callable[[str], Asked]
+
+
+@pytest.mark.parametrize("uid", ["asks", "fetches"])
+def test_the_answer_contains_what_the_service_said(of: Of, uid: str) -> None:
+    asked = of(uid)
+
+    (ident,) = asked.send("tea")
+
+    assert asked.answers([ident]) == ["tea"]
+    ((key, _),) = asked.service.asked
+    assert key.startswith(f"{uid}/{ident}.")
+    wait_for(lambda: asked.house.rows(uid, PENDING, "relay") == [(0,)], "the row is deleted")
+
+
+@pytest.mark.parametrize("uid", ["asks", "fetches"])
+def test_errands_of_one_agent_run_in_the_order_of_their_messages(of: Of, uid: str) -> None:
+    texts = [f"word{number}" for number in range(6)]
+
+    assert of(uid).ask(*texts) == texts
+
+
+def test_an_errand_that_leads_to_another_stays_before_later_messages(of: Of) -> None:
+    asked = of("asks")
+
+    assert asked.ask(f"{AGAIN}{AGAIN}first", "second") == ["first", "second"]
+    assert asked.service.texts == [f"{AGAIN}{AGAIN}first", f"{AGAIN}first", "first", "second"]
+    assert len({key for key, _ in asked.service.asked}) == 4
+
+
+def test_eight_calls_of_an_unordered_block_run_at_once(of: Of) -> None:
+    asked = of("fetches_at_once")
+    asked.service.hold.clear()
+
+    idents = asked.send(*map(str, range(10)))
+
+    wait_for(lambda: len(asked.service.asked) == 8, "8 requests are open")
+    asked.service.hold.set()
+    assert sorted(asked.answers(idents)) == [str(number) for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("uid", "text", "error"),
+    [
+        ("asks", "raise", "RuntimeError: the service has closed"),
+        ("asks_here", "tea", "the result of an errand must be a JSON value"),
+    ],
+)
+def test_a_failed_errand_is_answered_with_an_error(of: Of, uid: str, text: str, error: str) -> None:
+    (answer,) = of(uid).ask(text)
+
+    assert error in orjson.loads(answer)["error"]
+
+
+def test_an_errand_that_takes_too_long_fails(of: Of) -> None:
+    asked = of("fetches")
+    asked.service.hold.clear()
+
+    (answer,) = asked.ask("tea")
+
+    assert "longer than 1 s (worker.errand_s)" in orjson.loads(answer)["error"]
+
+
+@pytest.mark.parametrize("uid", ["asks", "fetches"])
+def test_a_transient_error_repeats_a_step(of: Of, tmp_path: Path, uid: str) -> None:
+    text = f"not now {tmp_path / 'tries'}"
+    asked = of(uid)
+
+    assert asked.ask(text) == [text]
+    assert (tmp_path / "tries").stat().st_size == 3
+    assert len(asked.service.asked) == 1
+
+
+def test_an_async_block_calls_operations_of_its_pipeline(of: Of) -> None:
+    (answer,) = of("notes").ask("green tea")
+
+    assert of("notes").house.rows("notes", "SELECT guid, content FROM records", "relay") == [
+        (orjson.loads(answer)["guid"], "green tea")
+    ]
+
+
+def test_errands_of_different_pipelines_do_not_wait_for_each_other(of: Of) -> None:
+    asked, other = of("asks"), of("fetches")
+    asked.service.hold.clear()
+    waiting = asked.send("slow")
+    wait_for(lambda: asked.service.asked, "the first one waits")
+
+    with Service() as quick:
+        assert Asked(other.house, quick, "fetches").ask("quick") == ["quick"]
+    asked.service.hold.set()
+
+    assert asked.answers(waiting) == ["slow"]
+
+
+def test_a_client_that_waits_gets_the_final_result(of: Of) -> None:
+    asked = of("asks")
+    reply = f"reply:{{{asked.uid}}}:test"
+
+    with asked.house.client.redis.pubsub() as channel:
+        channel.subscribe(reply)
+        asked.house.client.enter("asks", f"{asked.service.url} {AGAIN}tea", reply=reply)
+        report = wait_for(
+            lambda: channel.get_message(ignore_subscribe_messages=True), "the report comes"
+        )
+
+    (result,) = orjson.loads(report["data"])["results"]
+    assert result["args"][0]["text"] == "tea"

@@ -1,0 +1,81 @@
+"""Operations that async blocks call over the bus, and the secrets that they may read."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import orjson
+
+from memrelay.blocks.async_call import OperationFailed
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusBusy, BusError, NoOwner
+from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
+from memrelay.memory.operation import all_operations, find_operation
+from memrelay.pipelines.secret_references import SecretResolver
+
+# The longest time for one operation, and the pause before it is tried again while nobody serves
+# the pipeline, as during a deploy.
+CALL_S, PAUSE_S = 30.0, 0.1
+
+
+class BusOperations:
+    """Sends calls to pipelines. It opens its connections with the first call.
+
+    All methods belong to the event loop of the errands.
+    """
+
+    def __init__(self, address: Address, secrets: SecretResolver) -> None:
+        self._address, self.secrets, self._stack = address, secrets, AsyncExitStack()
+        self._requester: Requester | None = None
+
+    async def send(self, call: NewCall) -> dict[str, Any]:
+        """Return the answer to a call. Raises OperationFailed."""
+        if self._requester is None:
+            self._requester = Requester(self._address)
+            await self._stack.enter_async_context(self._requester)
+        until = asyncio.get_running_loop().time() + CALL_S
+        while True:
+            left_s = until - asyncio.get_running_loop().time()
+            try:
+                return await self._requester.call(call, max(left_s, PAUSE_S))
+            except (NoOwner, BusBusy) as error:  # nothing was done
+                if left_s <= 0:
+                    raise OperationFailed(UNAVAILABLE, str(error)) from error
+            except BusError as error:
+                raise OperationFailed(UNAVAILABLE, str(error)) from error
+            await asyncio.sleep(PAUSE_S)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._stack.aclose()
+
+
+class CallOperations:
+    """The operations that one errand calls on its pipeline, as the agent `actor`."""
+
+    def __init__(self, bus: BusOperations, uid: str, actor: str, errand_id: str) -> None:
+        self._bus, self._uid, self._actor, self._errand_id = bus, uid, actor, errand_id
+        self._count = 0
+
+    async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
+        """Return the output of an operation. Raises OperationFailed."""
+        self._count += 1
+        operation = find_operation(name)
+        if operation is None:
+            known = ", ".join(all_operations())
+            raise OperationFailed(REFUSED, f"unknown operation {name!r}; known are {known}")
+        number = key or str(self._count)
+        call = NewCall(
+            self._uid,
+            name,
+            orjson.dumps(dict(given)),
+            operation.mutates,
+            store,
+            self._actor,
+            f"{self._errand_id}/{number}" if operation.mutates else "",
+        )
+        answer = await self._bus.send(call)
+        if (error := answer.get("error")) is not None:
+            raise OperationFailed(error["code"], error["detail"])
+        return answer["output"]

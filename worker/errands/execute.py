@@ -1,0 +1,104 @@
+"""Executes one errand in the thread of the errands, and calls its block again with the result."""
+
+from functools import partial
+from importlib import import_module
+from itertools import count
+from typing import Any
+
+from memrelay.blocks.async_call import AsyncCall
+from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits
+from memrelay.blocks.secrets import READER
+from memrelay.bus.codec import decode_kept, encode_kept
+from memrelay.bus.message import Message
+from memrelay.memory.errors import Refused
+from memrelay.memory.records.ids import derive_guid, input_time_ms
+from memrelay.memory.sqlite.inbox import Pending
+from memrelay.pipelines.plan import PlannedAgent
+from memrelay.worker.errands.bus_operations import BusOperations, CallOperations
+from memrelay.worker.errands.stored import pack_result, request_of
+
+
+async def execute(
+    bus: BusOperations, pending: Pending, station: PlannedAgent, max_bytes: int
+) -> bytes:
+    """Return the result of an errand as JSON. Raises whatever its executor raises."""
+    executor = station.executor
+    if isinstance(executor, AsyncBlock):
+        value: Any = await _run_async_block(executor, bus, pending, station, max_bytes)
+    elif executor is None:
+        raise TypeError(f"the block {station.block} no longer has errands; send the message again")
+    else:
+        run = _load(executor) if isinstance(executor, str) else executor
+        READER.set(bus.secrets.read_for_block)
+        value = await run(request_of(pending), pending.id)
+    return pack_result(value, max_bytes)
+
+
+def resume(station: PlannedAgent, got: Got) -> Handle:
+    """Return the function that takes the result of an errand in place of the block."""
+    if isinstance(station.executor, AsyncBlock):
+        return partial(_answer, got)
+    return partial(_call_again, station.handle, got)
+
+
+def _call_again(handle: Handle, got: Got, call: Call, args: Any) -> Any:
+    call.got = got
+    return handle(call, args)
+
+
+def _answer(got: Got, call: Call, args: Any) -> Message | None:
+    """Return the message of an async block."""
+    if got.error:
+        return call.error(got.error)
+    if got.value is None:
+        return None
+    return decode_kept(got.value.encode())
+
+
+async def _run_async_block(
+    block: AsyncBlock,
+    bus: BusOperations,
+    pending: Pending,
+    station: PlannedAgent,
+    max_bytes: int,
+) -> str | None:
+    """Return the envelope of the answer as JSON."""
+    agent, errand_id = station.agent, pending.id
+    call = AsyncCall(
+        agent,
+        decode_kept(pending.data),
+        input_time_ms(pending.root),
+        Limits(max_bytes),
+        _Ids(agent.pipeline, errand_id.partition("/")[2], bus),
+        operations=CallOperations(bus, agent.pipeline, agent.name, errand_id),
+        errand=errand_id,
+    )
+    answer = await block.handle(call, station.args)
+    if answer is not None and answer.__class__ is not Message:
+        raise TypeError(
+            f"the block returned {type(answer).__name__}: return call.reply(text) or None"
+        )
+    return None if answer is None else encode_kept(answer).decode()
+
+
+class _Ids:
+    """Makes record ids that are the same when the errand is repeated, and reads secrets."""
+
+    def __init__(self, uid: str, ident: str, bus: BusOperations) -> None:
+        self._uid, self._ident, self._bus, self._numbers = uid, ident, bus, count(1)
+
+    def new_guid(self, alias: str) -> str:
+        return derive_guid(self._uid, self._ident, alias, next(self._numbers))
+
+    def beside(self, memory_id: str) -> Any:
+        raise Refused(f"an async block opens no store; read {memory_id!r} with call.operate")
+
+    def secret(self, reference: str) -> str:
+        return self._bus.secrets.read_for_block(reference)
+
+
+def _load(place: str) -> Executor:
+    """Return the function at "module:function". Raises ImportError and AttributeError."""
+    module, _, name = place.partition(":")
+    found: Executor = getattr(import_module(module), name)
+    return found

@@ -1,0 +1,185 @@
+"""Executes the errands of all pipelines of a worker, in one thread with its own event loop."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from memrelay.blocks.contract import Transient
+from memrelay.bus.client.url import Address
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
+from memrelay.worker.errands.bus_operations import BusOperations
+from memrelay.worker.errands.stored import pack_error
+from memrelay.worker.errors import describe_error
+
+# Results that nobody takes, because the pipeline went to another worker. The latest are kept.
+MAX_UNCLAIMED = 64
+# How long the end of a worker waits for the thread.
+CLOSE_S = 1.0
+
+
+class Ended(NamedTuple):
+    """The end of an errand: its `result` as JSON. `transient` is set if it must be repeated.
+
+    `fault` is the exception that led to a result with an error.
+    """
+
+    result: bytes
+    transient: Transient | None = None
+    fault: BaseException | None = None
+
+
+class ErrandTooSlow(Exception):
+    """An errand took longer than `worker.errand_s`."""
+
+
+Work = Callable[[BusOperations], Coroutine[Any, Any, bytes]]
+OnEnd = Callable[[Ended], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    key: str
+    work: Work
+    alone: bool
+    # Called in the worker's loop; None while no group awaits the end.
+    on_end: OnEnd | None
+    future: "Future[bytes] | None" = None
+    ended: Ended | None = None
+
+
+class ErrandRunner:
+    """Executes at most `most` errands at once, each for at most `limit_s` seconds.
+
+    The thread starts with the first errand. An errand goes on when its group ends, as at a deploy,
+    and the next group that submits its id gets the result. All methods belong to the worker's
+    event loop.
+    """
+
+    def __init__(
+        self, most: int, limit_s: float, address: Address, secrets: SecretResolver = NO_SECRETS
+    ) -> None:
+        self._most, self._limit_s = most, limit_s
+        self._bus = BusOperations(address, secrets)
+        self._jobs: dict[str, _Job] = {}
+        self._waiting: deque[_Job] = deque()
+        self._running: set[_Job] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closing = False
+
+    def submit(self, key: str, work: Work, on_end: OnEnd, *, alone: bool = False) -> None:
+        """Execute an errand, or await it if it runs or has ended already.
+
+        `alone` executes it while no other errand runs.
+        """
+        job = self._jobs.get(key)
+        if job is None:
+            job = self._jobs[key] = _Job(key, work, alone, on_end)
+            self._waiting.append(job)
+            self._start_next()
+        elif job.ended is not None:
+            on_end(job.ended)
+        job.on_end = on_end
+
+    def forget(self, key: str) -> None:
+        """Drop an errand whose result is stored, or no longer wanted."""
+        self._jobs.pop(key, None)
+
+    def withdraw(self, keys: Collection[str]) -> set[str]:
+        """Drop those errands that have not begun. Return the others."""
+        for job in [job for job in self._waiting if job.key in keys]:
+            self._waiting.remove(job)
+            del self._jobs[job.key]
+        return {key for key in keys if key in self._jobs}
+
+    def leave(self, keys: Collection[str]) -> None:
+        """Drop those errands that have not begun. Nobody awaits the others from now on."""
+        for key in self.withdraw(keys):
+            self._jobs[key].on_end = None
+
+    def close(self) -> None:
+        """Cancel all errands and end the thread."""
+        self._is_closing = True
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(CLOSE_S)
+
+    def _start_next(self) -> None:
+        while self._waiting and len(self._running) < self._most:
+            must_wait = self._waiting[0].alone or any(job.alone for job in self._running)
+            if self._running and must_wait:
+                return
+            self._start(self._waiting.popleft())
+
+    def _start(self, job: _Job) -> None:
+        self._running.add(job)
+        loop = asyncio.get_running_loop()
+        end = partial(self._end, job)
+        job.future = asyncio.run_coroutine_threadsafe(self._limit(job), self._open_loop())
+        job.future.add_done_callback(lambda _: _call_in(loop, end))
+
+    async def _limit(self, job: _Job) -> bytes:
+        limit = asyncio.timeout(self._limit_s)
+        try:
+            async with limit:
+                return await job.work(self._bus)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise ErrandTooSlow(
+                f"it took longer than {self._limit_s:g} s (worker.errand_s)"
+            ) from error
+
+    def _end(self, job: _Job) -> None:
+        self._running.discard(job)
+        assert job.future is not None
+        ended = job.ended = _outcome_of(job.future)
+        job.future = None
+        if job.on_end is not None:
+            job.on_end(ended)
+        else:
+            self._forget_oldest()
+        self._start_next()
+
+    def _forget_oldest(self) -> None:
+        unclaimed = [
+            key for key, job in self._jobs.items() if job.ended is not None and job.on_end is None
+        ]
+        for key in unclaimed[:-MAX_UNCLAIMED]:
+            del self._jobs[key]
+
+    def _open_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # A daemon, so that an executor that blocks the thread does not keep the process alive.
+            self._thread = threading.Thread(target=self._serve, name="errands", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    def _serve(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # type: ignore[arg-type, return-value]
+            loop = runner.get_loop()
+            while not self._is_closing:
+                # An executor that exits ends only its errand.
+                with suppress(SystemExit, KeyboardInterrupt):
+                    loop.run_forever()
+            runner.run(self._bus.close())
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the worker has ended
+        loop.call_soon_threadsafe(end)
+
+
+def _outcome_of(future: "Future[bytes]") -> Ended:
+    fault = CancelledError("it was cancelled") if future.cancelled() else future.exception()
+    if fault is None:
+        return Ended(future.result())
+    reason = f"{type(fault).__name__}: {describe_error(fault)}"
+    return Ended(pack_error(reason), fault if isinstance(fault, Transient) else None, fault)

@@ -1,0 +1,66 @@
+"""The request and the result of an errand, as JSON in its pending row."""
+
+from typing import Any
+
+import orjson
+
+from memrelay.blocks.contract import Errand, Got
+from memrelay.memory.sqlite.inbox import Pending
+
+
+class ErrandTooLarge(Exception):
+    """A request or result has more bytes than a message may have."""
+
+
+def pack_request(errand: Errand, max_bytes: int) -> bytes:
+    """Return the request with its order. Raises ErrandTooLarge, and TypeError if it is no JSON."""
+    return _pack({"order": str(errand.order), "request": errand.request}, "request", max_bytes)
+
+
+def pack_result(value: Any, max_bytes: int) -> bytes:
+    """Return a successful result. Raises ErrandTooLarge, and TypeError if it is no JSON."""
+    return _pack({"value": value}, "result", max_bytes)
+
+
+def pack_error(text: str) -> bytes:
+    """Return the result of a failed errand."""
+    return orjson.dumps({"error": text})
+
+
+def request_of(pending: Pending) -> Any:
+    """Return the request of a row."""
+    return orjson.loads(pending.request or b"{}")["request"]
+
+
+def order_of(pending: Pending) -> str:
+    """Return the order of a row's errand, "" for the default."""
+    order: str = orjson.loads(pending.request or b"{}")["order"]
+    return order
+
+
+def pack_again(got: Got | None) -> bytes | None:
+    """Return the result as it was stored."""
+    if got is None:
+        return None
+    return pack_error(got.error) if got.error else orjson.dumps({"value": got.value})
+
+
+def result_of(pending: Pending) -> Got | None:
+    """Return the result of a row's errand; None if it has no errand, or an open one."""
+    if pending.result is None:
+        return None
+    result = orjson.loads(pending.result)
+    return Got(pending.id, result.get("value"), result.get("error", ""))
+
+
+def _pack(content: dict[str, Any], name: str, max_bytes: int) -> bytes:
+    try:
+        data = orjson.dumps(content)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(f"the {name} of an errand must be a JSON value: {error}") from error
+    if len(data) > max_bytes:
+        raise ErrandTooLarge(
+            f"the {name} of the errand has {len(data)} bytes; bus.max_message_bytes allows "
+            f"{max_bytes}"
+        )
+    return data
