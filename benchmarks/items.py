@@ -46,6 +46,7 @@ def fill(store: Store, texts: Sequence[str], *, stores: int = 1, ends: int | Non
     """Write an item for each text, spread over stores `s0`, `s1` and so on."""
     for first in range(0, len(texts), BATCH):
         with store.transaction() as tx:
+            tx.records.acts(NOW, "bench")
             for n, text in enumerate(texts[first : first + BATCH], first):
                 tx.records.insert_whole(make_state(n, f"s{n % stores}", text, ends))
     while merge_step(store):
@@ -206,7 +207,7 @@ async def measure_expiry(folder: Path, expired: int) -> None:
     store.close()
     thread = DatabaseThread("bench", folder, 8)
     idle = await read_while(thread, asyncio.sleep(3.0))
-    task = ExpiryTask([NAME], thread, 90)
+    task = ExpiryTask([NAME], thread, 90, lambda last: None)
     began = time.perf_counter()
     busy = await read_while(thread, task._delete(NAME, LATER))
     rate = expired / (time.perf_counter() - began)

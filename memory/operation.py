@@ -78,6 +78,8 @@ class Operation:
     home: Home = ""
     # Input field whose text is embedded before the operation runs, if there is an embedder.
     embeds: str = ""
+    # Whether it may use a closed home, because its answer has ids and no values.
+    shows_ids_only: bool = False
 
     @property
     def noun(self) -> str:
@@ -90,11 +92,13 @@ class Operation:
         return self.name.partition(".")[2]
 
     def check_store(self, memory_id: str) -> None:
-        """Raise Refused for a closed home, unless the operation belongs to it or is for an admin.
+        """Raise Refused for a closed home, unless the operation belongs to it, is for an admin or
+        shows no values.
 
         An admin can erase and import the records of any store.
         """
-        if is_closed(memory_id) and not self.home and self.access != "admin":
+        is_allowed = self.home or self.access == "admin" or self.shows_ids_only
+        if is_closed(memory_id) and not is_allowed:
             raise Refused(
                 f"{self.name} cannot use {memory_id}, which holds the items of agents with their "
                 "access rights; use the operations of items, or another store"
@@ -110,7 +114,13 @@ OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(
-    name: str, *, access: Access, mutates: bool, home: Home = "", embeds: str = ""
+    name: str,
+    *,
+    access: Access,
+    mutates: bool,
+    home: Home = "",
+    embeds: str = "",
+    shows_ids_only: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -138,6 +148,7 @@ def operation(
             TypeAdapter(input_type),
             home,
             embeds,
+            shows_ids_only,
         )
         return run
 

@@ -70,4 +70,5 @@ def _check_object(
         agents=tuple(agent.in_language(languages) for agent in checked if agent is not None),
         public=public,
         languages=languages,
+        feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
     )

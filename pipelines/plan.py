@@ -144,6 +144,7 @@ class Plan:
     - `all_stores`: `stores` and all `homes`
     - `embedded_stores`: stores with vectors
     - `languages`: of stores that declare one, by memory_id
+    - `feeds`: stores with a change feed: all `homes`, and those that declare one
     """
 
     def __init__(self, bundle: CheckedBundle) -> None:
@@ -169,6 +170,7 @@ class Plan:
         self.all_stores = tuple(dict.fromkeys((*self.stores, *self.homes.values())))
         self.embedded_stores = frozenset(agent.store for agent in planned if agent.args.embeds)
         self.languages = bundle.languages
+        self.feeds = bundle.feeds | frozenset(self.homes.values())
 
     def station(self, alias: str) -> PlannedAgent | None:
         """Return the agent with that alias if it calls a block."""

@@ -25,9 +25,11 @@ from memrelay.memory.files.export_rows import (
     ExportedGrant,
     ExportedRow,
     ExportedSettings,
+    ExportedTally,
 )
 from memrelay.memory.records.data import LARGEST, SMALLEST, as_text, checked
 from memrelay.memory.records.ids import HEX, uid_of_store
+from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.sqlite.memories import Memory
 from memrelay.memory.sqlite.versions import What
 from memrelay.memory.timestamps import LAST_MS
@@ -121,6 +123,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     grant: ExportedGrant | None = None
     context: ExportedContext | None = None
     agent_settings: ExportedSettings | None = None
+    tally: ExportedTally | None = None
 
     @property
     def sort(self) -> str:
@@ -130,7 +133,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     @property
     def row(self) -> ExportedRow | None:
         """Return the row of a further table, None for other lines."""
-        return self.grant or self.context or self.agent_settings
+        return self.grant or self.context or self.agent_settings or self.tally
 
     @property
     def name(self) -> str:
@@ -202,7 +205,7 @@ def read_line(text: str) -> Line:
             line = replace(line, version=_normalize_json(line.version))
         if line.memory is not None:
             _to_tags(line.memory.tags or "[]")
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeError) as error:
         if (sort := _unknown_sort(text.encode(errors="replace"))) != "":
             raise Refused(
                 f"this Memrelay does not know the line `{sort}` of an export; import it with the "
@@ -224,7 +227,9 @@ def _normalize_json(one: Exported) -> Exported:
     JSON.
     """
     try:
-        data = as_text(checked(_to_data(one.data or "{}")))
+        given = _to_data(one.data or "{}")
+        # The value of an item may be any JSON.
+        data = as_text(given if one.kind == ITEM_KIND else checked(given))
     except ValidationError as error:
         raise Refused(
             f"`data` of record {one.guid!r} {error.errors(include_url=False)[0]['msg']}"
@@ -292,6 +297,7 @@ class End(Struct, frozen=True, omit_defaults=True):
     grants: int = 0
     contexts: int = 0
     agent_settings: int = 0
+    tallies: int = 0
 
 
 class _StoreOrEnd(Struct, frozen=True):
@@ -326,6 +332,7 @@ def write_export(
         counts["grant"],
         counts["context"],
         counts["agent_settings"],
+        counts["tally"],
     )
     file.write(to_json({"end": end}) + b"\n")
     return end

@@ -1,4 +1,5 @@
-"""Lines of an export about rows of tables that hold no records: grants, contexts and settings."""
+"""Lines of an export about rows of tables that hold no records: grants, contexts, settings and
+tallies."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
@@ -12,6 +13,7 @@ Id = Annotated[str, Meta(min_length=1, max_length=128)]
 # Unix ms, in the range that the API can return.
 Time = Annotated[int, Meta(ge=0, le=LAST_MS)]
 Flag = Annotated[int, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
 
 
 class ExportedGrant(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +46,20 @@ class ExportedSettings(Struct, frozen=True, forbid_unknown_fields=True, rename={
     user: Flag
 
 
-ExportedRow = ExportedGrant | ExportedContext | ExportedSettings
+class ExportedTally(Struct, frozen=True, forbid_unknown_fields=True):
+    """The counters of a record."""
+
+    guid: Id
+    uses: Count
+    used_at: Time | None
+    seen_at: Time | None
+    good: Count
+    bad: Count
+    timed: Count
+    total_ms: Count
+
+
+ExportedRow = ExportedGrant | ExportedContext | ExportedSettings | ExportedTally
 
 
 class RowSort(NamedTuple):
@@ -106,5 +121,8 @@ ROW_SORTS = {
         ExportedSettings.__struct_encode_fields__,
         ("agent",),
         ("agent",),
+    ),
+    "tally": RowSort(
+        "tallies", ExportedTally, ExportedTally.__struct_encode_fields__, ("guid",), ()
     ),
 }

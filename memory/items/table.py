@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from memrelay.memory.feed import EXPIRED
 from memrelay.memory.items.item import COLUMNS, Address, ItemRow, namespace_of
 from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.sqlite.filters import UNEXPIRED, has_expired
@@ -72,7 +73,7 @@ class ItemTable:
         found = self._own(address, owner)
         if found is None or not self._has_expired(found):
             return found
-        self._records.remove(found)
+        self._records.remove(found, EXPIRED)
         self._records.versions.forget(found.guid)
         return None
 

@@ -90,7 +90,8 @@ def store_item(tx: Transaction, given: PutItem, context: Context) -> tuple[State
         return held.whole, False, False
     check_entry_version(place, given.key, given.if_version)
     flags = _combine_flags(place, given)
-    stored = encode(given.value, given.namespace, **flags._asdict())
+    in_context, encrypted = flags
+    stored = encode(given.value, given.namespace, in_context=in_context, encrypted=encrypted)
     if place is None:
         return _insert(tx, _new_state(given, flags, stored, context)), True, True
     return _replace(tx, place, given, (flags, *stored)), False, True

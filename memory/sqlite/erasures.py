@@ -111,7 +111,7 @@ class Erasures:
         return list(found)
 
     def erase(
-        self, guids: Iterable[str], text: str, about: tuple[int, str, str]
+        self, guids: Sequence[str], text: str, about: tuple[int, str, str]
     ) -> tuple[int, int]:
         """Delete records with their history and note their texts. Return (records, earlier
         versions).
@@ -132,6 +132,7 @@ class Erasures:
             if place is not None:
                 self._records.remove(place)
             records += 1
+        self._records.feed.forget(guids, text)
         self._connection.execute(INSERT, (*about, records, versions))
         self._records.complete()
         self._records.expiry.reset()

@@ -9,11 +9,13 @@ from typing import Any
 import apsw
 
 from memrelay.memory.appends import AppendTable, LongRecord
+from memrelay.memory.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed
 from memrelay.memory.items.key_counts import KeyCounts
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.records.page_order import ORDER
 from memrelay.memory.records.record import (
     PLAIN,
     Further,
@@ -66,7 +68,6 @@ OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALU
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
-ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
 
 class RecordTable:
@@ -93,6 +94,7 @@ class RecordTable:
         # Collects the rows that are edited and deleted, if a reader needs them.
         self.changes: Changes | None = None
         self.versions = VersionTable(connection)
+        self.feed = ChangeFeed(connection, self.versions)
         self.appends = AppendTable(connection)
         self.key_counts = KeyCounts(connection)
         self._index = FullTextIndex(connection)
@@ -103,12 +105,11 @@ class RecordTable:
 
     def reset(self) -> None:
         """Drop buffered rows and read the committed state, initially and after a rollback."""
-        self._new.clear()
-        self._new_turns.clear()
-        self._new_whole.clear()
-        self.buffered_keys.clear()
+        for buffered in (self._new, self._new_turns, self._new_whole, self.buffered_keys):
+            buffered.clear()
         self._last_seqs.clear()
         self.versions.reset()
+        self.feed.reset()
         self.appends.reset()
         self.key_counts.clear()
         self.expiry.reset()
@@ -125,23 +126,11 @@ class RecordTable:
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """Insert a record, its values in the order of columns.NEW."""
         self.last_row += 1
-        guid, scope, kind, content, source, tags, created_at, updated_at = record
+        guid, scope, kind, content, source, tags, _, _ = record
+        if self.feed.is_on:
+            self.feed.add_created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
-        self._new.append(
-            (
-                self.last_row,
-                guid,
-                scope,
-                kind,
-                content,
-                source,
-                tags,
-                created_at,
-                updated_at,
-                crc,
-                parts_of(content),
-            )
-        )
+        self._new.append((self.last_row, *record, crc, parts_of(content)))
 
     def insert_turn(
         self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
@@ -157,6 +146,7 @@ class RecordTable:
         Its checksum is computed here, and its position in the thread if `seq` is None.
         """
         self.last_row += 1
+        self.feed.add(CREATED, new.guid)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
         stored = new._replace(seq=seq, crc=new.checksum())
         self._new_whole.append((self.last_row, *stored, parts_of(new.content)))
@@ -208,6 +198,7 @@ class RecordTable:
                 self.merge_appended([row])
             self.appends.flush()
         self.versions.flush()
+        self.feed.flush()
         self._index.catch_up(self.last_row)
         self._last_seqs.clear()
 
@@ -256,6 +247,7 @@ class RecordTable:
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
         self.versions.add_begun(record.state, record.length)
+        self.feed.add(UPDATED, record.guid)
         self.appends.add(record, text, now_ms)
 
     def merge_appended(self, rows: Iterable[int]) -> None:
@@ -268,6 +260,7 @@ class RecordTable:
     def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
         """Keep the earlier version and mark the indexes and the row as changed."""
         self.versions.add(place.state, place.content, what, content)
+        self.feed.add(UPDATED, place.guid)
         self._mark_changed(place, is_indexed=content == place.content)
 
     def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
@@ -281,14 +274,15 @@ class RecordTable:
         self.versions.add(place.state, place.content, "delete")
         self.remove(place)
 
-    def remove(self, place: StoredRecord) -> None:
-        """Remove a record from the table without keeping a version."""
+    def remove(self, place: StoredRecord, change: str = DELETED) -> None:
+        """Remove a record from the table without keeping a version. `change` is for the feed."""
         # It may be the last of a thread. No record of it is buffered, because it was found.
         self._last_seqs.clear()
         self._index.mark_deleted(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
+        self.feed.add(change, place.guid)
         _, _, scope, kind, *_ = place.state
         if kind == ITEM_KIND:
             self.key_counts.add(scope, -1)
@@ -302,21 +296,18 @@ class RecordTable:
         which = where(*clauses)
         self.versions.add_deleted(which, values)
         self.key_counts.clear()
-        return self._delete_matching(which, values)
+        return self._delete_matching(which, values, DELETED)
 
-    def _delete_matching(self, which: str, values: list[Any]) -> int:
+    def _delete_matching(self, which: str, values: list[Any], change: str) -> int:
         """Delete the records that a WHERE clause on `records AS r` selects; return their number.
 
-        The indexes must be in sync.
+        The indexes must be in sync. `change` is for the feed.
         """
+        self.feed.add_selected(change, which, values)
         self._index.delete_matching(which, values)
         if self.changes is not None:
-            self.changes.add_some(
-                row
-                for (row,) in self._connection.execute(
-                    f"SELECT r.row FROM records AS r{which}", values
-                )
-            )
+            rows = self._connection.execute(f"SELECT r.row FROM records AS r{which}", values)
+            self.changes.add_some(row for (row,) in rows)
         self._connection.execute(f"DELETE FROM records AS r{which}", values)
         return self._connection.changes()
 
@@ -345,13 +336,11 @@ class RecordTable:
             self.key_counts.add(before.scope, -1)
             self.key_counts.add(wanted.scope, 1)
         is_same = (wanted.content, wanted.source) == (before.content, before.source)
-        content_values = (
-            () if is_same else (wanted.content, parts_of(wanted.content), wanted.source)
-        )
+        texts = () if is_same else (wanted.content, parts_of(wanted.content), wanted.source)
         self._connection.execute(
             OVERWRITE_METADATA if is_same else OVERWRITE,
             (
-                *content_values,
+                *texts,
                 *(wanted.scope, wanted.kind, wanted.tags, wanted.key, wanted.owner, wanted.data),
                 *(wanted.expires_at, wanted.in_context, wanted.encrypted, wanted.updated_at, crc),
                 place.row,
@@ -370,7 +359,7 @@ class RecordTable:
         which, values = self.expiry.earliest(now_ms, most)
         self.key_counts.subtract(which, values)
         self.versions.forget_matching(which, values)
-        deleted = self._delete_matching(which, values)
+        deleted = self._delete_matching(which, values, EXPIRED)
         self.expiry.reset()
         return deleted
 
@@ -481,8 +470,9 @@ class RecordTable:
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0
     ) -> Iterator[tuple[int, Record, Further]]:
-        """Yield (row, record, further fields) of matching records after the row `beyond`, skipping
-        `offset`.
+        """Yield (row, record, further fields) of matching records, skipping `offset`.
+
+        `order` is a key of ORDER. `beyond` is a row, for the order of arrival.
         """
         self.flush()
         clauses, values = self._clauses(conditions)

@@ -76,7 +76,8 @@ def _lines(connection: apsw.Connection, now_ms: int, left_out: set[str]) -> Iter
     for name, sort in ROW_SORTS.items():
         for row in connection.execute(sort.select):
             one = sort.struct(*row)
-            if not has_expired(getattr(one, "expires_at", None), now_ms):
+            has_ended = has_expired(getattr(one, "expires_at", None), now_ms)
+            if not has_ended and row[0] not in left_out:
                 yield Line(**{name: one})
 
 
@@ -84,6 +85,7 @@ def _lines(connection: apsw.Connection, now_ms: int, left_out: set[str]) -> Iter
 
 RECORD = RECORDS.replace(" ORDER BY r.row", " WHERE r.guid = ?")
 VERSION = VERSIONS.replace(" ORDER BY n", " WHERE guid = ? AND number = ?")
+TALLY = ROW_SORTS["tally"]
 MEMORY = MEMORIES.replace(" ORDER BY row", " WHERE id = ?")
 LAST_VERSION = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1"
 VERSION_NUMBER = "SELECT number FROM records WHERE guid = ?"
@@ -217,7 +219,11 @@ class Imports:
                 )
 
     def _put_record(self, one: Exported) -> None:
+        tally = self._connection.execute(TALLY.select_one, (one.guid,)).fetchone()
         self._remove(one.guid)
+        if tally is not None:
+            # A trigger has deleted it with the record.
+            self._connection.execute(TALLY.insert, tally)
         if (holder := self._items.holder(_to_state(one))) is not None:
             self._records.delete(holder)
         self._connection.execute(

@@ -22,7 +22,8 @@ def get(entries: Entries, call: ToolCall) -> Any:
 
 def put(entries: Entries, call: ToolCall) -> str:
     """Write an entry. An existing one of the agent is overwritten."""
-    entries.put(call.address.store, call.address.key, call.value, call.ttl_s)
+    ttl_s = entries.default_ttl_s if call.ttl_s is None else call.ttl_s
+    entries.put(call.address.store, call.address.key, call.value, ttl_s)
     return DONE
 
 

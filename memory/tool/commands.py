@@ -41,7 +41,7 @@ def view(entries: Entries, call: ToolCall) -> Any:
 def create(entries: Entries, call: ToolCall) -> str:
     """Write an entry. An existing one of the agent is overwritten."""
     address = call.address
-    entries.put(address.store, entries.choose_key(address), call.value, call.ttl_s)
+    entries.put(address.store, entries.choose_key(address), call.value, entries.default_ttl_s)
     return f"Created {address.path}"
 
 

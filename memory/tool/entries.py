@@ -31,8 +31,12 @@ class Entries:
     exist, unless a method says otherwise.
     """
 
-    def __init__(self, tx: Transaction, identity: Identity, context: Context) -> None:
+    def __init__(
+        self, tx: Transaction, identity: Identity, context: Context, default_ttl_s: float = 0
+    ) -> None:
         self._tx, self._context = tx, context
+        # Seconds until a new entry expires, None for never.
+        self.default_ttl_s = default_ttl_s or None
         self.agent = identity.agent
         self._identity: dict[str, Any] = {
             "agent": identity.agent,

@@ -60,7 +60,7 @@ def create(entries: Entries, given: Arguments) -> str:
     if not key or _exists(entries, key):
         raise ToolError(f"File {path} already exists")
     _check_new(entries, key)
-    entries.put(entries.agent, key, text)
+    entries.put(entries.agent, key, text, entries.default_ttl_s)
     return f"File created successfully at: {path}"
 
 

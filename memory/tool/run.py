@@ -1,6 +1,6 @@
 """Runs one call of the memory tool in a transaction. Errors are answers."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -40,7 +40,7 @@ def run_tool(tx: Transaction, given: ToolInput, context: Context) -> ToolAnswer:
 
     Raises VectorPending: when the vector of a query is not computed yet.
     """
-    entries = Entries(tx, given, context)
+    entries = Entries(tx, given, context, given.default_ttl_s)
     try:
         if given.dialect == "anthropic":
             return ToolAnswer(_run_on_files(entries, given))
@@ -52,8 +52,6 @@ def run_tool(tx: Transaction, given: ToolInput, context: Context) -> ToolAnswer:
 
 def _run(entries: Entries, given: ToolInput) -> Any:
     call = parse_call(given.arguments, given, sharing=given.sharing)
-    if call.ttl_s is None and given.default_ttl_s:
-        call = replace(call, ttl_s=given.default_ttl_s)
     handlers = actions.HANDLERS if call.is_action else commands.HANDLERS
     try:
         return handlers[call.command](entries, call)

@@ -2,6 +2,7 @@
 
 # fmt: off
 
+from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
@@ -18,6 +19,7 @@ class RemoteNouns:
     """The nouns of the async client."""
 
     def __init__(self, call: RemoteCall) -> None:
+        self.changes = RemoteChanges(call)
         self.contexts = RemoteContexts(call)
         self.entries = RemoteEntries(call)
         self.grants = RemoteGrants(call)
@@ -33,6 +35,7 @@ class BlockingNouns:
     """The nouns of the blocking client."""
 
     def __init__(self, remote: RemoteNouns, run: Run) -> None:
+        self.changes = BlockingChanges(remote.changes, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.grants = BlockingGrants(remote.grants, run)
@@ -48,6 +51,7 @@ class EmbeddedNouns:
     """The nouns of the embedded store."""
 
     def __init__(self, call: EmbeddedCall) -> None:
+        self.changes = EmbeddedChanges(call)
         self.contexts = EmbeddedContexts(call)
         self.entries = EmbeddedEntries(call)
         self.grants = EmbeddedGrants(call)

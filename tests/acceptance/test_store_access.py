@@ -1,5 +1,6 @@
 """The access matrix of stores over HTTP: each right, each command, each kind of caller."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -10,9 +11,9 @@ import pytest
 
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
+from tests.support.jwts import AUDIENCE, ISSUER, KeyPair, write_key_set
 from tests.support.keys import await_closed, make_key
 from tests.support.served import Served
-from tests.support.tokens import TokenIssuer
 
 B = "/api/storage/memory"
 TOOL = "/api/tools/memory"
@@ -120,14 +121,24 @@ def uid() -> str:
 
 
 @pytest.fixture(scope="module")
-def issuer(tmp_path_factory: pytest.TempPathFactory) -> TokenIssuer:
-    return TokenIssuer(tmp_path_factory.mktemp("issuer"))
+def pair() -> KeyPair:
+    """Make the key that signs the tokens."""
+    return KeyPair("k1")
 
 
 @pytest.fixture(scope="module")
-def opened(issuer: TokenIssuer, uid: str) -> Iterator[Served]:
+def opened(pair: KeyPair, uid: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Start a server without keys that verifies tokens."""
-    with Served(WEB__JWT=f"[{issuer.setting(uid)}]") as served:
+    file = tmp_path_factory.mktemp("issuer") / "jwks.json"
+    write_key_set(file, pair)
+    issuer = {
+        "issuer": ISSUER,
+        "audience": AUDIENCE,
+        "jwks": f"file:{file}",
+        "pipeline": uid,
+        "user_claim": "user_id",
+    }
+    with Served(WEB__JWT=json.dumps([issuer])) as served:
         served.house.deploy(make_bundle(uid))
         yield served
 
@@ -149,16 +160,16 @@ def service(request: pytest.FixtureRequest) -> "Service":
         served, headers = request.getfixturevalue("closed")
         return Service(served, headers, None)
     served = request.getfixturevalue("opened")
-    issuer = request.getfixturevalue("issuer") if request.param == "jwt" else None
-    return Service(served, {}, issuer)
+    pair = request.getfixturevalue("pair") if request.param == "jwt" else None
+    return Service(served, {}, pair)
 
 
 class Service(NamedTuple):
-    """A server, the headers of a trusted caller, and the issuer if agents send tokens."""
+    """A server, the headers of a trusted caller, and the key of the tokens if agents send them."""
 
     served: Served
     headers: dict[str, str]
-    issuer: TokenIssuer | None
+    pair: KeyPair | None
 
     def send(self, method: str, path: str, body: dict[str, Any]) -> None:
         answer = ask(self.served.url, method, path, body, self.headers)
@@ -183,7 +194,7 @@ class Service(NamedTuple):
 
     def _give(self, right: str, owner: str, agent: str) -> None:
         kind, _, level = right.partition(" ")
-        if kind == "chat" and self.issuer is not None:
+        if kind == "chat" and self.pair is not None:
             body = {"sort": "chat", "agent": agent}
             self.send("POST", f"/v1/pipelines/{self.uid}/contexts/{owner}/open", body)
         if kind != "grant":
@@ -199,10 +210,10 @@ class Service(NamedTuple):
             self.share(owner, agent, level)
 
     def _headers_of(self, agent: str, right: str, owner: str) -> dict[str, str]:
-        if self.issuer is None:
+        if self.pair is None:
             return self.headers
         claims = {"user_id": owner} if right == "user" else {}
-        return {"Authorization": f"Bearer {self.issuer.issue(agent, **claims)}"}
+        return {"Authorization": f"Bearer {self.pair.sign(sub=agent, **claims)}"}
 
     @property
     def uid(self) -> str:

@@ -88,6 +88,7 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
             for noun in ("memories", "entries")
             for verb, expected in CRUD.items()
         },
+        "changes.list": ("read", False),
         "contexts.close": ("admin", True),
         "contexts.list": ("admin", False),
         "contexts.open": ("admin", True),

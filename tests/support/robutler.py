@@ -1,9 +1,13 @@
 """A client of Robutler's paths, for one agent."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from tests.support.http import Answer, ask
 
@@ -66,3 +70,20 @@ class Agent(NamedTuple):
         answer = ask(self.url, "POST", f"{TOOL}?{urlencode(query)}", arguments, self.headers)
         assert answer.status == 200, answer
         return answer.json
+
+
+def put_many(agent: Agent, keys: Sequence[str], connections: int = 32) -> None:
+    """Put an entry at each key, over connections that stay open."""
+
+    def put_part(first: int) -> None:
+        connection = HTTPConnection(urlsplit(agent.url).netloc, timeout=60)
+        with closing(connection):
+            for key in keys[first::connections]:
+                body = json.dumps({"agentId": agent.id, "value": key})
+                connection.request("PUT", f"{B}/{quote(key, safe='')}", body)
+                response = connection.getresponse()
+                text = response.read()
+                assert response.status == 200, text
+
+    with ThreadPoolExecutor(connections) as threads:
+        list(threads.map(put_part, range(connections)))

@@ -118,13 +118,10 @@ def make_handler(operation: Operation) -> Handler:
     return handle
 
 
-async def call_operation(
-    request: web.Request, name: str, uid: str, given: dict[str, Any], *, hides_text: bool = True
-) -> Any:
+async def call_operation(request: web.Request, name: str, uid: str, given: dict[str, Any]) -> Any:
     """Call an operation in a pipeline and return its output. Raises Problem.
 
-    A caller without the scope read gets only ids and the version from a write, unless
-    `hides_text` is false.
+    A caller without the scope read gets only ids and the version from a write.
     """
     operation = all_operations()[name]
     caller = get_caller(request)
@@ -139,8 +136,7 @@ async def call_operation(
         caller.name or NO_KEY_ACTOR,
         parse_message_id(request) if operation.mutates else "",
     )
-    output = await send_call(request, call)
-    return hide_stored_text(request, operation, output) if hides_text else output
+    return hide_stored_text(request, operation, await send_call(request, call))
 
 
 async def send_call(request: web.Request, call: NewCall) -> Any:

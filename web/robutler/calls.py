@@ -36,17 +36,18 @@ async def call(request: web.Request, name: str, given: Mapping[str, Any]) -> Any
 
 
 def read_identity(request: web.Request, given: Mapping[str, Any], *, agent: Any = None) -> Json:
-    """Return the identity of a call.
+    """Return the identity of a call. An id that is the text `undefined` counts as missing.
 
-    If the request names no agent, it is that of the JWT, else `agent`.
-
-    Raises BadRequest: there is no agent, or its id is the text `undefined`.
+    If the request names no agent, it is that of the JWT, else `agent`. Raises BadRequest: there is
+    no agent.
     """
     refuse_vouched(given)
-    named = {name: given[field] for field, name in IDENTITY.items() if field in given}
-    if named.get(AGENT) in (None, "", UNDEFINED):
-        named = named | {AGENT: get_caller(request).agent or agent}
-    identity = identity_of(request, named)
+    named = {name: given.get(field) for field, name in IDENTITY.items()}
+    ids = {name: value for name, value in named.items() if value != UNDEFINED}
+    ids[AGENT] = ids.get(AGENT) or get_caller(request).agent or agent
+    if ids[AGENT] == UNDEFINED:
+        raise BadRequest("agentId is the text undefined: send the id of the calling agent")
+    identity = identity_of(request, ids)
     if AGENT not in identity:
         raise BadRequest("agentId is required: send the id of the calling agent")
     return identity
@@ -54,7 +55,8 @@ def read_identity(request: web.Request, given: Mapping[str, Any], *, agent: Any 
 
 def store_of(given: Mapping[str, Any], identity: Json) -> Any:
     """Return the store of a request, by default the own store of its agent."""
-    return given.get("store") or identity[AGENT]
+    store = given.get("store")
+    return identity[AGENT] if store in (None, "") else store
 
 
 def make_put(identity: Json, key: str, body: Mapping[str, Any]) -> Json:
@@ -66,13 +68,17 @@ def make_put(identity: Json, key: str, body: Mapping[str, Any]) -> Json:
 
 
 async def put_entry(request: web.Request, given: Json) -> Json:
-    """Call items.put and return its output with the entry in Robutler's shape."""
+    """Call items.put and return its output with the entry in Robutler's shape.
+
+    A caller without the scope read gets only what it sent, and the version.
+    """
     uid = await find_pipeline(request)
     fields = {name: value for name, value in given.items() if name == "value" or value is not None}
-    output = await call_operation(request, "items.put", uid, fields, hides_text=False)
-    entry = to_entry(output["entry"])
-    if "read" not in get_caller(request).scopes:
-        del entry["value"]
+    output = await call_operation(request, "items.put", uid, fields)
+    if "entry" in output:
+        entry = to_entry(output["entry"])
+    else:
+        entry = {"key": given["key"], "storeId": given["store"], "version": output["version"]}
     return entry | {"success": True, "created": output["created"], "won": output["won"]}
 
 

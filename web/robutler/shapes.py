@@ -30,19 +30,20 @@ class Entry(TypedDict):
 
 
 @exact
-class PutEntry(TypedDict):
-    """An entry after a put. A key without the scope read gets no value."""
+class PutEntry(Entry):
+    """An entry after a put. A hidden value is null."""
+
+    success: bool
+    created: bool
+    won: bool
+
+
+@exact
+class PutReference(TypedDict):
+    """The result of a put, for a key without the scope read."""
 
     key: str
-    value: NotRequired[JsonValue]
-    namespace: str
     storeId: str
-    ownerId: str
-    inContext: bool
-    encrypted: bool
-    createdAt: str
-    updatedAt: str
-    expiresAt: str | None
     version: str
     success: bool
     created: bool

@@ -156,7 +156,7 @@ async def get(request: web.Request) -> web.Response:
     headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER,
     body="{agentId, value, ttl?, store?, namespace?, inContext?, encrypted?, ifAbsent?, ...}",
     body_schema=shapes.NewEntry,
-    schemas={200: shapes.PutEntry},
+    schemas={200: shapes.PutEntry | shapes.PutReference},
 )
 @requires("write", is_for_agents=True)
 async def put(request: web.Request) -> web.Response:

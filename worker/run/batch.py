@@ -54,6 +54,8 @@ class BatchResult:
     left: Sequence[Work] = ()
     # The last commit of each store.
     marks: dict[str, str] = field(default_factory=dict)
+    # The last change of each store whose change feed has grown.
+    changes: dict[str, int] = field(default_factory=dict)
     # Stores that need vectors from now on.
     embedded: set[str] = field(default_factory=set)
     # Stores that received an import.
@@ -206,6 +208,7 @@ class Batch:
         known = self._find_known(work)
         if known is not None:
             self._result.duplicates[one.plan.uid] += 1
+            self._repeat_signal(known.store)
             return known
         if work.replay_entry:
             if work.key in self._gone:
@@ -284,6 +287,11 @@ class Batch:
             repeat.step_results = find_step_results(work, repeat.publish_id, stores)
         return repeat
 
+    def _repeat_signal(self, memory_id: str) -> None:
+        """Announce the changes of a finished input, because a crash may have prevented that."""
+        if memory_id and (feed := self._stores.get(memory_id).feed).is_on:
+            self._result.changes[memory_id] = feed.last
+
     def _find_unrouted(self, one: Work) -> Outcome | None:
         """Return the outcome of an entry that an earlier bundle ran and this one cannot."""
         try:
@@ -335,6 +343,8 @@ class Batch:
             self._checkpoint("before commit")
             store.commit()
             self._result.marks[memory_id] = store.commits.mark
+            if (last := store.feed.take_last()) is not None:
+                self._result.changes[memory_id] = last
             del touched[memory_id]
             self._settled.pop(memory_id, None)
             self._checkpoint("committed")

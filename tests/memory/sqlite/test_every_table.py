@@ -66,6 +66,15 @@ TABLES = {
     "agent_settings": Table(
         "agent_settings", "INSERT INTO agent_settings VALUES (:text, 1, 1, 0, 1)"
     ),
+    "tallies": Table(
+        "tally", "INSERT INTO tallies(guid, uses) SELECT guid, 1 FROM records WHERE key IS NOT NULL"
+    ),
+    "changes": Table(
+        "has numbers of this store",
+        "INSERT INTO changes(at, type, subject, actor, data) VALUES "
+        "(1, 'grant.created', :text, '', NULL), (1, 'grant.created', '', :text, NULL), "
+        "(1, 'grant.created', '', '', json_array(:text))",
+    ),
     "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
     "pending": Table(
         HERE,
@@ -143,7 +152,7 @@ def test_an_export_has_the_rows_of_every_table_that_belongs_to_the_memory(store:
 
     assert {line.sort for line in lines} == set(SORTS)
     assert {table.export for table in TABLES.values() if " " not in table.export} == set(SORTS)
-    rows = [line for line in lines if line.row is not None]
+    rows = [line for line in lines if line.row is not None and line.tally is None]
     assert len(rows) == 6 and all(MARK in str(line) for line in rows)
 
 

@@ -147,6 +147,15 @@ def test_an_error_is_a_plain_text(
     assert agent.call("items.list", store="a1").keys == ("d/g", "f", "n")
 
 
+def test_a_new_file_expires_by_the_default(agent: Agent) -> None:
+    create = {"command": "create", "path": "/memories/t", "file_text": "x"}
+    agent.answer(create, default_ttl_s=2)
+    agent.use("insert", "/memories/t", insert_line=0, insert_text="y")
+    agent.now_ms += 2000
+
+    assert agent.fail("view", "/memories/t") == MISSING.format("/memories/t")
+
+
 def test_an_internal_entry_only_holds_its_key(agent: Agent) -> None:
     agent.call("items.put", store="a1", key="s", value="secret", in_context=False)
     agent.call("items.put", store="a1", key="e/s", value="secret", in_context=False)
