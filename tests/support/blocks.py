@@ -14,7 +14,7 @@ from memrelay.blocks.memory_args import NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from tests.support.errands import asks, fetches, notes, refuse
+from tests.support.errands import UrlArgs, asks, fetches, notes, refuse
 
 MINE, BOMB, EXIT, GLUTTON = (
     "mine",
@@ -134,6 +134,6 @@ def register_test_blocks() -> None:
     block("test_waits_without_memory", BlockArgs)(waits_without_memory)
     block("test_asks", BlockArgs, errand="tests.support.errands:fetch")(asks)
     block("test_asks_here", NewRecordArgs, errand=refuse)(asks)
-    block("test_fetches", BlockArgs)(fetches)
-    block("test_fetches_at_once", BlockArgs, ordered=False)(fetches)
+    block("test_fetches", UrlArgs)(fetches)
+    block("test_fetches_at_once", UrlArgs, ordered=False)(fetches)
     block("test_notes", BlockArgs)(notes)
