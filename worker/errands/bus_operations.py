@@ -13,7 +13,7 @@ from memrelay.bus.errors import BusBusy, BusError, NoOwner
 from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
 from memrelay.memory.operation import all_operations, find_operation
 
-# The longest time for one operation, and the pause before it is tried again while nobody serves
+# The longest time for one operation, and the pause before it is tried again while no worker serves
 # the pipeline, as during a deploy.
 CALL_S, PAUSE_S = 30.0, 0.1
 

@@ -44,7 +44,7 @@ class _Conversation:
 
 
 class _Place(NamedTuple):
-    """Where an errand belongs: a conversation, and an agent of a pipeline."""
+    """The conversation of an errand, and the agent of a pipeline that waits for it."""
 
     conversation: str
     uid: str

@@ -16,7 +16,7 @@ from memrelay.worker.errands.bus_operations import BusOperations
 from memrelay.worker.errands.stored import pack_error
 from memrelay.worker.errors import describe_error
 
-# Results that nobody takes, because the pipeline went to another worker. The latest are kept.
+# Results that no group takes, because the pipeline went to another worker. The latest are kept.
 MAX_UNCLAIMED = 64
 # How long the end of a worker waits for the thread.
 CLOSE_S = 1.0
@@ -95,7 +95,7 @@ class ErrandRunner:
         return {key for key in keys if key in self._jobs}
 
     def leave(self, keys: Collection[str]) -> None:
-        """Drop those errands that have not begun. Nobody awaits the others from now on."""
+        """Drop those errands that have not begun. The others go on without a group."""
         for key in self.withdraw(keys):
             self._jobs[key].on_end = None
 
