@@ -27,12 +27,14 @@ class BusOperations:
     def __init__(self, address: Address) -> None:
         self._address, self._stack = address, AsyncExitStack()
         self._requester: Requester | None = None
+        self._opening = asyncio.Lock()
 
     async def send(self, call: NewCall) -> dict[str, Any]:
         """Return the answer to a call. Raises OperationFailed."""
-        if self._requester is None:
-            self._requester = Requester(self._address)
-            await self._stack.enter_async_context(self._requester)
+        async with self._opening:
+            if self._requester is None:
+                self._requester = Requester(self._address)
+                await self._stack.enter_async_context(self._requester)
         until = asyncio.get_running_loop().time() + CALL_S
         while True:
             left_s = until - asyncio.get_running_loop().time()

@@ -53,7 +53,8 @@ class _Job:
 
 
 class ErrandRunner:
-    """Executes at most `most` errands at once, each for at most `limit_s` seconds.
+    """Executes at most `most` errands at once, each for at most `limit_s` seconds. Pipelines take
+    turns.
 
     The thread starts with the first errand. An errand goes on when its group ends, as at a deploy,
     and the next group that submits its id gets the result. All methods belong to the worker's
@@ -63,7 +64,8 @@ class ErrandRunner:
     def __init__(self, most: int, limit_s: float, address: Address) -> None:
         self._most, self._limit_s, self._bus = most, limit_s, BusOperations(address)
         self._jobs: dict[str, _Job] = {}
-        self._waiting: deque[_Job] = deque()
+        # By pipeline, the one whose turn is next first.
+        self._waiting: dict[str, deque[_Job]] = {}
         self._running: set[_Job] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -77,7 +79,7 @@ class ErrandRunner:
         job = self._jobs.get(key)
         if job is None:
             job = self._jobs[key] = _Job(key, work, alone, on_end)
-            self._waiting.append(job)
+            self._waiting.setdefault(_uid_of(key), deque()).append(job)
             self._start_next()
         elif job.ended is not None:
             on_end(job.ended)
@@ -89,9 +91,13 @@ class ErrandRunner:
 
     def withdraw(self, keys: Collection[str]) -> set[str]:
         """Drop those errands that have not begun. Return the others."""
-        for job in [job for job in self._waiting if job.key in keys]:
-            self._waiting.remove(job)
-            del self._jobs[job.key]
+        for uid in {_uid_of(key) for key in keys} & self._waiting.keys():
+            queue = self._waiting.pop(uid)
+            for job in [job for job in queue if job.key in keys]:
+                queue.remove(job)
+                del self._jobs[job.key]
+            if queue:
+                self._waiting[uid] = queue
         return {key for key in keys if key in self._jobs}
 
     def leave(self, keys: Collection[str]) -> None:
@@ -108,10 +114,14 @@ class ErrandRunner:
 
     def _start_next(self) -> None:
         while self._waiting and len(self._running) < self._most:
-            must_wait = self._waiting[0].alone or any(job.alone for job in self._running)
+            uid, queue = next(iter(self._waiting.items()))
+            must_wait = queue[0].alone or any(job.alone for job in self._running)
             if self._running and must_wait:
                 return
-            self._start(self._waiting.popleft())
+            del self._waiting[uid]
+            self._start(queue.popleft())
+            if queue:
+                self._waiting[uid] = queue
 
     def _start(self, job: _Job) -> None:
         self._running.add(job)
@@ -166,6 +176,10 @@ class ErrandRunner:
                 with suppress(SystemExit, KeyboardInterrupt):
                     loop.run_forever()
             runner.run(self._bus.close())
+
+
+def _uid_of(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:
