@@ -15,11 +15,11 @@ the product whose bundles Memrelay runs. The names differ:
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Protocol, Self, Union, get_args, get_origin
+from typing import Annotated, Any, Protocol, Self, Union, get_args, get_origin
 
 import orjson
 from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo, field_validator
 
 from memrelay.blocks.patterns import Pattern
 from memrelay.bus.message import JSON, PLAIN, Message, Part
@@ -45,10 +45,16 @@ class Limits:
 
 
 class Ids(Protocol):
-    """Makes record ids that are the same in a replay."""
+    """Makes record ids that are the same in a replay, and opens further stores."""
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid of the agent `alias` in this cascade."""
+
+    def beside(self, memory_id: str) -> Any:
+        """Return another store of the pipeline, for reads. Raises Refused."""
+
+    def secret(self, reference: str) -> str:
+        """Return the value of a secret. Raises LookupError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +105,35 @@ class Call(Struct, gc=False):
         """Return the text of the message, or ""."""
         return self.message.text
 
+    @property
+    def part(self) -> dict[str, Any]:
+        """Return the first part of the message with all fields, unknown ones included.
+
+        `user_id` and `session_id` are present only if a block of this pipeline has set them with
+        `forward`, or if `bus.trusted_fields` has them. Keep the result: each access decodes the
+        part again.
+        """
+        return self.message.part
+
     def new_guid(self) -> str:
         """Return an id for a new record. A replay returns the same one."""
         return self.ids.new_guid(self.agent.alias)
+
+    def beside(self, memory_id: str) -> Any:
+        """Return another store of the pipeline, for reads; its functions accept it as `tx`.
+
+        A replay sends the stored answer and does not read again. Raises Refused for a store that
+        the bundle does not name.
+        """
+        return self.ids.beside(memory_id)
+
+    def secret(self, reference: str) -> str:
+        """Return the secret of an argument of the type SecretReference.
+
+        Call it at each use, so that a changed file takes effect, and keep the value out of answers,
+        records and errors. Raises LookupError: the text names the reference.
+        """
+        return self.ids.secret(reference)
 
     def reply(self, text: str, kind: str = PLAIN) -> Message:
         """Return a message from the agent. `kind` is its media type.
@@ -116,6 +148,20 @@ class Call(Struct, gc=False):
         agent = self.agent
         part = Part(agent.username, text, self.now_ms, kind)
         return Message(agent.name, self.message.id, text, kind, self.now_ms, (part,))
+
+    def forward(self, **fields: Any) -> Message:
+        """Return the message again, from the agent, with these fields set in its first part.
+
+        Other fields and parts stay byte for byte. Raises TypeError if a field cannot be sent, and
+        ValueError if the message becomes longer than `bus.max_message_bytes`.
+        """
+        message = self.message.with_fields(self.agent.name, fields)
+        size, most = message.envelope_bytes, self.limits.message_bytes
+        if size > most:
+            raise ValueError(
+                f"the forwarded message has {size} bytes; bus.max_message_bytes allows {most}"
+            )
+        return message
 
     def reply_json(self, value: Any) -> Message:
         """Return a message whose text is JSON."""
@@ -146,6 +192,18 @@ def as_flag(value: object) -> bool:
     raise ValueError("must be true or false")
 
 
+def _validate_reference(reference: str) -> str:
+    if reference and not reference.startswith(("env:", "file:")):
+        # The message omits the value, which may be the secret itself.
+        raise ValueError("must be env:NAME or file:NAME: store the secret there")
+    return reference
+
+
+_IS_SECRET = AfterValidator(_validate_reference)
+# The type of an argument that refers to a secret, "" for none. `call.secret` returns the value.
+SecretReference = Annotated[str, _IS_SECRET]
+
+
 class BlockArgs(BaseModel):
     """The keys of `wf_webhook_args` that a block accepts. Subclass it for each block.
 
@@ -171,6 +229,18 @@ class BlockArgs(BaseModel):
     @property
     def store(self) -> str:
         """Return the `memory_id` of the block's store, or ""."""
+        return ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the references in the arguments of the type SecretReference."""
+        fields = type(self).model_fields.items()
+        values = [getattr(self, name) for name, field in fields if _IS_SECRET in field.metadata]
+        return tuple(value for value in values if value)
+
+    @property
+    def home(self) -> str:
+        """Return the home of the pipeline that is the block's only store; "" for any store."""
         return ""
 
     @property

@@ -21,6 +21,7 @@ from memrelay.memory.filter.input import Filter
 from memrelay.memory.operations.records_read import MOST_ESCAPED, Found, too_large
 from memrelay.memory.records import tags as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
+from memrelay.memory.records.kinds import reserved_fault
 from memrelay.memory.records.record import DEFAULT_KIND, Record
 from memrelay.memory.sqlite.filters import Given, compiled
 from memrelay.memory.text import languages
@@ -28,6 +29,18 @@ from memrelay.memory.text import languages
 
 def _check_memory_id(value: str) -> str:
     return memory_ids.check(value) if value else ""
+
+
+def _refuse_closed(value: str) -> str:
+    if memory_ids.is_closed(value):
+        raise ValueError(f"{value} {CLOSED}")
+    return value
+
+
+def _check_kind(kind: str) -> str:
+    if rule := reserved_fault(kind):
+        raise ValueError(rule)
+    return kind
 
 
 def _check_template(value: str) -> str:
@@ -38,7 +51,11 @@ def _check_template(value: str) -> str:
 
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
-MemoryId = Annotated[str, AfterValidator(_check_memory_id)]
+# A store with records of any model, and also the home of the items.
+AnyMemoryId = Annotated[str, AfterValidator(_check_memory_id)]
+MemoryId = Annotated[AnyMemoryId, AfterValidator(_refuse_closed)]
+# The kind of records that a block writes.
+NewKind = Annotated[str, AfterValidator(_check_kind)]
 Tags = Annotated[
     tuple[str, ...], BeforeValidator(tag_lists.parse, json_schema_input_type=tuple[str, ...] | str)
 ]
@@ -59,6 +76,10 @@ NO_MEMORY_ID = (
 OTHER_STORE = (
     "the named memories of a pipeline are in instances/${pipeline_uid}/memories: the console, the "
     "command line and HTTP do not find them in another store"
+)
+CLOSED = (
+    "holds the items of agents with their access rights, which only the block memory_tool and the "
+    'operations of items use; set another memory_id, like "instances/${pipeline_uid}/memories"'
 )
 _NO_TAGS: list[str] = []
 
@@ -99,7 +120,7 @@ class NewRecordArgs(MemoryArgs):
 
     scope: str = ""
     """The record's scope; the memory_id by default."""
-    kind: str = ""
+    kind: NewKind = ""
     """The record's kind; `observation` by default."""
     source: str = ""
     """The record's source; the sender name of the block's agent by default."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from memrelay.blocks.contract import Call
-from memrelay.blocks.memory_args import NO_MEMORY_ID, MemoryArgs, Seconds, Tags
+from memrelay.blocks.memory_args import NO_MEMORY_ID, MemoryArgs, NewKind, Seconds, Tags
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.operations.records_write import WriteInput, write
@@ -40,7 +40,7 @@ class TurnArgs(MemoryArgs):
     `{{swarm}} {{date}}` starts a thread every day."""
     scope: str = ""
     """Scope of the turns; the memory_id by default."""
-    kind: str = KIND
+    kind: NewKind = KIND
     """Kind of the turns."""
     tags: Tags = ()
     """Tags of the turns: a JSON array in a string, an array, or a comma list."""

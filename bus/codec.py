@@ -41,6 +41,12 @@ class _Envelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}
     args: tuple[msgspec.Raw, ...] | None = None
 
 
+class _KeptEnvelope(_Envelope, frozen=True, gc=False):
+    """An envelope in a store. `vouched` is ignored in envelopes from outside."""
+
+    vouched: tuple[str, ...] = ()
+
+
 class _CutEnvelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "from"}):
     """An envelope of the best results: `left_out` others did not fit."""
 
@@ -52,10 +58,11 @@ class _CutEnvelope(msgspec.Struct, frozen=True, gc=False, rename={"sender": "fro
 
 _to_json = msgspec.json.Encoder().encode
 _to_envelope = msgspec.json.Decoder(_Envelope).decode
+_to_kept_envelope = msgspec.json.Decoder(_KeptEnvelope).decode
 
 
-def decode(data: bytes, max_bytes: int) -> Message:
-    """Return the message in an envelope.
+def decode(data: bytes, max_bytes: int, vouched: tuple[str, ...] = ()) -> Message:
+    """Return the message in an envelope. `vouched` are the IDENTITY_FIELDS that count in it.
 
     Raises MessageTooLong if it has more than `max_bytes`, else MalformedMessage with the rule that
     it breaks.
@@ -85,6 +92,8 @@ def decode(data: bytes, max_bytes: int) -> Message:
         part.type or PLAIN,
         part.timestamp,
         args,
+        0,
+        vouched,
     )
 
 
@@ -93,6 +102,21 @@ def encode(message: Message) -> bytes:
     if message.left_out:
         return _to_json(_CutEnvelope(message.sender, message.id, message.args, message.left_out))
     return _to_json(_Envelope(message.sender, message.id, message.args))  # type: ignore[arg-type]
+
+
+def encode_kept(message: Message) -> bytes:
+    """Return the envelope as a store keeps it until the message runs."""
+    if not message.vouched:
+        return encode(message)
+    return _to_json(
+        _KeptEnvelope(message.sender, message.id, message.args, message.vouched)  # type: ignore[arg-type]
+    )
+
+
+def decode_kept(data: bytes) -> Message:
+    """Return the message that `encode_kept` has encoded. Its length was checked on arrival."""
+    has_vouched = b'"vouched":' in data
+    return decode(data, len(data), _to_kept_envelope(data).vouched if has_vouched else ())
 
 
 def make_mid(ident: str, number: int, data: bytes) -> str:

@@ -53,6 +53,11 @@ def reply_channel(uid: str, token: str) -> str:
     return f"reply:{{{uid}}}:{token}"
 
 
+def changed_channel(uid: str) -> str:
+    """Return the channel that announces changes of a pipeline's stores that have a change feed."""
+    return f"changed:{{{uid}}}"
+
+
 def worker_key(worker: str) -> str:
     """Return the lease of a worker: its last report as JSON, which expires without heartbeats."""
     return f"{WORKERS}:{worker}"

@@ -20,6 +20,7 @@ from memrelay.bus.keys import (
     REINDEX_REQUESTS,
     WORKERS,
     ask_channel,
+    changed_channel,
     fence_key,
     input_key,
     owner_key,
@@ -127,7 +128,8 @@ async def list_refused_commands(
 def client_rules(uid: str, public: Iterable[str] = ()) -> list[str]:
     """Return the rules that confine a client to one pipeline, except its password.
 
-    The client may append to the input, read it and the swarm logs, publish, subscribe and ask.
+    The client may append to the input, read it and the swarm logs, publish, subscribe, ask and
+    listen for changes.
     Only the owner writes logs. `public` are the pipeline's public swarms. In their names a `?`
     replaces characters that are special in a pattern.
     """
@@ -142,6 +144,7 @@ def client_rules(uid: str, public: Iterable[str] = ()) -> list[str]:
         *[rule for key in swarms for rule in (f"%R~{key}", f"&{key}")],
         f"&{ask_channel(uid)}",
         f"&{reply_channel(uid, '*')}",
+        f"&{changed_channel(uid)}",
         "-@all",
         *[f"+{command}" for command in CLIENT_COMMANDS],
     ]
@@ -203,6 +206,7 @@ def _channel_commands(uid: str) -> list[str]:
         f"pubsub numsub {swarm_key(uid, 'chat')}",
         *_on(ask_channel(uid), "publish x", "subscribe"),
         *_on(reply_channel(uid, "x"), "publish x"),
+        *_on(changed_channel(uid), "publish x"),
         f"psubscribe {reply_channel('*', 'x')}",
         *_on(CHANGES, "publish x", "subscribe"),
     ]

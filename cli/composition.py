@@ -25,6 +25,7 @@ from memrelay.cli.terminal import escaped
 from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.disk import FREE_SPACE, is_disk_full
 from memrelay.memory.errors import MemoryFault
+from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.errors import first_cause
 from memrelay.worker.ownership.host_locks import NotTheOwner
@@ -118,7 +119,31 @@ def run(
 def make_secrets(settings: Settings) -> SecretResolver:
     """Return the resolver of references in bundles."""
     folder = settings.secrets.folder or settings.memory.root / "secrets"
-    return SecretResolver(folder, process_environment(), settings.secrets.env)
+    return SecretResolver(
+        folder,
+        process_environment(),
+        settings.secrets.env,
+        for_blocks=settings.agents.secrets,
+    )
+
+
+def make_seal_keys(settings: Settings) -> SealKeys:
+    """Return the keys for internal values."""
+    return SealKeys(seal_references(settings), make_secrets_of_operator())
+
+
+def seal_references(settings: Settings) -> tuple[str, ...]:
+    """Return the references to the seal keys. A relative file lies in the folder for secrets."""
+    folder = (settings.secrets.folder or settings.memory.root / "secrets").absolute()
+    return tuple(
+        f"file:{folder / one.removeprefix('file:')}" if one.startswith("file:") else one
+        for one in settings.memory.seal_keys
+    )
+
+
+def make_secrets_of_operator() -> SecretResolver:
+    """Return a resolver of references in the settings, which may name a file in any folder."""
+    return SecretResolver(Path("/"), process_environment())
 
 
 def bus_address(settings: Settings) -> Address:

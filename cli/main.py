@@ -9,6 +9,7 @@ import keyword
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -22,7 +23,7 @@ from memrelay.cli.terminal.interrupts import exit_on_signals
 # typer does not export the common base class of its usage errors.
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 # Arguments that may hold several words.
-TEXTS = ("text", "content", "query", "name")
+TEXTS = ("text", "content", "query", "name", "key", "value", "old_str", "new_str")
 NAME = "memrelay"
 COMMANDS = {
     "up": "Start the bus, a worker and the web server, with a sample pipeline.",
@@ -41,10 +42,6 @@ COMMANDS = {
     "chat": "Chat with a pipeline at a prompt.",
     "say": "Send a message to a swarm and print the results.",
     "send": "Send a message to a swarm or an agent without waiting.",
-    "records": "Create, find, change and delete the records of a pipeline.",
-    "memories": "Create, find, change and delete named memories.",
-    "entries": "Write, find, change and delete entries of named memories.",
-    "knowledge": "Search named memories and build the context for an agent.",
     "erase": "Erase records permanently, with every copy of their text.",
     "search": "Search the records of a pipeline and explain the ranking.",
     "tail": "Print the messages on the swarms of a pipeline.",
@@ -52,6 +49,7 @@ COMMANDS = {
     "restore": "Restore a backup.",
     "scrub": "Read all stored data and report damage.",
     "salvage": "Rebuild a damaged store from its readable rows.",
+    "reseal": "Seal all internal values of a pipeline with the first seal key.",
     "reindex": "Recompute the vectors of a pipeline while it stays searchable.",
     "status": "Show workers, pipelines, lag, dead letters and durability.",
     "dlq": "List, show, replay and drop dead letters.",
@@ -60,14 +58,30 @@ COMMANDS = {
     "acl": "Print the ACL line that confines a Redis client to one pipeline.",
     "completion": "Print the completion script of a shell.",
 }
-# Groups whose commands are generated from operations.
-OPERATION_GROUPS = ("records", "memories", "entries", "knowledge")
+# Each file here declares the operation of its name: `items_put` is the command `items put`.
+OPERATIONS = Path(__file__).parent.parent / "memory" / "operations"
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
     "add_completion": False,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
 }
+
+
+def _list_groups() -> dict[str, str]:
+    """Return the groups whose commands are generated from operations, with their summaries.
+
+    Only file names are read, because importing the operations would delay help and completion.
+    """
+    nouns = {path.stem.rpartition("_")[0] for path in OPERATIONS.glob("[!_]*_*.py")}
+    return {
+        noun.replace("_", "-"): f"Call the operations on {noun.replace('_', ' ')} of a pipeline."
+        for noun in sorted(nouns)
+    }
+
+
+OPERATION_GROUPS = _list_groups()
+COMMANDS |= OPERATION_GROUPS
 
 
 class CommandWithHints(TyperCommand):

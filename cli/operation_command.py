@@ -1,4 +1,7 @@
-"""Generate commands from operations: required fields become arguments, others options."""
+"""Generate commands from operations: required fields become arguments, others options.
+
+The calling agent is the required option `--agent`.
+"""
 
 import sys
 from collections.abc import Callable
@@ -7,23 +10,35 @@ from typing import Annotated, Any
 
 import orjson
 import typer
+from msgspec import structs
 from pydantic import ValidationError
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog, run
+from memrelay.cli.composition import (
+    bus_address,
+    fail,
+    find_pipeline,
+    make_seal_keys,
+    open_catalog,
+    run,
+)
 from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.errors import BadTags
-from memrelay.memory.operation import Operation, all_operations, json_type
+from memrelay.memory.items.identity import CONTEXTS, VOUCHED
+from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.memory.records.tags import parse
-from memrelay.pipelines.json_text import parse_object
+from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import report_validation_error
+from memrelay.web.api.operation_routes import STORE, selects_store
 
 ACTOR = "cli"
 # JSON Schema types and their Python types. All others are text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
+# The field that names the calling agent.
+AGENT = "agent"
 # Also the end of `memory_tags` and `entry_tags`.
 TAGS = "tags"
 METAVARS = {"integer": "NUMBER", "number": "NUMBER", "object": "JSON"}
@@ -50,8 +65,9 @@ AnswerTimeout = Annotated[
 ]
 
 
-def make_commands(noun: str) -> list[Callable[..., None]]:
-    """Return the commands `memrelay NOUN VERB`, one per operation of the noun."""
+def make_commands(group: str) -> list[Callable[..., None]]:
+    """Return the commands `memrelay GROUP VERB`, one per operation of the noun."""
+    noun = group.replace("-", "_")
     return [
         make_command(operation) for operation in all_operations().values() if operation.noun == noun
     ]
@@ -60,14 +76,16 @@ def make_commands(noun: str) -> list[Callable[..., None]]:
 def make_command(operation: Operation) -> Callable[..., None]:
     """Return the function of `memrelay NOUN VERB`, with the signature that typer reads."""
 
+    has_store = selects_store(operation)
+
     def command(
         pipeline: str,
-        store: str,
         idempotency_key: str | None = None,
         wait: float = 30.0,
         as_json: bool = False,
         **fields: Any,
     ) -> None:
+        store = fields.pop(STORE) if has_store else ""
         given = {name: value for name, value in fields.items() if value is not None}
         data = encode_input(operation, given)
         key = idempotency_key or ""
@@ -82,18 +100,24 @@ def make_command(operation: Operation) -> Callable[..., None]:
 
 
 def _parameters(operation: Operation) -> list[Parameter]:
-    schema = operation.adapter.json_schema()
-    required = schema.get("required", [])
+    schema = input_schema(operation)
+    required = schema["required"]
     # Required fields first, and of the optional ones the query.
     fields = sorted(
         schema["properties"].items(),
         key=lambda field: (field[0] not in required, field[0] != "query"),
     )
+    stores = [_parameter(STORE, Store, "")] if selects_store(operation) else []
     keys = [_parameter("idempotency_key", IdempotencyKey, None)] if operation.mutates else []
     return [
         _parameter("pipeline", Pipeline),
-        *[_field(name, schema, is_required=name in required) for name, schema in fields],
-        _parameter("store", Store, ""),
+        *[
+            _agent(schema)
+            if operation.has_caller and name == AGENT
+            else _field(name, schema, is_required=name in required)
+            for name, schema in fields
+        ],
+        *stores,
         *keys,
         _parameter("wait", AnswerTimeout, 30.0),
         _parameter("as_json", JsonAnyway, False),
@@ -116,6 +140,11 @@ def _field(name: str, schema: dict[str, Any], *, is_required: bool) -> Parameter
     return _parameter(name, Annotated[kind | None, option], None)
 
 
+def _agent(schema: dict[str, Any]) -> Parameter:
+    option = typer.Option(f"--{AGENT}", metavar="AGENT", help=schema["description"])
+    return _parameter(AGENT, Annotated[str, option])
+
+
 def _argument(name: str, schema: dict[str, Any]) -> Any:
     return typer.Argument(metavar=name.upper(), help=schema["description"], show_default=False)
 
@@ -131,14 +160,19 @@ def _parameter(name: str, annotation: Any, default: Any = Parameter.empty) -> Pa
 
 
 def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
-    """Return the validated input as JSON. End the command with all faults of it."""
-    report, properties = Report(), operation.adapter.json_schema()["properties"]
+    """Return the validated input as JSON. End the command with all faults of it.
+
+    The command line vouches for the chat and the user that it names.
+    """
+    report, properties = Report(), input_schema(operation)["properties"]
     # typer passes an empty list for an option that is not given.
     given = {
         name: _parse_value(name, value, json_type(properties[name]), report)
         for name, value in given.items()
         if value != []
     }
+    if operation.has_caller:
+        given[VOUCHED] = CONTEXTS
     try:
         data = orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
         if not report.errors:
@@ -151,11 +185,9 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
 
 
 def _parse_value(name: str, value: Any, kind: str, report: Report) -> Any:
-    """Parse an object as JSON, and tags as the blocks parse them."""
-    if kind == "object":
-        return parse_object(value, (name,), report)
+    """Parse an object or a value of any type as JSON, and tags as the blocks parse them."""
     if not name.endswith(TAGS):
-        return value
+        return parse_as(kind, name, value, report)
     try:
         return [tag for text in value for tag in parse(text)]
     except BadTags as error:
@@ -173,11 +205,17 @@ async def _call_and_print(
 
 
 async def call_operation(settings: Settings, pipeline: str, call: NewCall, wait_s: float) -> Any:
-    """Return the output of an operation. An error of the operation ends the command."""
+    """Return the output of an operation. An error of the operation ends the command.
+
+    An internal value is sealed before the call, and opened afterwards.
+    """
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, pipeline)).uid
+    keys = make_seal_keys(settings)
+    data = await keys.seal_input(uid, call.op, call.data, call.producer_id)
     async with Requester(bus_address(settings)) as requester:
-        return await answer_of(requester, call.at(uid), wait_s)
+        output = await answer_of(requester, structs.replace(call.at(uid), data=data), wait_s)
+    return await keys.open_output(uid, call.op, output)
 
 
 async def answer_of(requester: Requester, call: NewCall, wait_s: float) -> Any:

@@ -6,6 +6,7 @@ Separate from web_server, because a worker must not import aiohttp.
 from functools import partial
 
 from memrelay.bus.client.url import Address
+from memrelay.cli.composition import make_secrets
 from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings, read_secret
 from memrelay.memory.embedding.embedder import EmbeddingOptions
@@ -20,6 +21,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         max_hops=settings.worker.max_hops,
         max_cascade=settings.worker.max_cascade,
         message_bytes=settings.bus.max_message_bytes,
+        trusted_fields=settings.bus.trusted_fields,
         log_length=settings.bus.log_length,
         log_bytes=settings.bus.log_bytes,
         dead_letter_bytes=settings.worker.dead_letter_bytes,
@@ -40,6 +42,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         embedding_options(settings),
         settings.embedding.matrix_mib << 20,
         settings.memory.search_cache_mib << 20,
+        make_secrets(settings),
     )
     return Worker(options)
 

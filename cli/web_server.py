@@ -5,8 +5,9 @@ Separate from services, because a worker must not import aiohttp.
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import IngressLimits
-from memrelay.cli.composition import bus_name, bus_password_file, make_secrets
+from memrelay.cli.composition import bus_name, bus_password_file, make_seal_keys, make_secrets
 from memrelay.cli.settings import Settings
+from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.service import WebServer
 from memrelay.web.server.services import WebOptions
 
@@ -34,5 +35,7 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         ingress=IngressLimits(
             backlog=settings.bus.max_backlog, backlog_bytes=settings.bus.max_backlog_bytes
         ),
+        jwt=tuple(JwtIssuer(**issuer.model_dump()) for issuer in web.jwt),
+        seal_keys=make_seal_keys(settings),
     )
     return WebServer(address, settings.memory.root, options, make_secrets(settings))

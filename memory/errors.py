@@ -9,8 +9,14 @@ MemoryFault
 │   ├── RecordNotFound        no record has that guid
 │   ├── VersionConflict  the record has changed since the caller looked
 │   ├── Denied           the caller has no access of the needed level
+│   ├── KeyTaken         another entry has the key
+│   ├── NotText          only a text can be edited
+│   ├── TextNotUnique    a text to replace is missing, or occurs several times
 │   ├── ValueTooLarge    a value exceeds the limit of its kind
 │   └── TooManyKeys      the store has the maximum number of keys
+├── SealKeyMissing      no seal key for a value is available; a retry may succeed
+├── SealBroken          a sealed value does not open
+├── StoreReadOnly       code changed a store that it has only for reads
 ├── StoreFenced         another worker owns the store; nothing changed, this worker must stop
 ├── StoreBusy           locked or out of space; a retry may succeed
 ├── NotReplaced         an intact store exists; nothing changed
@@ -79,6 +85,26 @@ class Denied(Refused):
     code = "denied"
 
 
+class KeyTaken(Refused):
+    """Another entry has the key."""
+
+
+class NotText(Refused):
+    """The value of an entry is not a text. `sort` is its type: number, boolean, object or null."""
+
+    def __init__(self, message: str, sort: str) -> None:
+        super().__init__(message)
+        self.sort = sort
+
+
+class TextNotUnique(Refused):
+    """The text to replace occurs `count` times, not once."""
+
+    def __init__(self, message: str, count: int) -> None:
+        super().__init__(message)
+        self.count = count
+
+
 class ValueTooLarge(Refused):
     """A value exceeds the size limit of its kind."""
 
@@ -89,6 +115,18 @@ class TooManyKeys(Refused):
     """The store has the maximum number of keys."""
 
     code = "too_many_keys"
+
+
+class SealKeyMissing(MemoryFault):
+    """The seal key of a value is not configured or cannot be read."""
+
+
+class SealBroken(MemoryFault):
+    """A sealed value does not open: it was changed, or belongs to another place."""
+
+
+class StoreReadOnly(MemoryFault):
+    """Code changes a store that it has only for reads. The input fails and changes nothing."""
 
 
 class StoreFenced(MemoryFault):

@@ -15,6 +15,8 @@ RESERVED_NAMES = re.compile(r"\.db[-.]|^owner\.lock$")
 MAX_SEGMENTS = 8
 # Names of the stores in a pipeline's folder that belong to a memory model.
 HOMES = ("memories", "stores", "recipes")
+# Homes whose records only the operations of the home reach, since these check the access.
+CLOSED_HOME = re.compile(r"instances/[^/]+/stores")
 RULE = (
     "a memory_id is a path of 2 to 8 parts below the memory root, like "
     '"instances/${pipeline_uid}/memories"; a part has letters, digits, `_`, `-` and `.`, does '
@@ -48,6 +50,11 @@ def is_memory_id(text: str) -> bool:
 def home_of(uid: str, home: str = "memories") -> str:
     """Return the memory_id of a home of a pipeline."""
     return f"instances/{uid}/{home}"
+
+
+def is_closed(memory_id: str) -> bool:
+    """Return whether a store is a closed home, of any pipeline."""
+    return CLOSED_HOME.fullmatch(memory_id) is not None
 
 
 def _is_valid_segment(part: str) -> bool:

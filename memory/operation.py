@@ -16,12 +16,23 @@ from typing import Any, Literal, TypeVar, get_type_hints
 from pydantic import ConfigDict, TypeAdapter
 
 from memrelay.memory import operations
+from memrelay.memory.errors import Refused
+from memrelay.memory.items.identity import VOUCHED, Identity
+from memrelay.memory.memory_id import is_closed
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
 Home = Literal["", "memories", "stores", "recipes"]
 Run = TypeVar("Run", bound=Callable[..., Any])
+
+
+def no_other_store(memory_id: str) -> Any:
+    """Raise Refused: the caller has only one store open."""
+    raise Refused(
+        f"store {memory_id[:200]!r} cannot be read here, because only one store is open; "
+        "call the operation over HTTP, the bus or the command line"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,8 @@ class Context:
     language: str = DEFAULT_LANGUAGE
     # Whether a changing operation may raise VectorPending. It is then rolled back and runs again.
     may_wait: bool = True
+    # Returns another store of the pipeline, for reads. Raises Refused for any other store.
+    beside: Callable[[str], Any] = no_other_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +78,8 @@ class Operation:
     home: Home = ""
     # Input field whose text is embedded before the operation runs, if there is an embedder.
     embeds: str = ""
+    # Whether it may use a closed home, because its answer has ids and no values.
+    shows_ids_only: bool = False
 
     @property
     def noun(self) -> str:
@@ -76,12 +91,36 @@ class Operation:
         """The action of the operation: `create`."""
         return self.name.partition(".")[2]
 
+    def check_store(self, memory_id: str) -> None:
+        """Raise Refused for a closed home, unless the operation belongs to it, is for an admin or
+        shows no values.
+
+        An admin can erase and import the records of any store.
+        """
+        is_allowed = self.home or self.access == "admin" or self.shows_ids_only
+        if is_closed(memory_id) and not is_allowed:
+            raise Refused(
+                f"{self.name} cannot use {memory_id}, which holds the items of agents with their "
+                "access rights; use the operations of items, or another store"
+            )
+
+    @property
+    def has_caller(self) -> bool:
+        """Whether the input names the agent, the user and the chat that call."""
+        return issubclass(self.input, Identity)
+
 
 OPERATIONS: dict[str, Operation] = {}
 
 
 def operation(
-    name: str, *, access: Access, mutates: bool, home: Home = "", embeds: str = ""
+    name: str,
+    *,
+    access: Access,
+    mutates: bool,
+    home: Home = "",
+    embeds: str = "",
+    shows_ids_only: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -109,6 +148,7 @@ def operation(
             TypeAdapter(input_type),
             home,
             embeds,
+            shows_ids_only,
         )
         return run
 
@@ -133,6 +173,14 @@ def all_operations() -> dict[str, Operation]:
     for module in pkgutil.iter_modules(operations.__path__):
         importlib.import_module(f"memrelay.memory.operations.{module.name}")
     return dict(sorted(OPERATIONS.items()))
+
+
+@cache
+def input_schema(operation: Operation) -> dict[str, Any]:
+    """Return the JSON schema of the fields that a caller may send. Do not change it."""
+    schema = operation.adapter.json_schema()
+    fields = {name: field for name, field in schema["properties"].items() if name != VOUCHED}
+    return schema | {"properties": fields, "required": schema.get("required", [])}
 
 
 def json_type(schema: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Keep the open stores of one database thread. The least recently used store is closed first."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,6 +32,8 @@ class OpenStores:
         self._open: OrderedDict[str, Store] = OrderedDict()
         # Fencing epoch of the owner, by memory_id.
         self._epochs: dict[str, int] = {}
+        # Whether the change feed of a store is on, by memory_id. Other stores have the default.
+        self._feeds: dict[str, bool] = {}
         # Fencing epoch that the file already contains, by memory_id.
         self._epochs_in_file: dict[str, int] = {}
 
@@ -52,6 +54,7 @@ class OpenStores:
         with ExitStack() as undo:
             store = Store(memory_id, store_path(self._root, memory_id), self._meaning)
             undo.callback(store.close)
+            store.feed.is_on = self._feeds.get(memory_id, store.feed.is_on)
             self._write_epoch(memory_id, store)
             undo.pop_all()
         return store
@@ -69,6 +72,13 @@ class OpenStores:
     def take_over_later(self, memory_id: str, epoch: int) -> None:
         """Set the owner's fencing epoch of a store, which is written when it is opened."""
         self._epochs[memory_id] = epoch
+
+    def set_feeds(self, names: Iterable[str], feeds: Collection[str]) -> None:
+        """Turn the change feeds of the stores `names` on if they are in `feeds`, otherwise off."""
+        for name in names:
+            self._feeds[name] = name in feeds
+            if name in self._open:
+                self._open[name].feed.is_on = self._feeds[name]
 
     def _write_epoch(self, memory_id: str, store: Store) -> None:
         if epoch := self._epochs.get(memory_id, 0):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memrelay import errors
     from memrelay.blocks.async_call import AsyncCall
-    from memrelay.blocks.contract import BlockArgs, Call, Errand, Transient
+    from memrelay.blocks.contract import BlockArgs, Call, Errand, SecretReference, Transient
     from memrelay.blocks.registry import block
     from memrelay.bus.message import Message
     from memrelay.client import BlockingClient, Client, connect, connect_sync
@@ -25,6 +25,7 @@ __all__ = [
     "EmbeddedStore",
     "Errand",
     "Message",
+    "SecretReference",
     "Transient",
     "block",
     "connect",
@@ -42,6 +43,7 @@ _MODULES = {
     "EmbeddedStore": "memrelay.embedded",
     "Errand": "memrelay.blocks.contract",
     "Message": "memrelay.bus.message",
+    "SecretReference": "memrelay.blocks.contract",
     "Transient": "memrelay.blocks.contract",
     "block": "memrelay.blocks.registry",
     "connect": "memrelay.client",

@@ -1,6 +1,6 @@
 """Clients over HTTP: `connect` for asyncio, `connect_sync` for blocking code.
 
-Both have one attribute per noun of the operations: records, memories, entries and knowledge.
+Both have one attribute per noun of the operations, for example `records`.
 """
 
 import asyncio
@@ -27,23 +27,16 @@ from yarl import URL
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.message import Message, new_message
 from memrelay.errors import RelayError
-from memrelay.memory.operation import Operation, find_operation
-from memrelay.methods import (
-    BlockingEntries,
-    BlockingKnowledge,
-    BlockingMemories,
-    BlockingRecords,
-    RemoteEntries,
-    RemoteKnowledge,
-    RemoteMemories,
-    RemoteRecords,
-)
+from memrelay.memory.items.identity import VOUCHED
+from memrelay.memory.operation import Operation, find_operation, input_schema, json_type
+from memrelay.methods import BlockingNouns, RemoteNouns
 from memrelay.web.api.operation_routes import (
     IN_HEADER,
     REFERENCE_FIELDS,
     STORE,
     returns_stored_text,
     route_of,
+    selects_store,
 )
 
 Result = TypeVar("Result")
@@ -74,7 +67,7 @@ class DeployedPipeline:
     warnings: tuple[dict[str, Any], ...]
 
 
-class Client:
+class Client(RemoteNouns):
     """A Memrelay server. Use it as an asynchronous context manager.
 
     `url` is the address of the server. `key` comes from `memrelay keys create`.
@@ -83,10 +76,7 @@ class Client:
     def __init__(self, url: str, key: str = "") -> None:
         self._url = url.rstrip("/")
         self._headers = {hdrs.AUTHORIZATION: f"Bearer {key}"} if key else {}
-        self.records = RemoteRecords(self._call)
-        self.memories = RemoteMemories(self._call)
-        self.entries = RemoteEntries(self._call)
-        self.knowledge = RemoteKnowledge(self._call)
+        super().__init__(self._call)
 
     async def __aenter__(self) -> Self:
         self._session = ClientSession(headers=self._headers)
@@ -179,12 +169,12 @@ class Client:
         headers = _idempotency(values.get("idempotency_key"))
         if versions := given.get(IN_HEADER):
             headers[hdrs.IF_MATCH] = ", ".join(f'"{version}"' for version in versions)
-        store = [(STORE, values[STORE])] if values[STORE] else []
+        store = [(STORE, values[STORE])] if selects_store(operation) and values[STORE] else []
         body = {field: given[field] for field in route.body_fields if field in given}
         answer = await self._send(
             route.method,
             route.path.format(uid=_quoted(values["pipeline"]), **names),
-            params=[*store, *_query(given, route.query_fields)],
+            params=[*store, *_query(operation, given, route.query_fields)],
             json=body if route.body_fields else None,
             headers=headers,
         )
@@ -208,7 +198,7 @@ class Client:
         return RelayError(0, f"{self._url} does not answer: {error}")
 
 
-class BlockingClient:
+class BlockingClient(BlockingNouns):
     """The methods of Client without `await`, for any thread.
 
     It runs a Client on its own event-loop thread. Use it as a context manager, or call `close`.
@@ -222,10 +212,7 @@ class BlockingClient:
         self._thread.start()
         self._client = Client(url, key)
         self._run(self._client.__aenter__())
-        self.records = BlockingRecords(self._client.records, self._run)
-        self.memories = BlockingMemories(self._client.memories, self._run)
-        self.entries = BlockingEntries(self._client.entries, self._run)
-        self.knowledge = BlockingKnowledge(self._client.knowledge, self._run)
+        super().__init__(self._client, self._run)
 
     def __enter__(self) -> Self:
         return self
@@ -315,7 +302,8 @@ def _checked(url: str) -> str:
 
 
 def _quoted(name: Any) -> str:
-    return quote(str(name), safe="")
+    # A server or proxy would resolve a path segment of dots.
+    return quote(str(name), safe="") if name not in (".", "..") else name.replace(".", "%2E")
 
 
 def _parse_output(operation: Operation, answer: bytes) -> Any:
@@ -337,21 +325,25 @@ def _changed_fields(operation: Operation, values: dict[str, Any]) -> dict[str, A
     return {
         field.name: values[field.name]
         for field in fields(operation.input)
-        if field.default is MISSING or values[field.name] != field.default
+        if field.name != VOUCHED
+        and (field.default is MISSING or values[field.name] != field.default)
     }
 
 
-def _query(given: dict[str, Any], names: tuple[str, ...]) -> list[tuple[str, str]]:
-    pairs = [(name, given[name]) for name in names if name in given]
-    return [(name, _text(one)) for name, value in pairs for one in _listed(value)]
+def _query(
+    operation: Operation, given: dict[str, Any], names: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    schemas = input_schema(operation)["properties"]
+    kinds = {name: json_type(schemas[name]) for name in names if name in given}
+    return [
+        (name, _text(kind, one))
+        for name, kind in kinds.items()
+        for one in (given[name] if kind == "array" else [given[name]])
+    ]
 
 
-def _listed(value: Any) -> list[Any] | tuple[Any, ...]:
-    return value if isinstance(value, list | tuple) else [value]
-
-
-def _text(value: Any) -> str:
-    return orjson.dumps(value).decode() if isinstance(value, dict) else str(value)
+def _text(kind: str, value: Any) -> str:
+    return orjson.dumps(value).decode() if kind in ("object", "") else str(value)
 
 
 def _refusal(status: int, body: bytes) -> RelayError:

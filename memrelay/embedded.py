@@ -24,6 +24,7 @@ from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
+from memrelay.memory.items.identity import CONTEXTS, VOUCHED
 from memrelay.memory.operation import Context, Operation, find_operation
 from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.records.data import LARGEST
@@ -33,12 +34,7 @@ from memrelay.memory.retention import HISTORY_DAYS, delete_expired
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.connection import refuse_others, translate_errors
 from memrelay.memory.sqlite.store import Store
-from memrelay.methods import (
-    EmbeddedEntries,
-    EmbeddedKnowledge,
-    EmbeddedMemories,
-    EmbeddedRecords,
-)
+from memrelay.methods import EmbeddedNouns
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.ownership.host_locks import alone
 
@@ -51,7 +47,7 @@ MODES_WITH_VECTORS = ("hybrid", "semantic")
 TEXTS_AT_ONCE = 512
 
 
-class EmbeddedStore:
+class EmbeddedStore(EmbeddedNouns):
     """An open store file. Its threads take turns; a forked process cannot use it.
 
     `actor` is the default source of new records. `is_alone` is true for a file outside a memory
@@ -62,10 +58,7 @@ class EmbeddedStore:
         self._store, self._actor, self._is_alone = store, actor, is_alone
         self._token, self._numbers = secrets.token_hex(8), count(1)
         self._turn, self._process = Lock(), os.getpid()
-        self.records = EmbeddedRecords(self._call)
-        self.memories = EmbeddedMemories(self._call)
-        self.entries = EmbeddedEntries(self._call)
-        self.knowledge = EmbeddedKnowledge(self._call)
+        super().__init__(self._call)
 
     def close(self) -> None:
         """Refuse all further calls. `open_store` calls it and closes the file."""
@@ -83,10 +76,13 @@ class EmbeddedStore:
         operation = find_operation(name)
         assert operation is not None
         given = {field: value for field, value in values.items() if field != "self"}
+        if operation.has_caller:
+            given[VOUCHED] = CONTEXTS
         try:
             checked = operation.adapter.validate_python(given)
         except ValidationError as error:
             raise Refused(f"{name}: {in_a_line(error)}") from error
+        operation.check_store(self._store.memory_id)
         with self._in_turn():
             self._prepare_vectors(operation, checked)
             return self._run(operation, checked)

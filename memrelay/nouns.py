@@ -10,24 +10,31 @@ Output = TypeVar("Output")
 P = ParamSpec("P")
 
 
-class RemoteNoun:
-    """A noun of the async client. `call` takes an operation's name and a method's arguments."""
+# Each takes the name of an operation and the arguments of its method.
+RemoteCall = Callable[[str, JsonObject], Awaitable[Any]]
+EmbeddedCall = Callable[[str, JsonObject], Any]
+# Waits for a coroutine and returns its result.
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
-    def __init__(self, call: Callable[[str, JsonObject], Awaitable[Any]]) -> None:
+
+class RemoteNoun:
+    """A noun of the async client."""
+
+    def __init__(self, call: RemoteCall) -> None:
         self._call = call
 
 
 class EmbeddedNoun:
-    """A noun of an embedded store. `call` takes an operation's name and a method's arguments."""
+    """A noun of an embedded store."""
 
-    def __init__(self, call: Callable[[str, JsonObject], Any]) -> None:
+    def __init__(self, call: EmbeddedCall) -> None:
         self._call = call
 
 
 class BlockingNoun:
-    """A noun of the blocking client. `run` waits for a coroutine and returns its result."""
+    """A noun of the blocking client."""
 
-    def __init__(self, remote: RemoteNoun, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    def __init__(self, remote: RemoteNoun, run: Run) -> None:
         self.remote, self.run = remote, run
 
 

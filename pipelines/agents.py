@@ -9,6 +9,7 @@ from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
 from memrelay.blocks.templates import MAX_TOGETHER
+from memrelay.memory.memory_id import home_of
 from memrelay.pipelines.bundle import CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
@@ -38,6 +39,8 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     _count_pattern_steps(args, values, place, report)
     if args is None:
         return None
+    if args.home:
+        args = _use_home(args, place, uid, report)
     _check_store(spec, args, place, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, place, report, calls=calls)
@@ -231,6 +234,15 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     else:
         report.error(at, "a wf_agent needs a block", "name one, or set wf_call_webhook to false")
     return None
+
+
+def _use_home(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
+    """Return the arguments with the home of the pipeline as the store."""
+    home = home_of(uid, args.home)
+    if args.store not in ("", home):
+        rule = f"the block works only on {quoted(home)}, not on {quoted(args.store)}"
+        report.error((*_args_place(place), "memory_id"), rule, "leave memory_id out")
+    return args.model_copy(update={"memory_id": home})
 
 
 def _check_store(spec: AgentSpec, args: BlockArgs, place: Place, uid: str, report: Report) -> None:

@@ -173,6 +173,8 @@ class StoreSpec(Part):
     """The memory_id of its blocks, like `instances/${pipeline_uid}/memories`."""
     language: Language = DEFAULT_LANGUAGE
     """Default language of stems and stop words in ranked searches; `none` for neither."""
+    changes: Flag = False
+    """Keep a feed of the changes, which changes.list reads. The homes always have one."""
 
 
 class AgentSpec(Part):

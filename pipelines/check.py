@@ -9,7 +9,11 @@ from memrelay.pipelines.agents import check_agent
 from memrelay.pipelines.checked import Checked, CheckedAgent, CheckedBundle
 from memrelay.pipelines.json_text import fits, parse_bundle
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.secret_references import SecretResolver, check_references
+from memrelay.pipelines.secret_references import (
+    SecretResolver,
+    check_block_references,
+    check_references,
+)
 from memrelay.pipelines.shape import read_bundle
 from memrelay.pipelines.substitution import choose_uid, fill
 from memrelay.pipelines.wiring import (
@@ -55,6 +59,7 @@ def _check_object(
     source = orjson.dumps(filled, option=orjson.OPT_SORT_KEYS)
     fits(source, report)
     if secrets is not None:
+        check_block_references(dict(zip(agents, checked, strict=True)), secrets, report)
         check_references(agents, secrets, report)
     return CheckedBundle(
         uid=uid,
@@ -65,4 +70,5 @@ def _check_object(
         agents=tuple(agent.in_language(languages) for agent in checked if agent is not None),
         public=public,
         languages=languages,
+        feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
     )

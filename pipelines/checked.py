@@ -74,7 +74,7 @@ class CheckedBundle:
 
     `source` is canonical JSON: the UID is filled in and the keys are sorted. `hash` is its SHA-256
     in hex. `public` are the names of its public swarms. `languages` are those of its declared
-    stores, by memory_id.
+    stores, by memory_id. `feeds` are the declared stores with a change feed.
     """
 
     uid: str
@@ -85,6 +85,7 @@ class CheckedBundle:
     agents: tuple[CheckedAgent, ...]
     public: tuple[str, ...] = ()
     languages: Mapping[str, str] = field(default_factory=dict)
+    feeds: frozenset[str] = frozenset()
 
     @property
     def swarms(self) -> tuple[str, ...]:

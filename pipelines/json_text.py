@@ -77,6 +77,21 @@ def parse_object(text: bytes | str, place: Place, report: Report) -> dict[str, A
     return bounded_object(value, place, report)
 
 
+def parse_as(kind: str, name: str, text: str, report: Report) -> Any:
+    """Return the value of a parameter given as text. `kind` is its JSON type, "" for any type.
+
+    A text for a parameter of any type is JSON, or else the string itself.
+    """
+    if kind == "object":
+        return parse_object(text, (name,), report)
+    if kind:
+        return text
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
 def bounded_object(value: object, place: Place, report: Report) -> dict[str, Any] | None:
     """Return the value if it is an object with at most MAX_DEPTH levels; otherwise report it."""
     if not isinstance(value, dict):

@@ -140,10 +140,11 @@ class Plan:
     - `private_names`: names of its other swarms, by their bytes
     - `stores`: memory_ids of its blocks; the first is the default of an operation
     - `homes`: memory_ids of the stores of memory models, by home; the first call creates each
-    - `home`: memory_id of its named memories
+    - `vector_homes`: homes whose records are all searched by meaning
     - `all_stores`: `stores` and all `homes`
     - `embedded_stores`: stores with vectors
     - `languages`: of stores that declare one, by memory_id
+    - `feeds`: stores with a change feed: all `homes`, and those that declare one
     """
 
     def __init__(self, bundle: CheckedBundle) -> None:
@@ -165,10 +166,11 @@ class Plan:
         stores = dict.fromkeys(agent.store for agent in planned if agent.store)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
         self.homes = {home: home_of(self.uid, home) for home in HOMES}
-        self.home = self.homes["memories"]
+        self.vector_homes = {name for home, name in self.homes.items() if home != "memories"}
         self.all_stores = tuple(dict.fromkeys((*self.stores, *self.homes.values())))
         self.embedded_stores = frozenset(agent.store for agent in planned if agent.args.embeds)
         self.languages = bundle.languages
+        self.feeds = bundle.feeds | frozenset(self.homes.values())
 
     def station(self, alias: str) -> PlannedAgent | None:
         """Return the agent with that alias if it calls a block."""

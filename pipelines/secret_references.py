@@ -17,6 +17,7 @@ from memrelay.pipelines.secret_grants import Grant
 
 if TYPE_CHECKING:  # a command that checks no bundle needs no blocks
     from memrelay.pipelines.bundle import AgentSpec
+    from memrelay.pipelines.checked import CheckedAgent
     from memrelay.pipelines.report import Place, Report
 
 MAX_SECRET_BYTES = 65_536
@@ -28,6 +29,7 @@ MAX_CHECKED_FILES = 100
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 OUTSIDE = "is outside the folder secrets.folder"
+NOT_LISTED = "is not a secret for blocks; add it to agents.secrets in the settings"
 TOO_LARGE = f"is not a regular file of at most {MAX_SECRET_BYTES >> 10} KiB"
 
 
@@ -36,6 +38,13 @@ class SecretOutsideFolder(LookupError):
 
     def __init__(self, reference: str) -> None:
         super().__init__(f"{reference} {OUTSIDE}")
+
+
+class SecretNotListed(LookupError):
+    """The operator has not listed the reference for blocks."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"{reference[:100]} {NOT_LISTED}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,8 @@ class SecretResolver:
     """Resolves references. Files are cached, and read again when they change.
 
     `folder` is that of the files. `granted` has pairs (uid, variable): the variables that a key
-    limited to a pipeline may refer to. `clock` returns seconds.
+    limited to a pipeline may refer to. `for_blocks` are the references that blocks may use, as the
+    operator has written them. `clock` returns seconds.
     """
 
     def __init__(
@@ -61,11 +71,14 @@ class SecretResolver:
         environ: Mapping[str, str],
         granted: Collection[Grant] = (),
         clock: Callable[[], float] = time.monotonic,
+        *,
+        for_blocks: Collection[str] = (),
     ) -> None:
         self._folder, self._environ = folder, environ
         # An absolute reference may spell the folder with or without its symbolic links.
         self._spellings = (folder, Path(os.path.realpath(folder)))
         self._granted, self._clock = frozenset(granted), clock
+        self._for_blocks = frozenset(for_blocks)
         self._files: dict[str, _SecretFile] = {}
         self._reading: dict[str, asyncio.Task[_SecretFile]] = {}
 
@@ -91,6 +104,26 @@ class SecretResolver:
         if kind != "file":
             return self._read_variable(reference, name)
         return _value_of(reference, self._load(name, None))
+
+    def read_for_block(self, reference: str) -> str:
+        """Return a secret that blocks may use. A changed file is read again within a second.
+
+        Any thread may call it. It blocks while it reads a file. Raises LookupError: the text names
+        the reference and the reason.
+        """
+        if not self.is_for_blocks(reference):
+            raise SecretNotListed(reference)
+        kind, _, name = reference.partition(":")
+        if kind != "file":
+            return self._read_variable(reference, name)
+        known = self._files.get(name)
+        if known is None or self._clock() - known.checked_at_s >= FRESH_S:
+            known = self._files[name] = self._load(name, known)
+        return _value_of(reference, known)
+
+    def is_for_blocks(self, reference: str) -> bool:
+        """Return whether the operator has listed a reference for blocks."""
+        return reference in self._for_blocks
 
     def is_outside(self, reference: str) -> bool:
         """Return whether a reference names a file outside the folder, by its text alone."""
@@ -159,6 +192,25 @@ class SecretResolver:
             path = path.relative_to(above)
         leads_elsewhere = name.startswith("~") or ".." in path.parts or not path.parts
         return None if leads_elsewhere else path
+
+
+# For a worker that offers no secrets.
+NO_SECRETS = SecretResolver(Path("/"), {})
+
+
+def check_block_references(
+    agents: Mapping[int, "CheckedAgent | None"], secrets: SecretResolver, report: "Report"
+) -> None:
+    """Report references of blocks that the operator has not listed.
+
+    Otherwise the author of a bundle could send a secret to an endpoint of choice.
+    """
+    for at, agent in agents.items():
+        for reference in agent.args.secrets if agent is not None else ():
+            if not secrets.is_for_blocks(reference):
+                place = ("agents", at, "wf_webhook_args")
+                remedy = "ask the operator to add it to agents.secrets in the settings"
+                report.error(place, f"blocks may not use the secret {reference[:100]}", remedy)
 
 
 def check_references(

@@ -54,7 +54,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_command_named_exists(page: Path) -> None:
-    named = set(re.findall(r"memrelay ([a-z]+)", page.read_text()))
+    named = set(re.findall(r"memrelay ([a-z]+(?:-[a-z]+)*)", page.read_text()))
 
     assert named - set(COMMANDS) == set()
 

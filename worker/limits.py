@@ -18,6 +18,8 @@ class WorkerLimits:
     max_cascade: int = 1000
     cascade_bytes: int = 64 << 20
     message_bytes: int = 1 << 20
+    # Fields in message.IDENTITY_FIELDS that clients may set.
+    trusted_fields: tuple[str, ...] = ()
     # Entries of a swarm's log, and their bytes in the server.
     log_length: int = 10_000
     log_bytes: int = 64 << 20

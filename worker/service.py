@@ -23,6 +23,7 @@ from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.errands.runner import ErrandRunner
 from memrelay.worker.errors import first_cause
@@ -63,6 +64,7 @@ class WorkerOptions:
     embedding: EmbeddingOptions = field(default_factory=EmbeddingOptions)
     matrix_bytes: int = 256 << 20
     cache_bytes: int = BUDGET
+    secrets: SecretResolver = NO_SECRETS
 
 
 class Worker:
@@ -95,7 +97,7 @@ class Worker:
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
-            errands = ErrandRunner(options.limits.errands, options.limits.errand_s, options.address)
+            errands = self._make_errand_runner()
             stack.callback(errands.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
@@ -114,8 +116,13 @@ class Worker:
                 questions,
                 options.address.database,
                 errands,
+                options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
+
+    def _make_errand_runner(self) -> ErrandRunner:
+        options, limits = self._options, self._options.limits
+        return ErrandRunner(limits.errands, limits.errand_s, options.address, options.secrets)
 
     def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
         options = self._options

@@ -20,6 +20,7 @@ from memrelay.memory.errors import EmbeddingFault, MemoryFault
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
 from memrelay.worker.errands.runner import ErrandRunner
 from memrelay.worker.limits import WorkerLimits
@@ -141,6 +142,7 @@ class WorkerContext:
     questions: QuestionEmbedder
     database: int
     errands: ErrandRunner
+    secrets: SecretResolver = NO_SECRETS
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)
     public_limit: PublicMessageLimit = field(default_factory=PublicMessageLimit)

@@ -47,11 +47,17 @@ Store = Annotated[
 ]
 
 
+Internal = Annotated[
+    bool, typer.Option("--internal", help="With --records: include internal items.")
+]
+
+
 def export(
     pipeline: Pipeline,
     *,
     records: Records = False,
     store: Store = "",
+    internal: Internal = False,
     output: Output = None,
     as_json: OneLine = False,
 ) -> None:
@@ -60,13 +66,13 @@ def export(
     With --records, print all records for `memrelay import`: a consistent snapshot per store. The
     export blocks no other work.
     """
-    if store and not records:
-        fail("--store requires --records")
+    if (store or internal) and not records:
+        fail(f"{'--store' if store else '--internal'} requires --records")
 
     async def command(settings: Settings) -> None:
         if records:
             with interruptible():
-                await export_records(settings, pipeline, store, output)
+                await export_records(settings, pipeline, store, output, with_internal=internal)
             return
         source = await _bundle_source(settings, pipeline)
         if output is None:
@@ -98,7 +104,7 @@ def _format_bundle(source: bytes, on_one_line: bool) -> bytes:
 
 
 async def export_records(
-    settings: Settings, pipeline: str, store: str, output: Path | None
+    settings: Settings, pipeline: str, store: str, output: Path | None, *, with_internal: bool
 ) -> None:
     """Write the records of a pipeline to stdout or a file. End the command for an unknown store."""
     (found,) = await pipelines_with_stores(settings, [pipeline])
@@ -108,7 +114,8 @@ async def export_records(
     names = [store] if store else found.stores
     existing = [name for name in names if store_path(root, name).exists()]
     header = _header(found)
-    with closing(_exported_stores(root, found.uid, existing)) as stores:
+    lines = _exported_stores(root, found.uid, existing, with_internal=with_internal)
+    with closing(lines) as stores:
         if output is None:
             _print_export(header, stores)
             return
@@ -147,18 +154,29 @@ def _header(found: BackedUpPipeline) -> Header:
 def _print_summary(output: Path, end: End) -> None:
     print_line(
         f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
-        f"{end.memories} named memories"
+        f"{end.memories} named memories" + _access_summary(end)
+    )
+
+
+def _access_summary(end: End) -> str:
+    """Return the numbers of rows about access, "" if there are none."""
+    if not (end.grants or end.contexts or end.agent_settings):
+        return ""
+    return (
+        f", {counted(end.grants, 'grant')}, {counted(end.contexts, 'context')}, settings of "
+        f"{counted(end.agent_settings, 'agent')}"
     )
 
 
 def _exported_stores(
-    root: Path, uid: str, names: Iterable[str]
+    root: Path, uid: str, names: Iterable[str], *, with_internal: bool
 ) -> Generator[tuple[str, Iterable[Line]], None, None]:
     """Yield the lines of each store. Closing the generator removes the current copy."""
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
         with temporary_copy(store_path(root, memory_id), root, FOR_EXPORT) as copy:
-            yield replace_uid(memory_id, uid, UID), exported(copy, memory_id, now_ms)
+            lines = exported(copy, memory_id, now_ms, with_internal=with_internal)
+            yield replace_uid(memory_id, uid, UID), lines
 
 
 def write_atomically(

@@ -10,7 +10,14 @@ import orjson
 import typer
 
 from memrelay.bus.request import NewCall, Requester
-from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog, run
+from memrelay.cli.composition import (
+    bus_address,
+    fail,
+    find_pipeline,
+    make_seal_keys,
+    open_catalog,
+    run,
+)
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
@@ -57,10 +64,11 @@ def import_(
         verify_export(file)
         async with open_catalog(settings) as catalog:
             uid = (await find_pipeline(catalog, pipeline)).uid
-        total = Counter[str](added=0, same=0, replaced=0)
+        total, keys = Counter[str](added=0, same=0, replaced=0), make_seal_keys(settings)
         async with Requester(bus_address(settings)) as requester:
             for name, given in _calls(read_export(file), settings.bus.max_message_bytes // SHARE):
                 data = orjson.dumps(given | {"replace": replace})
+                data = await keys.seal_input(uid, NAME, data)
                 target = store or name.replace(UID, uid)
                 answer = await requester.call(NewCall(uid, NAME, data, True, target, ACTOR), wait)
                 if "error" in answer:

@@ -96,11 +96,13 @@ class _Response(HTTPResponse):
         self.fp = io.BufferedReader(_DeadlineReader(sock, until))
 
 
-def open_connection(url: SplitResult, *, private: bool, timeout_s: float) -> HTTPConnection:
+def open_connection(
+    url: SplitResult, *, private: bool, timeout_s: float, setting: str = "embedding.private"
+) -> HTTPConnection:
     """Return an open connection. The name is resolved once, and only that address is used.
 
     The deadline covers everything from resolving to the last byte of the answer. After it, reads
-    raise TimeoutError.
+    raise TimeoutError. `setting` is the name of the one that allows private addresses.
 
     Raises EmbeddingFault: when the address is private and `private` is not set.
     Raises EmbeddingUnavailable: when the server cannot be reached in time.
@@ -116,7 +118,7 @@ def open_connection(url: SplitResult, *, private: bool, timeout_s: float) -> HTT
     if not private and (inner := [address for address in addresses if not is_public(address)]):
         raise EmbeddingFault(
             f"{host} is {inner[0]}, which is not public: "
-            "set `embedding.private` to true if this is intended"
+            f"set `{setting}` to true if this is intended"
         )
     connection = HTTPConnection(host, port)
     connection.response_class = partial(_Response, until=until)  # type: ignore[assignment]

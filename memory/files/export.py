@@ -1,15 +1,16 @@
-"""Write and read export files: one JSON object per line for records, their earlier versions and
-named memories.
+"""Write and read export files: one JSON object per line for records, their earlier versions, named
+memories, and rows of further tables (memory/files/export_rows.py).
 
 Ids and scopes that contain the pipeline's uid have `${pipeline_uid}` in its place, so that another
 pipeline can import them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import IO, Annotated, Any, Protocol, TypeVar
 
 import msgspec
 import orjson
@@ -18,13 +19,24 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from memrelay.memory.errors import BadExport, Refused
+from memrelay.memory.files.export_rows import (
+    ROW_SORTS,
+    ExportedContext,
+    ExportedGrant,
+    ExportedRow,
+    ExportedSettings,
+    ExportedTally,
+)
 from memrelay.memory.records.data import LARGEST, SMALLEST, as_text, checked
 from memrelay.memory.records.ids import HEX, uid_of_store
+from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.sqlite.memories import Memory
 from memrelay.memory.sqlite.versions import What
 from memrelay.memory.timestamps import LAST_MS
 
 UID = "${pipeline_uid}"
+# The id of the chat of a swarm: `chat:<uid>/<swarm>`.
+CHAT = "chat:"
 # Maximum characters of a line. A SQLite row has at most 10^9 bytes.
 MAX_LINE = 1 << 30
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
@@ -99,7 +111,7 @@ class ExportedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One line: a record, an earlier version or a named memory."""
+    """One line: a record, an earlier version, a named memory, or a row of a further table."""
 
     record: Exported | None = None
     # Only with a record.
@@ -108,6 +120,20 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     # Only with a version.
     ended: Ended | None = None
     memory: ExportedMemory | None = None
+    grant: ExportedGrant | None = None
+    context: ExportedContext | None = None
+    agent_settings: ExportedSettings | None = None
+    tally: ExportedTally | None = None
+
+    @property
+    def sort(self) -> str:
+        """Return the name of the field that the line has, one of SORTS."""
+        return next((name for name in SORTS if getattr(self, name) is not None), "")
+
+    @property
+    def row(self) -> ExportedRow | None:
+        """Return the row of a further table, None for other lines."""
+        return self.grant or self.context or self.agent_settings or self.tally
 
     @property
     def name(self) -> str:
@@ -116,7 +142,11 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
             return f"record {self.record.guid}"
         if self.version is not None:
             return f"version {self.version.number} of record {self.version.guid}"
-        return f"memory {self.memory.id}" if self.memory is not None else "nothing"
+        if self.memory is not None:
+            return f"memory {self.memory.id}"
+        return (
+            "nothing" if self.row is None else f"{self.sort} {ROW_SORTS[self.sort].name(self.row)}"
+        )
 
     @property
     def scope(self) -> str:
@@ -133,6 +163,10 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
         return _replace_uid(self, UID, uid_of_store(memory_id))
 
 
+# What a line is about. It has exactly one of these fields.
+SORTS = ("record", "version", "memory", *ROW_SORTS)
+
+
 def _replace_uid(line: Line, before: str, after: str) -> Line:
     changed: dict[str, Any] = {}
     for name in ("record", "version"):
@@ -140,18 +174,25 @@ def _replace_uid(line: Line, before: str, after: str) -> Line:
             changed[name] = replace(one, scope=replace_uid(one.scope, before, after))
     if line.memory is not None:
         changed["memory"] = replace(line.memory, id=replace_uid(line.memory.id, before, after))
+    if line.row is not None:
+        ids = {name: getattr(line.row, name) for name in ROW_SORTS[line.sort].ids}
+        replaced = {name: replace_uid(ident, before, after) for name, ident in ids.items()}
+        changed[line.sort] = replace(line.row, **replaced)
     return replace(line, **changed) if changed else line
 
 
 def replace_uid(name: str, before: str, after: str) -> str:
-    """Replace the uid in the id of a named memory or the `memory_id` of a store. Return other names
-    unchanged.
+    """Replace the uid in the id of a named memory, in the `memory_id` of a store and in the id of a
+    chat. Return other names unchanged.
     """
     own = f"mem_{before}_"
     if name.startswith(own) and HEX.fullmatch(name, len(own)):
         return f"mem_{after}_{name[len(own) :]}"
-    folder = f"instances/{before}/"
-    return f"instances/{after}/{name.removeprefix(folder)}" if name.startswith(folder) else name
+    for start in ("instances/", CHAT):
+        folder = f"{start}{before}/"
+        if name.startswith(folder):
+            return f"{start}{after}/{name.removeprefix(folder)}"
+    return name
 
 
 def read_line(text: str) -> Line:
@@ -164,13 +205,18 @@ def read_line(text: str) -> Line:
             line = replace(line, version=_normalize_json(line.version))
         if line.memory is not None:
             _to_tags(line.memory.tags or "[]")
-    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+    except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeError) as error:
+        if (sort := _unknown_sort(text.encode(errors="replace"))) != "":
+            raise Refused(
+                f"this Memrelay does not know the line `{sort}` of an export; import it with the "
+                "version that its first line names, or a later one"
+            ) from error
         raise Refused(
             f"invalid line of an export: {error}; it begins with {text[:80]!r}"
         ) from error
-    if [line.record, line.version, line.memory].count(None) != 2 or not _is_complete(line):
+    if [getattr(line, sort) is None for sort in SORTS].count(False) != 1 or not _is_complete(line):
         raise Refused(
-            "a line of an export has exactly one complete `record`, `version` or `memory`; this "
+            f"a line of an export has exactly one complete object of: {', '.join(SORTS)}; this "
             f"one begins with {text[:80]!r}"
         )
     return line
@@ -181,7 +227,9 @@ def _normalize_json(one: Exported) -> Exported:
     JSON.
     """
     try:
-        data = as_text(checked(_to_data(one.data or "{}")))
+        given = _to_data(one.data or "{}")
+        # The value of an item may be any JSON.
+        data = as_text(given if one.kind == ITEM_KIND else checked(given))
     except ValidationError as error:
         raise Refused(
             f"`data` of record {one.guid!r} {error.errors(include_url=False)[0]['msg']}"
@@ -202,6 +250,14 @@ def _is_complete(line: Line) -> bool:
     return content is None if length is None else length >= 0
 
 
+def _unknown_sort(line: bytes) -> str:
+    """Return the first field of a line if this version does not know it, else ""."""
+    found = FIRST_FIELD.match(line)
+    sort = "" if found is None else found[1].decode()
+    return "" if sort in (*SORTS, "store", "end") else sort
+
+
+FIRST_FIELD = re.compile(rb'\{"(\w{1,64})":')
 _to_line = msgspec.json.Decoder(Line).decode
 _to_tags = msgspec.json.Decoder(list[str]).decode
 _to_data = msgspec.json.Decoder(dict[str, Any]).decode
@@ -231,13 +287,17 @@ class Header(Struct, frozen=True):
     pipeline_name: str
 
 
-class End(Struct, frozen=True):
+class End(Struct, frozen=True, omit_defaults=True):
     """The last line."""
 
     records: int
     versions: int
     memories: int
     sha256: str
+    grants: int = 0
+    contexts: int = 0
+    agent_settings: int = 0
+    tallies: int = 0
 
 
 class _StoreOrEnd(Struct, frozen=True):
@@ -262,11 +322,18 @@ def write_export(
     for name, lines in stores:
         _write_line(file, digest, to_json({"store": name}))
         for line in lines:
-            counts["records"] += line.record is not None
-            counts["versions"] += line.version is not None
-            counts["memories"] += line.memory is not None
+            counts[line.sort] += 1
             _write_line(file, digest, to_json(line))
-    end = End(counts["records"], counts["versions"], counts["memories"], digest.hexdigest())
+    end = End(
+        counts["record"],
+        counts["version"],
+        counts["memory"],
+        digest.hexdigest(),
+        counts["grant"],
+        counts["context"],
+        counts["agent_settings"],
+        counts["tally"],
+    )
     file.write(to_json({"end": end}) + b"\n")
     return end
 
@@ -281,19 +348,16 @@ def verify_export(path: Path) -> End:
 
     Raises BadExport and OSError.
     """
-    digest = sha256()
+    digest, unknown = sha256(), ""
     # The last line read, or its last chunk: a line longer than a chunk has no counts.
-    last = b""
+    last, is_start = b"", True
     with path.open("rb") as file:
-        if not file.seekable():
-            raise BadExport(
-                f"{path} is a pipe, but an import reads the export twice; save it to a file and "
-                "import that"
-            )
-        _check_header(path, file.readline(CHUNK))
+        _require_seekable(path, file)
+        header = _read_header(path, file.readline(CHUNK))
         while chunk := file.readline(CHUNK):
             digest.update(last)
-            last = chunk
+            unknown = unknown or (_unknown_sort(chunk) if is_start else "")
+            last, is_start = chunk, chunk.endswith(b"\n")
     try:
         end = _to_store_or_end(last).end if last.endswith(b"\n") else None
     except msgspec.MsgspecError:
@@ -304,10 +368,23 @@ def verify_export(path: Path) -> End:
         )
     if end.sha256 != digest.hexdigest():
         raise BadExport(f"{path} changed after the export: its digest differs; export it again")
+    if unknown:
+        raise BadExport(
+            f"{path} has lines `{unknown}`, which this Memrelay does not know; import it with "
+            f"Memrelay {header.memrelay} or later"
+        )
     return end
 
 
-def _check_header(path: Path, line: bytes) -> None:
+def _require_seekable(path: Path, file: IO[bytes]) -> None:
+    if not file.seekable():
+        raise BadExport(
+            f"{path} is a pipe, but an import reads the export twice; save it to a file and "
+            "import that"
+        )
+
+
+def _read_header(path: Path, line: bytes) -> Header:
     try:
         header = _to_header(line)
     except msgspec.MsgspecError as error:
@@ -319,6 +396,7 @@ def _check_header(path: Path, line: bytes) -> None:
             f"{path} has the format {header.memrelay_export} of another Memrelay "
             f"({header.memrelay}); import it with that version"
         )
+    return header
 
 
 def read_export(path: Path, longest: int = MAX_LINE) -> Iterator[tuple[str, str]]:

@@ -28,8 +28,13 @@ KEY_COLUMNS = {
     "idempotency_keys": "n",
     "erasures": "n",
     "erasing": "n",
+    "changes": "n",
+    "tallies": "",
+    "grants": "",
+    "contexts": "",
+    "agent_settings": "",
 }
-JSON_TABLES = ("records", "versions", "memories")
+JSON_TABLES = ("records", "versions", "memories", "changes")
 # Columns with JSON, and the value for unreadable JSON.
 EMPTY_JSON = {"tags": b"[]", "data": b"{}"}
 TIMES = {"created_at", "updated_at", "expires_at", "changed_at"}

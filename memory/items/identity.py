@@ -11,6 +11,13 @@ StoreId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS)]
 ContextId = Annotated[str, Field(max_length=MAX_ID_CHARACTERS)]
 # The input field that interfaces set and that callers may not send.
 VOUCHED = "vouched"
+# All contexts, for interfaces that trust their caller.
+CONTEXTS: tuple[Literal["chat", "user"], ...] = ("chat", "user")
+# Descriptions of the fields. Pydantic reads no docstrings of an inherited field.
+AGENT = "The agent that calls. Its id is also the id of its own store."
+USER = "The user of the session, if there is one."
+CHAT = "The chat of the session, if there is one."
+VOUCHED_BY = "The contexts that the interface guarantees. Callers may not set it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +27,7 @@ class Identity:
     Every input of an item operation extends this class.
     """
 
-    agent: StoreId
-    """The agent that calls. Its id is also the id of its own store."""
-    user: ContextId = ""
-    """The user of the session, if there is one."""
-    chat: ContextId = ""
-    """The chat of the session, if there is one."""
-    vouched: tuple[Literal["chat", "user"], ...] = ()
-    """The contexts that the interface guarantees. Callers may not set it."""
+    agent: Annotated[StoreId, Field(description=AGENT)]
+    user: Annotated[ContextId, Field(description=USER)] = ""
+    chat: Annotated[ContextId, Field(description=CHAT)] = ""
+    vouched: Annotated[tuple[Literal["chat", "user"], ...], Field(description=VOUCHED_BY)] = ()

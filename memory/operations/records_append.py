@@ -10,6 +10,7 @@ from memrelay.memory.errors import RecordNotFound, ResultTooLarge
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_read import RECORD_BYTES
 from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.kinds import refuse_reserved
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.memory.records.tags import parse
 from memrelay.memory.records.view import Content, Name, Reason, Tags
@@ -119,8 +120,10 @@ def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context
     """Append text to a record. A new record is created if guid, scope and kind select none.
 
     Raises RecordNotFound: when no record has the guid.
+    Raises Refused: when the kind is reserved.
     Raises ResultTooLarge: when the record would no longer fit into an answer.
     """
+    refuse_reserved(addition.kind)
     new = WriteInput(
         context.new_guid(),
         addition.scope or tx.memory_id,

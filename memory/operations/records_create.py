@@ -11,6 +11,7 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import fetch
 from memrelay.memory.operations.records_write import WriteInput, write
 from memrelay.memory.records.data import LARGEST, SMALLEST, Data, as_text
+from memrelay.memory.records.kinds import refuse_reserved
 from memrelay.memory.records.record import DEFAULT_KIND, PLAIN, Further, Record
 from memrelay.memory.records.tags import parse
 from memrelay.memory.records.view import (
@@ -63,8 +64,10 @@ class CreateRecord:
 def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
     """Create a record. Writing the same text again creates another record.
 
-    Raises Refused: when the expiry time is invalid or past, or `seq` is given without a thread.
+    Raises Refused: when the expiry time is invalid or past, the kind is reserved, or `seq` is given
+    without a thread.
     """
+    refuse_reserved(new.kind)
     if new.seq is not None and not new.thread:
         raise Refused("`seq` is a position in a thread; set `thread` too, or omit `seq`")
     further = Further(

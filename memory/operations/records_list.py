@@ -12,9 +12,10 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits
 from memrelay.memory.operations.records_read import AnswerSize
 from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.page_order import Direction, OrderBy
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
-from memrelay.memory.sqlite.filters import Conditions, compiled
+from memrelay.memory.sqlite.filters import Conditions, Given, compiled
 from memrelay.memory.sqlite.store import Transaction
 
 MOST = 1000  # items of a page
@@ -95,6 +96,36 @@ def take_records(
         records.append((_check_fits(row, record, further, context), further))
         last = row
     return records, None
+
+
+def take_ordered_page(
+    tx: Transaction,
+    conditions: Conditions,
+    order: tuple[OrderBy, Direction],
+    window: tuple[int, int],
+    context: Context,
+) -> tuple[list[tuple[Record, Further]], int]:
+    """Return (the records of a page, the number on all pages), by a time or by use.
+
+    `window` is (limit, offset). A page of long records may have fewer. A partial index serves an
+    order only if the conditions name the kind by `literal_kind`.
+
+    Raises ResultTooLarge: when a record does not fit into an answer.
+    """
+    limit, offset = window
+    found = tx.records.page(conditions, " ".join(order), None, limit + 1, offset=offset)
+    return take_records(found, limit, context)[0], tx.records.count(conditions)
+
+
+def literal_kind(kind: str, given: Given | None = None) -> Given:
+    """Return the condition that a record has a kind, which the SQL names literally.
+
+    SQLite then uses the indexes of that kind. `kind` is a constant of the program.
+    """
+    sql = f"r.kind = '{kind}'"
+    if given is None:
+        return Given(f"({sql})", (), {"kind": kind})
+    return Given(f"({sql} AND {given.sql})", given.values, given.told)
 
 
 def _check_fits(row: int, record: Record, further: Further, context: Context) -> Record:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.errors import RecordNotFound, Refused
+from memrelay.memory.errors import KeyTaken, RecordNotFound, Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.operations.records_history import Number
@@ -35,15 +35,17 @@ def restore(tx: Transaction, wanted: RestoreRecord, context: Context) -> RecordV
     position in its thread.
 
     Raises RecordNotFound: when the state is not kept.
-    Raises Refused: when no `number` is given and the record is not deleted.
+    Raises Refused: when no `number` is given and the record is not deleted, or another record has
+    the key of an item.
     Raises VersionConflict: when the record has another version.
     Raises ResultTooLarge: when the record does not fit into an answer.
     """
     place = tx.records.by_guid(wanted.guid)
     if place is None:
         last = _deleted(tx, wanted.guid)
-        state = _find_state(tx, wanted, last, there=False)
-        tx.records.bring_back(last, _prepare(state, wanted, last, context))
+        state = _prepare(_find_state(tx, wanted, last, there=False), wanted, last, context)
+        _refuse_taken_key(tx, state)
+        tx.records.bring_back(last, state)
     elif wanted.number is None:
         raise Refused(
             f"record {wanted.guid} is not deleted: name the `number` of the state to restore; "
@@ -54,6 +56,7 @@ def restore(tx: Transaction, wanted: RestoreRecord, context: Context) -> RecordV
             _find_state(tx, wanted, place.whole, there=True), wanted, place.whole, context
         )
         if state.number != place.whole.number:
+            _refuse_taken_key(tx, state)
             tx.records.revert(place, state)
     return view(*fetch(tx, wanted.guid))
 
@@ -84,6 +87,15 @@ def _find_state(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bo
             "records.history lists the kept states"
         )
     return found
+
+
+def _refuse_taken_key(tx: Transaction, state: State) -> None:
+    """Raise KeyTaken if another record has the key of the item to restore."""
+    if (holder := tx.items.holder(state)) is not None:
+        raise KeyTaken(
+            f"key {state.key!r} of store {state.scope} belongs to record {holder.guid} now; "
+            "rename or delete that entry first"
+        )
 
 
 def _prepare(state: State, wanted: RestoreRecord, now: State, context: Context) -> State:

@@ -9,6 +9,7 @@ from memrelay.memory.errors import VersionConflict
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits, fetch
 from memrelay.memory.records.data import Data, as_text
+from memrelay.memory.records.kinds import refuse_reserved
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.tags import parse
 from memrelay.memory.records.view import (
@@ -67,9 +68,10 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
 
     Raises RecordNotFound: when the record does not exist.
     Raises VersionConflict: when the record has another version.
-    Raises Refused: when the expiry time is invalid or past.
+    Raises Refused: when the expiry time is invalid or past, or the kind is reserved.
     Raises ResultTooLarge: when the record would not fit into an answer.
     """
+    refuse_reserved(change.kind)
     before, had = fetch(tx, change.guid)
     check_version(before, had, change.if_version)
     after, further = _apply(before, change, context.now_ms), _apply_further(had, change)

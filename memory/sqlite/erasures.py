@@ -42,6 +42,16 @@ IS_KNOWN = (
     "SELECT EXISTS (SELECT 1 FROM records WHERE guid = ?1) "
     "OR EXISTS (SELECT 1 FROM versions WHERE guid = ?1)"
 )
+# Tables without records, and their columns with ids. An id that contains a named text is erased.
+ID_COLUMNS = {
+    "grants": ("store", "grantee", "granted_by"),
+    "contexts": ("id", "agent"),
+    "agent_settings": ("agent",),
+}
+DELETE_BY_ID = [
+    f"DELETE FROM {table} WHERE {' OR '.join(f'instr({name}, ?1) > 0' for name in columns)}"
+    for table, columns in ID_COLUMNS.items()
+]
 # Returns whether a message holds an erased text.
 Erases = Callable[[bytes], bool]
 
@@ -101,7 +111,7 @@ class Erasures:
         return list(found)
 
     def erase(
-        self, guids: Iterable[str], text: str, about: tuple[int, str, str]
+        self, guids: Sequence[str], text: str, about: tuple[int, str, str]
     ) -> tuple[int, int]:
         """Delete records with their history and note their texts. Return (records, earlier
         versions).
@@ -111,6 +121,8 @@ class Erasures:
         records = versions = 0
         if text:
             self._note([("text", text)])
+            for statement in DELETE_BY_ID:
+                self._connection.execute(statement, (text,))
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
             contents = dict.fromkeys(self._all_texts(guid, place))
@@ -120,6 +132,7 @@ class Erasures:
             if place is not None:
                 self._records.remove(place)
             records += 1
+        self._records.feed.forget(guids, text)
         self._connection.execute(INSERT, (*about, records, versions))
         self._records.complete()
         self._records.expiry.reset()

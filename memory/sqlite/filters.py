@@ -84,6 +84,8 @@ def where(*clauses: str) -> str:
 
 
 UNEXPIRED = "(r.expires_at IS NULL OR r.expires_at > ?)"
+EXPIRED_FIRST = "SELECT row FROM records WHERE expires_at <= ? ORDER BY expires_at LIMIT ?"
+AMONG = "r.row IN (SELECT value FROM json_each(?))"
 NEXT_EXPIRY = (
     "SELECT expires_at FROM records WHERE expires_at IS NOT NULL ORDER BY expires_at LIMIT 1"
 )
@@ -116,6 +118,13 @@ class Expiry:
             return []
         found = self._connection.execute("SELECT row FROM records WHERE expires_at <= ?", (now_ms,))
         return [row for (row,) in found]
+
+    def earliest(self, now_ms: int, most: int) -> tuple[str, list[Any]]:
+        """Return a WHERE clause on `records AS r` for up to `most` expired records, with its
+        values. Records that expired first come first.
+        """
+        found = self._connection.execute(EXPIRED_FIRST, (now_ms, most))
+        return where(AMONG), [orjson.dumps([row for (row,) in found]).decode()]
 
     def next_ms(self) -> int | None:
         """Return when the next record expires, Unix ms. None for never."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import apsw
 import orjson
 
+from memrelay.memory.feed import ChangeFeed
 from memrelay.memory.records.entry_text import digests_of
 from memrelay.memory.sqlite.filters import where
 
@@ -66,8 +67,8 @@ class MemoryTable:
     It registers the SQL function `tags_match(tags, globs)` over JSON arrays.
     """
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: apsw.Connection, feed: ChangeFeed) -> None:
+        self._connection, self._feed = connection, feed
         connection.create_scalar_function("tags_match", _tags_match, 2, deterministic=True)
 
     def any(self) -> bool:
@@ -87,6 +88,7 @@ class MemoryTable:
         self._connection.execute(
             f"INSERT INTO memories({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", memory
         )
+        self._feed.add("memory.created", memory.id)
 
     def replace(self, memory: Memory) -> None:
         """Update the name, description and tags of the memory with that id."""
@@ -94,10 +96,13 @@ class MemoryTable:
             "UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ? WHERE id = ?",
             (memory.name, memory.description, memory.tags, memory.updated_at, memory.id),
         )
+        self._feed.add("memory.updated", memory.id)
 
     def remove(self, ident: str) -> None:
         """Delete the memory's row. Its entries are records and are deleted as such."""
         self._connection.execute("DELETE FROM memories WHERE id = ?", (ident,))
+        if self._connection.changes():
+            self._feed.add("memory.deleted", ident)
 
     def page(
         self, globs: Sequence[str], order: str, beyond: int | None, limit: int

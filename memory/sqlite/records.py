@@ -9,9 +9,13 @@ from typing import Any
 import apsw
 
 from memrelay.memory.appends import AppendTable, LongRecord
+from memrelay.memory.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed
+from memrelay.memory.items.key_counts import KeyCounts
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.records.page_order import ORDER
 from memrelay.memory.records.record import (
     PLAIN,
     Further,
@@ -19,7 +23,6 @@ from memrelay.memory.records.record import (
     beginning,
     checksum,
     content_checksum,
-    names_of,
     record_of,
 )
 from memrelay.memory.sqlite.filters import Conditions, Expiry, Filters, where
@@ -55,22 +58,16 @@ UPDATE_CONTENT = (
 )
 SELECT_FURTHER = f"SELECT {FURTHER} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
-METADATA = (
-    "scope = ?, kind = ?, tags = ?, updated_at = ?, expires_at = ?, key = ?, owner = ?, data = ?, "
-    "in_context = ?, crc = ?, number = number + 1 WHERE row = ?"
+STATE_VALUES = (
+    "scope = ?, kind = ?, tags = ?, key = ?, owner = ?, data = ?, expires_at = ?, in_context = ?, "
+    "encrypted = ?, updated_at = ?, crc = ?, number = number + 1 WHERE row = ?"
 )
 # Keeps the vector: triggers delete it only if its content or source changes.
-UPDATE_METADATA = f"UPDATE records SET {METADATA}"
-UPDATE_ALL = f"UPDATE records SET content = ?, parts = ?, source = ?, {METADATA}"
-REVERT = (
-    "UPDATE records SET content = ?, parts = ?, scope = ?, kind = ?, source = ?, tags = ?, "
-    "key = ?, owner = ?, data = ?, in_context = ?, encrypted = ?, updated_at = ?, crc = ?, "
-    "number = number + 1 WHERE row = ?"
-)
+OVERWRITE_METADATA = f"UPDATE records SET {STATE_VALUES}"
+OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALUES}"
 # A fixed statement for one record, which is faster than building the conditions of `oldest`.
 BY_GUID = " WHERE guid = ?"
 BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
-ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"}
 
 
 class RecordTable:
@@ -90,12 +87,16 @@ class RecordTable:
         self._new_turns: list[tuple[Any, ...]] = []
         # Buffered rows with all columns.
         self._new_whole: list[tuple[Any, ...]] = []
+        # Keys of buffered items.
+        self.buffered_keys: set[str | None] = set()
         # Last position by thread, for threads that this transaction extended.
         self._last_seqs: dict[str, int] = {}
         # Collects the rows that are edited and deleted, if a reader needs them.
         self.changes: Changes | None = None
         self.versions = VersionTable(connection)
+        self.feed = ChangeFeed(connection, self.versions)
         self.appends = AppendTable(connection)
+        self.key_counts = KeyCounts(connection)
         self._index = FullTextIndex(connection)
         # The highest row.
         self.last_row = 0
@@ -104,12 +105,13 @@ class RecordTable:
 
     def reset(self) -> None:
         """Drop buffered rows and read the committed state, initially and after a rollback."""
-        self._new.clear()
-        self._new_turns.clear()
-        self._new_whole.clear()
+        for buffered in (self._new, self._new_turns, self._new_whole, self.buffered_keys):
+            buffered.clear()
         self._last_seqs.clear()
         self.versions.reset()
+        self.feed.reset()
         self.appends.reset()
+        self.key_counts.clear()
         self.expiry.reset()
         self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
         self._index.reset(self.last_row)
@@ -124,23 +126,11 @@ class RecordTable:
     def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
         """Insert a record, its values in the order of columns.NEW."""
         self.last_row += 1
-        guid, scope, kind, content, source, tags, created_at, updated_at = record
+        guid, scope, kind, content, source, tags, _, _ = record
+        if self.feed.is_on:
+            self.feed.add_created(guid)
         crc = checksum(beginning(scope, kind, source, tags), guid, content)
-        self._new.append(
-            (
-                self.last_row,
-                guid,
-                scope,
-                kind,
-                content,
-                source,
-                tags,
-                created_at,
-                updated_at,
-                crc,
-                parts_of(content),
-            )
-        )
+        self._new.append((self.last_row, *record, crc, parts_of(content)))
 
     def insert_turn(
         self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
@@ -150,22 +140,21 @@ class RecordTable:
         self.insert(record)
         self._new_turns.append((*self._new.pop(), thread, seq))
 
-    def insert_whole(self, new: State) -> None:
-        """Insert a record with all columns.
+    def insert_whole(self, new: State) -> State:
+        """Insert a record with all columns and return it as stored.
 
         Its checksum is computed here, and its position in the thread if `seq` is None.
         """
         self.last_row += 1
-        crc = checksum(
-            beginning(new.scope, new.kind, new.source, new.tags),
-            names_of(new.guid, new.further),
-            new.content,
-        )
+        self.feed.add(CREATED, new.guid)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
-        self._new_whole.append(
-            (self.last_row, *new._replace(seq=seq, crc=crc), parts_of(new.content))
-        )
+        stored = new._replace(seq=seq, crc=new.checksum())
+        self._new_whole.append((self.last_row, *stored, parts_of(new.content)))
         self.expiry.concerns |= new.expires_at is not None
+        if new.kind == ITEM_KIND:
+            self.key_counts.add(new.scope, 1)
+            self.buffered_keys.add(new.key)
+        return stored
 
     def _next_seq(self, thread: str, seq: int | None) -> int:
         """Return the position of a new turn: the given one, or after all existing turns."""
@@ -193,6 +182,7 @@ class RecordTable:
         if self._new_whole:
             INSERT_WHOLE.run(self._connection, self._new_whole)
             self._new_whole.clear()
+            self.buffered_keys.clear()
 
     def complete(self) -> None:
         """Bring table and indexes up to date before a search."""
@@ -208,6 +198,7 @@ class RecordTable:
                 self.merge_appended([row])
             self.appends.flush()
         self.versions.flush()
+        self.feed.flush()
         self._index.catch_up(self.last_row)
         self._last_seqs.clear()
 
@@ -256,6 +247,7 @@ class RecordTable:
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""
         self.versions.add_begun(record.state, record.length)
+        self.feed.add(UPDATED, record.guid)
         self.appends.add(record, text, now_ms)
 
     def merge_appended(self, rows: Iterable[int]) -> None:
@@ -268,6 +260,7 @@ class RecordTable:
     def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
         """Keep the earlier version and mark the indexes and the row as changed."""
         self.versions.add(place.state, place.content, what, content)
+        self.feed.add(UPDATED, place.guid)
         self._mark_changed(place, is_indexed=content == place.content)
 
     def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
@@ -281,14 +274,18 @@ class RecordTable:
         self.versions.add(place.state, place.content, "delete")
         self.remove(place)
 
-    def remove(self, place: StoredRecord) -> None:
-        """Remove a record from the table without keeping a version."""
+    def remove(self, place: StoredRecord, change: str = DELETED) -> None:
+        """Remove a record from the table without keeping a version. `change` is for the feed."""
         # It may be the last of a thread. No record of it is buffered, because it was found.
         self._last_seqs.clear()
         self._index.mark_deleted(place.row, place.content, place.parts)
         if self.changes is not None:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
+        self.feed.add(change, place.guid)
+        _, _, scope, kind, *_ = place.state
+        if kind == ITEM_KIND:
+            self.key_counts.add(scope, -1)
 
     def delete_all(self, filters: Filters) -> int:
         """Delete all records with the values in `filters`, keep their last versions and return
@@ -298,14 +295,19 @@ class RecordTable:
         clauses, values = self._clauses(Conditions(filters))
         which = where(*clauses)
         self.versions.add_deleted(which, values)
+        self.key_counts.clear()
+        return self._delete_matching(which, values, DELETED)
+
+    def _delete_matching(self, which: str, values: list[Any], change: str) -> int:
+        """Delete the records that a WHERE clause on `records AS r` selects; return their number.
+
+        The indexes must be in sync. `change` is for the feed.
+        """
+        self.feed.add_selected(change, which, values)
         self._index.delete_matching(which, values)
         if self.changes is not None:
-            self.changes.add_some(
-                row
-                for (row,) in self._connection.execute(
-                    f"SELECT r.row FROM records AS r{which}", values
-                )
-            )
+            rows = self._connection.execute(f"SELECT r.row FROM records AS r{which}", values)
+            self.changes.add_some(row for (row,) in rows)
         self._connection.execute(f"DELETE FROM records AS r{which}", values)
         return self._connection.changes()
 
@@ -321,24 +323,31 @@ class RecordTable:
         """Set the content and fields of a record to those of an earlier version. It keeps its
         expiry.
         """
-        self._record_change(place, "restore", wanted.content)
-        common = beginning(wanted.scope, wanted.kind, wanted.source, wanted.tags)
-        crc = checksum(common, names_of(wanted.guid, wanted.further), wanted.content)
+        self.overwrite(place, wanted._replace(expires_at=place.whole.expires_at), "restore")
+
+    def overwrite(self, place: StoredRecord, wanted: State, what: What = "update") -> State:
+        """Change all fields of a record except its guid, its creation time and its thread.
+
+        Returns the record as stored.
+        """
+        self._record_change(place, what, wanted.content)
+        crc, before = wanted.checksum(), place.whole
+        if wanted.kind == ITEM_KIND and wanted.scope != before.scope:
+            self.key_counts.add(before.scope, -1)
+            self.key_counts.add(wanted.scope, 1)
+        is_same = (wanted.content, wanted.source) == (before.content, before.source)
+        texts = () if is_same else (wanted.content, parts_of(wanted.content), wanted.source)
         self._connection.execute(
-            REVERT,
+            OVERWRITE_METADATA if is_same else OVERWRITE,
             (
-                wanted.content,
-                parts_of(wanted.content),
-                # The columns from `scope` to `tags`, and from `key` to `data`.
-                *wanted[2:6],
-                *wanted[8:11],
-                wanted.in_context,
-                wanted.encrypted,
-                wanted.updated_at,
-                crc,
+                *texts,
+                *(wanted.scope, wanted.kind, wanted.tags, wanted.key, wanted.owner, wanted.data),
+                *(wanted.expires_at, wanted.in_context, wanted.encrypted, wanted.updated_at, crc),
                 place.row,
             ),
         )
+        self.expiry.concerns |= wanted.expires_at is not None
+        return wanted._replace(crc=crc, number=before.number + 1)
 
     def expired_rows(self) -> list[int]:
         """Return the rows that have expired and are not deleted yet. No row may be buffered."""
@@ -346,14 +355,13 @@ class RecordTable:
 
     def delete_expired(self, now_ms: int, most: int) -> int:
         """Delete up to `most` expired records with their versions, and return their number."""
-        self.flush()
-        which = " WHERE r.expires_at <= ? ORDER BY r.expires_at LIMIT ?"
-        found = list(stored_records(self._connection, which, [now_ms, most]))
-        for place in found:
-            self.remove(place)
-            self.versions.forget(place.guid)
+        self.complete()
+        which, values = self.expiry.earliest(now_ms, most)
+        self.key_counts.subtract(which, values)
+        self.versions.forget_matching(which, values)
+        deleted = self._delete_matching(which, values, EXPIRED)
         self.expiry.reset()
-        return len(found)
+        return deleted
 
     def select(
         self, conditions: Conditions, order: str, limit: int | None, offset: int
@@ -457,32 +465,14 @@ class RecordTable:
         place = self.by_guid(before.guid)
         if place is None:
             return
-        self._record_change(place, "update", after.content)
-        common = beginning(after.scope, after.kind, after.source, after.tags)
-        crc = checksum(common, names_of(after.guid, further), after.content)
-        is_same = (after.content, after.source) == (place.content, before.source)
-        content_values = () if is_same else (after.content, parts_of(after.content), after.source)
-        self._connection.execute(
-            UPDATE_METADATA if is_same else UPDATE_ALL,
-            (
-                *content_values,
-                after.scope,
-                after.kind,
-                after.tags,
-                after.updated_at,
-                after.expires_at,
-                *further[:4],
-                crc,
-                place.row,
-            ),
-        )
-        self.expiry.concerns |= after.expires_at is not None
+        self.overwrite(place, place.whole.with_values(after, further))
 
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0
     ) -> Iterator[tuple[int, Record, Further]]:
-        """Yield (row, record, further fields) of matching records after the row `beyond`, skipping
-        `offset`.
+        """Yield (row, record, further fields) of matching records, skipping `offset`.
+
+        `order` is a key of ORDER. `beyond` is a row, for the order of arrival.
         """
         self.flush()
         clauses, values = self._clauses(conditions)

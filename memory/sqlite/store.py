@@ -10,6 +10,9 @@ from weakref import proxy
 
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
+from memrelay.memory.feed import has_feed
+from memrelay.memory.items.access_tables import AgentSettingsTable, ContextTable, GrantTable
+from memrelay.memory.items.table import ItemTable
 from memrelay.memory.sqlite.connection import (
     CommitCount,
     lost_commits,
@@ -29,6 +32,7 @@ from memrelay.memory.sqlite.memories import EntryTable, MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.transfer import Imports
 from memrelay.memory.sqlite.vectors import VectorTable
+from memrelay.memory.tallies import TallyTable
 from memrelay.memory.time_limit import TimeLimit
 
 if TYPE_CHECKING:
@@ -58,23 +62,33 @@ class Store:
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
             with translate_errors(self.path), condemn_on_damage(path):
-                # A weak reference, so that an unused store is closed without a garbage collection.
-                own = partial(Store.transaction, proxy(self))
-                self.records = RecordTable(self._connection, own)
-                self.inbox = Inbox(self._connection)
-                self.pending = PendingTable(self._connection)
-                self.commits = CommitCount(self._connection)
-                self.vectors = VectorTable(self._connection)
-                self.segments = Segments(self._connection)
-                self.memories = MemoryTable(self._connection)
-                self.entries = EntryTable(self._connection)
-                self.imports = Imports(self._connection, self.records, self.memories)
-                self.erasures = Erasures(self._connection, self.records, self.inbox)
+                self._create_tables()
                 # The log exists since the first read.
                 self._log_inode = inode_of(self._log)
         except MemoryFault:
             self._close_unchanged()
             raise
+
+    def _create_tables(self) -> None:
+        # A weak reference, so that an unused store is closed without a garbage collection.
+        own = partial(Store.transaction, proxy(self))
+        self.records = RecordTable(self._connection, own)
+        self.feed = self.records.feed
+        self.feed.is_on = has_feed(self.memory_id)
+        self.inbox = Inbox(self._connection)
+        self.pending = PendingTable(self._connection)
+        self.commits = CommitCount(self._connection)
+        self.vectors = VectorTable(self._connection)
+        self.segments = Segments(self._connection)
+        self.memories = MemoryTable(self._connection, self.feed)
+        self.entries = EntryTable(self._connection)
+        self.tallies = TallyTable(self._connection)
+        self.items = ItemTable(self._connection, self.records)
+        self.grants = GrantTable(self._connection)
+        self.contexts = ContextTable(self._connection)
+        self.agent_settings = AgentSettingsTable(self._connection)
+        self.imports = Imports(self._connection, self.records, self.memories, self.items)
+        self.erasures = Erasures(self._connection, self.records, self.inbox)
 
     def take_over(self, epoch: int, *, held: bool = False) -> None:
         """Set the fencing epoch of the new owner, which excludes earlier owners.

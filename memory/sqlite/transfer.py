@@ -9,8 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
+from msgspec.structs import astuple
 
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
+from memrelay.memory.files.export_rows import ROW_SORTS, ExportedRow
+from memrelay.memory.items.table import ItemTable
 from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
@@ -33,11 +36,18 @@ VERSIONS = (
     "FROM versions ORDER BY n"
 )
 EXPIRED_RECORDS = "SELECT guid FROM records WHERE expires_at <= ?"
+# Also items that were or became visible: their earlier values may be secrets too.
+INTERNAL = " UNION ".join(
+    f"SELECT guid FROM {table} WHERE kind = 'store.item' AND NOT in_context"
+    for table in ("records", "versions")
+)
 
 
-def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
+def exported(
+    path: Path, memory_id: str, now_ms: int, *, with_internal: bool = False
+) -> Iterator[Line]:
     """Yield all lines of a copied store that no other program uses, without data expired at
-    `now_ms`.
+    `now_ms`, and without internal items unless `with_internal` is set.
 
     Raises StoreDamaged before the first line: a record differs from what was written.
     """
@@ -45,28 +55,37 @@ def exported(path: Path, memory_id: str, now_ms: int) -> Iterator[Line]:
         check_texts(connection, memory_id)
         with connection:
             RecordTable(connection).flush()
-        expired = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
-        expired |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
-        for line in _lines(connection, now_ms, expired):
+        left_out = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
+        left_out |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
+        if not with_internal:
+            left_out |= {guid for (guid,) in connection.execute(INTERNAL)}
+        for line in _lines(connection, now_ms, left_out):
             yield line.without_uid(memory_id)
 
 
-def _lines(connection: apsw.Connection, now_ms: int, expired: set[str]) -> Iterator[Line]:
+def _lines(connection: apsw.Connection, now_ms: int, left_out: set[str]) -> Iterator[Line]:
     for row in connection.execute(MEMORIES):
         yield Line(memory=ExportedMemory(*row))
     for row in connection.execute(RECORDS):
         record, times, last = Exported(*row[:WIDTH]), row[WIDTH], row[WIDTH + 1]
-        if not has_expired(record.expires_at, now_ms):
+        if record.guid not in left_out:
             yield Line(record=record, confirmed=Confirmations(times, last) if times else None)
     for row in connection.execute(VERSIONS):
-        if row[0] not in expired:
+        if row[0] not in left_out:
             yield Line(version=Exported(*row[:WIDTH]), ended=Ended(*row[WIDTH:]))
+    for name, sort in ROW_SORTS.items():
+        for row in connection.execute(sort.select):
+            one = sort.struct(*row)
+            has_ended = has_expired(getattr(one, "expires_at", None), now_ms)
+            if not has_ended and row[0] not in left_out:
+                yield Line(**{name: one})
 
 
 # Import.
 
 RECORD = RECORDS.replace(" ORDER BY r.row", " WHERE r.guid = ?")
 VERSION = VERSIONS.replace(" ORDER BY n", " WHERE guid = ? AND number = ?")
+TALLY = ROW_SORTS["tally"]
 MEMORY = MEMORIES.replace(" ORDER BY row", " WHERE id = ?")
 LAST_VERSION = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1"
 VERSION_NUMBER = "SELECT number FROM records WHERE guid = ?"
@@ -99,9 +118,14 @@ class Imports:
     """Imports into one store inside its open transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, records: RecordTable, memories: MemoryTable
+        self,
+        connection: apsw.Connection,
+        records: RecordTable,
+        memories: MemoryTable,
+        items: ItemTable,
     ) -> None:
-        self._connection, self._records, self._memories = connection, records, memories
+        self._connection, self._records = connection, records
+        self._memories, self._items = memories, items
 
     def keep_piece(self, of: str, at: int, text: str) -> bool:
         """Store a piece of the line `of` that starts at that character.
@@ -141,7 +165,9 @@ class Imports:
                 Exported(*found[:WIDTH]),
                 Ended(*found[WIDTH:]),
             )
-        return line.memory is not None and self._memory(line.memory.id) == line.memory
+        if line.memory is not None:
+            return self._memory(line.memory.id) == line.memory
+        return self._row(line) == line.row
 
     def conflict(self, line: Line) -> str:
         """Return what prevents the import of a line that the store lacks, "" for nothing."""
@@ -149,6 +175,8 @@ class Imports:
             last = self._connection.execute(LAST_VERSION, (line.record.guid,)).fetchone()
             if self._current_number(line.record.guid) is not None:
                 return DIFFERS
+            if (holder := self._items.holder(_to_state(line.record))) is not None:
+                return f"its key belongs to record {holder.guid}"
             return (
                 "it was deleted in the store"
                 if last is not None and last[1] == "delete" and last[0] >= line.record.number
@@ -162,7 +190,8 @@ class Imports:
             if number is not None and number <= line.version.number:
                 return "the store has an earlier version of the record"
             return DIFFERS if found else ""
-        return DIFFERS if line.memory is not None and self._memory(line.memory.id) else ""
+        found = self._row(line) if line.memory is None else self._memory(line.memory.id)
+        return DIFFERS if found is not None else ""
 
     def put(self, lines: Sequence[Line]) -> None:
         """Import lines that the store lacks. Conflicting data is replaced."""
@@ -174,6 +203,8 @@ class Imports:
                 self._put_record(line.record)
             elif line.version is not None and line.ended is not None:
                 self._put_version(line.version, line.ended)
+            elif line.row is not None:
+                self._connection.execute(ROW_SORTS[line.sort].insert, astuple(line.row))
         self._records.flush()
         for line in lines:
             if line.record is not None and line.confirmed is not None:
@@ -188,7 +219,13 @@ class Imports:
                 )
 
     def _put_record(self, one: Exported) -> None:
+        tally = self._connection.execute(TALLY.select_one, (one.guid,)).fetchone()
         self._remove(one.guid)
+        if tally is not None:
+            # A trigger has deleted it with the record.
+            self._connection.execute(TALLY.insert, tally)
+        if (holder := self._items.holder(_to_state(one))) is not None:
+            self._records.delete(holder)
         self._connection.execute(
             "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)
         )
@@ -224,6 +261,14 @@ class Imports:
     def _current_number(self, guid: str) -> int | None:
         number: int | None = self._connection.execute(VERSION_NUMBER, (guid,)).get
         return number
+
+    def _row(self, line: Line) -> ExportedRow | None:
+        """Return the row of the store with the key of that line."""
+        if line.row is None:
+            return None
+        sort = ROW_SORTS[line.sort]
+        found = self._connection.execute(sort.select_one, sort.key_of(line.row)).fetchone()
+        return None if found is None else sort.struct(*found)
 
     def _memory(self, ident: str) -> ExportedMemory | None:
         found = self._connection.execute(MEMORY, (ident,)).fetchone()

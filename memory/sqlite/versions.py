@@ -14,7 +14,7 @@ import apsw
 
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
-from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.record import Further, Record, beginning, checksum, names_of
 from memrelay.memory.sqlite.filters import UNEXPIRED, Conditions, has_expired, where
 from memrelay.memory.sqlite.rows import RowInsert
 
@@ -98,6 +98,27 @@ class State(NamedTuple):
     def further(self) -> Further:
         """Return the further fields."""
         return Further(self.key, self.owner, self.data, self.in_context, self.thread, self.seq)
+
+    def with_values(self, record: Record, further: Further) -> "State":
+        """Return the state with these values. It keeps its guid, creation time and thread."""
+        return self._replace(
+            content=record.content,
+            scope=record.scope,
+            kind=record.kind,
+            source=record.source,
+            tags=record.tags,
+            updated_at=record.updated_at,
+            expires_at=record.expires_at,
+            key=further.key,
+            owner=further.owner,
+            data=further.data,
+            in_context=further.in_context,
+        )
+
+    def checksum(self) -> int:
+        """Return the checksum of the texts, which `crc` has once it is stored."""
+        common = beginning(self.scope, self.kind, self.source, self.tags)
+        return checksum(common, names_of(self.guid, self.further), self.content)
 
 
 class Version(NamedTuple):
@@ -249,6 +270,13 @@ class VersionTable:
         """Delete all versions of a record."""
         self.flush()
         self._connection.execute("DELETE FROM versions WHERE guid = ?", (guid,))
+
+    def forget_matching(self, which: str, values: list[Any]) -> None:
+        """Delete all versions of the records that a WHERE clause on `records AS r` selects."""
+        self.flush()
+        self._connection.execute(
+            f"DELETE FROM versions WHERE guid IN (SELECT r.guid FROM records AS r{which})", values
+        )
 
     def delete_before(self, before_ms: int, most: int) -> int:
         """Delete up to `most` versions that ended before `before_ms`, the oldest first. Return

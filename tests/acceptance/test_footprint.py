@@ -15,6 +15,8 @@ from tests.support.house import House
 
 MOST_MB = 110
 WRITES = 5_000
+# Loaded only with `web.jwt` or `memory.seal_keys`, and never by a worker.
+CRYPTOGRAPHY = {"jwt", "cryptography.hazmat", "memrelay.memory.sealing"}
 
 
 def resident_mb(pid: int) -> float:
@@ -46,7 +48,8 @@ def test_a_worker_stays_within_its_memory_limit() -> None:
 @pytest.mark.parametrize(
     "command, others",
     [
-        ("worker", {"aiohttp", "numpy", "Stemmer", "memrelay.web.server.service"}),
+        ("worker", {"aiohttp", "numpy", "Stemmer", "memrelay.web.server.service", *CRYPTOGRAPHY}),
+        ("web", CRYPTOGRAPHY),
         ("bus", {"aiohttp", "memrelay.web.server.service", "memrelay.worker.service"}),
     ],
 )

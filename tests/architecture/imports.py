@@ -28,7 +28,8 @@ RULES = {
     "bus": Allowed(),
     "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
     "pipelines": Allowed(
-        own=("blocks", "memory.validation", "bus.keys", "bus.message"), never=(*REDIS, "apsw")
+        own=("blocks", "memory.memory_id", "memory.validation", "bus.keys", "bus.message"),
+        never=(*REDIS, "apsw"),
     ),
     "worker": Allowed(own=("pipelines", "blocks", "memory", "bus")),
     "web": Allowed(

@@ -67,7 +67,8 @@ def sources(*folders: str) -> tuple[Source, ...]:
 @cache
 def api_sources() -> tuple[Source, ...]:
     """The files of memrelay/ itself, without the linked packages."""
-    files = sorted((ROOT / "memrelay").glob("*.py"))
+    folders = (ROOT / "memrelay", ROOT / "memrelay" / "methods")
+    files = sorted(file for folder in folders for file in folder.glob("*.py"))
     return tuple(
         Source.of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
         for file in files

@@ -30,6 +30,12 @@ class Ids:
     def new_guid(self, alias: str) -> str:
         return derive_guid(UID, self._input_id, alias, next(self._indexes))
 
+    def beside(self, memory_id: str) -> Any:
+        raise Refused(f"no store {memory_id!r} is open in these tests")
+
+    def secret(self, reference: str) -> str:
+        raise LookupError(f"{reference} is not set in these tests")
+
 
 def make_message(text: str | None = "tea", **part: Any) -> Message:
     """Return a message of one part; None omits its text."""

@@ -56,6 +56,28 @@ def test_every_memory_block_reports_a_missing_memory_id(block: str) -> None:
     assert "memory_id" in told(said)["error"]
 
 
+def test_a_forwarded_message_has_the_new_fields_and_the_sender_of_the_agent() -> None:
+    call = make_call(make_message("tea", extra={"a": 1}))
+
+    said = call.forward(text="milk", user_id="u1")
+
+    assert (said.sender, said.id, said.text) == ("dispatch", "user-alias", "milk")
+    assert said.part == call.part | {"text": "milk", "user_id": "u1"}
+    assert make_call(said.under("relay")).part["user_id"] == "u1"
+    assert call.reply("tea").part.keys() == {"username", "text", "timestamp", "type"}
+
+
+def test_a_forwarded_message_must_fit_the_limit_and_the_types_of_a_part() -> None:
+    call = make_call(make_message("tea"), message_bytes=200)
+    room = 200 - len(encode(call.forward(note="")))
+
+    assert len(encode(call.forward(note="x" * room))) == 200
+    with pytest.raises(ValueError, match=r"201 bytes; bus\.max_message_bytes allows 200"):
+        call.forward(note="x" * room + "x")
+    with pytest.raises(TypeError, match="cannot have these fields"):
+        call.forward(text=5)
+
+
 @pytest.mark.parametrize("answer", [5, None, b"milk", {"a": 1}])
 def test_a_reply_that_is_not_text_is_refused_with_the_remedy(answer: Any) -> None:
     with pytest.raises(TypeError, match=r"write call.reply\(str"):

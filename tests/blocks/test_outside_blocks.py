@@ -38,6 +38,20 @@ class GreetArgs(BlockArgs):
 def greet(call: Call, args: GreetArgs) -> Message:
     return call.reply(f"{args.greeting}, {call.text}!")
 '''
+KEYED = '''
+"""keyed: tells the length of its key."""
+
+from memrelay import BlockArgs, Call, Message, SecretReference, block
+
+
+class KeyedArgs(BlockArgs):
+    key: SecretReference
+
+
+@block("keyed", KeyedArgs)
+def keyed(call: Call, args: KeyedArgs) -> Message:
+    return call.reply(f"{len(call.secret(args.key))} characters")
+'''
 MEMRELAY = "import sys; from memrelay.cli.main import main; sys.argv[0] = 'memrelay'; main()"
 
 
@@ -59,9 +73,12 @@ class Installation:
             "MEMRELAY_WEB__PORT": "0",
             "MEMRELAY_EMBEDDING__MODEL": "none",
             "MEMRELAY_BLOCKS__PATHS": str(self.blocks),
+            "MEMRELAY_AGENTS__SECRETS": "env:GREET_KEY",
+            "GREET_KEY": "tea-with-milk",
         }
         self.blocks.mkdir()
         (self.blocks / "greet.py").write_text(GREET)
+        (self.blocks / "keyed.py").write_text(KEYED)
         (self.blocks / "weather.py").write_text(WEATHER)
         (self.blocks / "broken.py").write_text(
             "import memrelay\nclass Oops(Exception): ...\nraise Oops\n"
@@ -157,6 +174,19 @@ def test_the_block_of_a_distribution_reads_and_writes_a_store(installation: Inst
 def test_the_block_of_a_folder_runs_in_a_pipeline(installation: Installation) -> None:
     assert '"served":true' in installation.deploy("greet", greeting="Good morning")
     assert "Good morning, Ada!" in installation.run("say", "greet", "Ada")
+
+
+def test_a_block_gets_a_listed_secret_and_a_bundle_with_another_is_refused(
+    installation: Installation,
+) -> None:
+    refused = installation.deploy("keyed", key="env:HOME")
+    unclear = installation.deploy("keyed", key="tea-with-milk")
+
+    assert "agents[0].wf_webhook_args: blocks may not use the secret env:HOME" in refused
+    assert "agents.secrets" in refused
+    assert "must be env:NAME or file:NAME" in unclear and "tea-with-milk" not in unclear
+    assert '"served":true' in installation.deploy("keyed", key="env:GREET_KEY")
+    assert "13 characters" in installation.run("say", "keyed", "hello")
 
 
 def test_an_async_block_of_a_folder_asks_a_service(installation: Installation) -> None:

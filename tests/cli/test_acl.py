@@ -37,7 +37,7 @@ def test_the_client_can_append_read_and_listen_in_its_pipeline(
     assert client.xadd(input_of(OURS), {"swarm": "chat", "data": "{}"})
     assert client.xlen(input_of(OURS)) == 1
     assert len(client.xrange(swarm_of(OURS, "chat"))) == 1
-    for channel in (swarm_of(OURS, "chat"), f"reply:{{{OURS}}}:x"):
+    for channel in (swarm_of(OURS, "chat"), f"reply:{{{OURS}}}:x", f"changed:{{{OURS}}}"):
         with client.pubsub() as channels:
             channels.subscribe(channel)
             assert channels.get_message(timeout=5)["type"] == "subscribe"
@@ -55,6 +55,7 @@ def test_the_client_can_append_read_and_listen_in_its_pipeline(
         ("PUBLISH", "memrelay:changes", "x"),
         ("SUBSCRIBE", swarm_of(OTHERS, "chat")),
         ("SUBSCRIBE", f"reply:{{{OTHERS}}}:x"),
+        ("SUBSCRIBE", f"changed:{{{OTHERS}}}"),
         ("PSUBSCRIBE", "*"),
         ("GET", "memrelay:{workers}"),
         ("SET", input_of(OURS), "x"),

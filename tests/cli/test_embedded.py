@@ -356,3 +356,22 @@ def test_a_store_prints_nothing_to_stdout(tmp_path: Path) -> None:
     )
 
     assert (done.stdout, done.stderr) == ("", "event\n")
+
+
+def test_a_file_of_a_home_serves_the_operations_of_that_home(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db") as store:
+        store.items.put("a1", "k", "green tea", agent="a1")
+        store.grants.set("a1", "a2", agent="a1", level="search")
+        assert [one.store for one in store.stores.list(agent="a2").stores] == ["a2", "a1"]
+        assert store.stores.list(agent="a3", chat="c").stores[1].source == "chat"
+        store.contexts.open("user", "u", "a3", ttl_s=60)
+        assert store.contexts.list(sort="user").contexts[0].agent == "a3"
+
+
+def test_the_home_of_items_in_a_memory_root_is_closed_to_records(tmp_path: Path) -> None:
+    (tmp_path / "owner.lock").touch()
+    with open_store(tmp_path / "instances" / "u" / "stores.db") as store:
+        store.items.put("a1", "k", "green tea", agent="a1")
+        with pytest.raises(Refused, match="holds the items of agents"):
+            store.records.search("tea")
+        assert store.records.erase(text="green tea").records == 1

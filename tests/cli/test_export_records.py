@@ -387,3 +387,29 @@ def test_invalid_lines_are_rejected(up: Program) -> None:
         code, detail = refused(bus_of(up), TARGET, "records.import", {"lines": [line]})
 
         assert code == "refused" and "line of an export" in detail
+
+
+def test_access_to_stores_is_exported_backed_up_and_erased(up: Program) -> None:
+    """Commands visit the home of items, although no bundle names it."""
+    for uid in ("items1", "items2"):
+        (up.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
+        assert up.run("deploy", "bundle.json").code == 0
+    share = {"agent": "a1", "store": "a1", "grantee": "a2", "level": "readwrite"}
+    one(up, "items1", "items.put", agent="a1", store="a1", key="k", value="green tea")
+    one(up, "items1", "grants.set", **share)
+    one(up, "items1", "contexts.open", sort="chat", id="chat:items1/main", agent="a1")
+    one(up, "items1", "stores.configure", agent="a3", enabled=False)
+
+    lines = export(up, "items1", "access.jsonl")
+    first, again = (run_import(up, file="access.jsonl", uid="items2") for _ in range(2))
+
+    assert first.lines == [{"added": 4, "same": 0, "replaced": 0}], first.err
+    assert again.lines == [{"added": 0, "same": 4, "replaced": 0}]
+    assert export(up, "items2", "again.jsonl")[1:] == lines[1:]
+    stores = one(up, "items2", "stores.list", agent="a1")["stores"]
+    assert [found["store"] for found in stores] == ["a1", "chat:items2/main"]
+    assert up.run("backup", "items1", "--to", "saved").code == 0
+    assert (up.folder / "saved" / "instances" / "items1" / "stores.db").exists()
+    assert up.run("scrub", "items1").code == 0
+    assert up.run("erase", "items1", "--text", "a2").code == 0
+    assert one(up, "items1", "grants.list", agent="a1")["grants"] == []

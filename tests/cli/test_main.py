@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from memrelay.cli.composition import run_with_settings
 from memrelay.cli.main import COMMANDS, NAME, OPERATION_GROUPS, find_functions, make_app
 from memrelay.cli.settings import Settings
+from memrelay.memory.operation import all_operations
 from tests.cli.terminal import Terminal
 from tests.support.child import CHECKOUT
 from tests.support.disk import small_disk
@@ -205,7 +206,13 @@ CALLED = [(name,) for name in COMMANDS if name not in GROUPS] + [
 def test_each_command_is_in_the_file_of_its_name() -> None:
     files = {path.stem.rstrip("_") for path in (CHECKOUT / "cli" / "commands").glob("[!_]*.py")}
 
-    assert files | set(OPERATION_GROUPS) == set(COMMANDS)
+    assert files | OPERATION_GROUPS.keys() == COMMANDS.keys()
+
+
+def test_each_noun_of_the_operations_is_a_group() -> None:
+    nouns = {operation.noun.replace("_", "-") for operation in all_operations().values()}
+
+    assert nouns == OPERATION_GROUPS.keys()
 
 
 @pytest.mark.parametrize("words", CALLED, ids=" ".join)

@@ -30,6 +30,11 @@ CALLS = {
     "memories": "memories list first",
     "entries": "entries list first MEMORY",
     "knowledge": "knowledge search first tea",
+    "items": "items put first a1 key value --agent a1",
+    "grants": "grants list first --agent a1",
+    "stores": "stores list first --agent a1",
+    "contexts": "contexts list first",
+    "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "erase": "erase first --text hello",
     "search": "search first tea",
     "tail": "tail first --no-follow",
@@ -86,3 +91,18 @@ def test_a_command_runs_as_a_process(program: Program, memory_id: str, name: str
     ended = program.run_process(*words, **environment)
 
     assert (ended.code, "Traceback" in ended.err) == (0, False), ended
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("green tea", "green tea"), ('{"a": [1]}', {"a": [1]}), ("null", None)]
+)
+def test_a_value_on_the_command_line_is_json_or_text(
+    program: Program, text: str, value: object
+) -> None:
+    program.run("items", "put", "first", "chat:c", "k", text, "--agent", "a1", "--chat", "chat:c")
+
+    (entry,) = program.run(
+        "items", "get", "first", "chat:c", "k", "--agent", "a1", "--chat", "chat:c"
+    ).lines
+
+    assert entry["value"] == value

@@ -90,7 +90,8 @@ def test_variables_of_other_programs_are_ignored(config: Path) -> None:
         ),
         (
             "- memory",
-            "must hold sections (memory, bus, worker, web, embedding, secrets, blocks, log), each "
+            "must hold sections (memory, bus, worker, web, embedding, secrets, agents, blocks, "
+            "log), each "
             "with its settings",
         ),
         (

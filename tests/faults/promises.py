@@ -79,6 +79,13 @@ def assert_same(kept: list[str], wanted: list[str]) -> None:
     )
 
 
+def assert_one_change_for_each_write(house: House, uid: str) -> None:
+    """Check that the change feed has one row for each record, in the same order."""
+    written = house.rows(uid, "SELECT guid FROM records ORDER BY row")
+    changes = house.rows(uid, "SELECT subject, type FROM changes ORDER BY n")
+    assert changes == [(guid, "record.created") for (guid,) in written]
+
+
 def assert_answers_agree(house: House, uid: str, swarm: str = "chat") -> None:
     """Check that repeated messages of the log have equal content: a message may be repeated
     after a crash.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.conftest import Tell
 from tests.faults.feeder import Feeder
-from tests.faults.promises import assert_promises, left
+from tests.faults.promises import assert_one_change_for_each_write, assert_promises, left
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
@@ -48,6 +48,7 @@ def assert_all_of_each(house: House, uid: str, words: list[str]) -> None:
     assert_promises(
         house, uid, [text for word in words for text in (word, f"{word} named")], dead=len(words)
     )
+    assert_one_change_for_each_write(house, uid)
 
 
 @pytest.mark.timeout(120)

@@ -119,6 +119,7 @@ VALUES: tuple[Any, ...] = (
 )
 MEANT = (  # well-formed values without a meaning, which only the check finds
     "there is no block",
+    "the block works only on",
     "not JSON",
     "must be a JSON object",
     "unknown language",

@@ -183,3 +183,22 @@ def test_a_limited_key_may_use_only_the_places_of_its_pipeline(
     secrets = SecretResolver(folder, {}, [("shop", "SHOP"), ("other", "OTHER")])
 
     assert secrets.may_use("shop", reference.format(folder=folder)) is is_allowed
+
+
+def test_a_block_reads_only_listed_references_and_sees_a_change(folder: Path) -> None:
+    clock = Clock()
+    listed = ("file:token", "file:missing", "env:KEY", "file:leak")
+    secrets = SecretResolver(folder, {"KEY": "tea", "HOME": "x"}, clock=clock, for_blocks=listed)
+
+    assert secrets.read_for_block("file:token") == secrets.read_for_block("env:KEY") == "tea"
+    (folder / "token").write_text("milk")
+    clock.now_s += FRESH_S
+    assert secrets.read_for_block("file:token") == "milk"
+    for reference, reason in (
+        ("env:HOME", "env:HOME is not a secret for blocks"),
+        ("file:shop/token", "file:shop/token is not a secret for blocks"),
+        ("file:missing", "file:missing cannot be read"),
+        ("file:leak", "file:leak is outside the folder"),
+    ):
+        with pytest.raises(LookupError, match=reason):
+            secrets.read_for_block(reference)

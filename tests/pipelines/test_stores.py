@@ -63,3 +63,14 @@ def test_a_store_without_an_agent_is_a_warning() -> None:
     (line,) = warnings_of(make_memory(), stores=[{"memory_id": f"{STORE}s", "language": "german"}])
 
     assert "no agent uses the store" in line and "did you mean" in line
+
+
+@pytest.mark.parametrize("uid", ["${pipeline_uid}", "another"])
+def test_a_memory_block_cannot_use_the_home_of_items(uid: str) -> None:
+    block = make_block("memory_write", {"memory_id": f"instances/{uid}/stores"})
+
+    (fault,) = told(block)
+
+    assert fault.startswith("agents[0].wf_webhook_args.memory_id: ")
+    assert "/stores holds the items of agents with their access rights" in fault
+    assert 'set another memory_id, like "instances/${pipeline_uid}/memories"' in fault

@@ -8,12 +8,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
-from memrelay.blocks.contract import BlockArgs, Call, Transient
-from memrelay.blocks.memory_args import NewRecordArgs
+from msgspec import structs
+
+from memrelay.blocks.async_call import AsyncCall
+from memrelay.blocks.contract import BlockArgs, Call, Errand, SecretReference, Transient
+from memrelay.blocks.memory_args import AnyMemoryId, MemoryId, NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
+from memrelay.blocks.secrets import read_secret
 from memrelay.bus.message import Message
+from memrelay.memory.operations.records_read import ReadInput, read
+from memrelay.memory.sqlite.filters import Conditions
 from tests.support.errands import UrlArgs, asks, fetches, notes, refuse
 
 MINE, BOMB, EXIT, GLUTTON = (
@@ -31,11 +38,45 @@ PIECE = 32 << 20
 NAP_S = 0.4
 
 
+class BesideArgs(NewRecordArgs):
+    """Arguments of a block that reads another store."""
+
+    other: MemoryId = ""
+
+
+class ItemsArgs(BlockArgs):
+    """Arguments of a block on the home of items."""
+
+    memory_id: AnyMemoryId = ""
+
+    @property
+    def store(self) -> str:
+        """Return the memory_id."""
+        return self.memory_id
+
+
 class Speechless(Exception):
     """An exception whose own text cannot be built."""
 
     def __str__(self) -> str:
         raise IndexError
+
+
+def counts_items(call: Call, args: ItemsArgs) -> Message:
+    """Answer with the number of records in the store."""
+    return call.reply_json(call.tx.records.count(Conditions()))
+
+
+def reads_beside(call: Call, args: BesideArgs) -> Message:
+    """Write as memory_write does, then answer with the contents of another store.
+
+    The text "write there" writes to the other store too.
+    """
+    memory_write(call, args)
+    other = call.beside(args.other)
+    if call.text == "write there":
+        memory_write(structs.replace(call, tx=other), args)
+    return call.reply_json([record.content for record in read(other, ReadInput(1 << 20))])
 
 
 def fails(call: Call, args: NewRecordArgs) -> Message:
@@ -87,6 +128,56 @@ def waits_without_memory(call: Call, args: BlockArgs) -> Message:
     return call.reply(call.text)
 
 
+def identifies(call: Call, args: BlockArgs) -> Message:
+    """Forward the message with a user, as a block that knows its clients does."""
+    return call.forward(user_id="u1")
+
+
+def forwards(call: Call, args: BlockArgs) -> Message:
+    """Forward the message with the name of this agent in a field."""
+    return call.forward(seen_by=call.agent.name)
+
+
+def tells_part(call: Call, args: NewRecordArgs) -> Message:
+    """Answer with the first part as blocks see it, once its time has come."""
+    _await_time(call)
+    return call.reply_json(call.part)
+
+
+class SecretArgs(BlockArgs):
+    """A service and the reference to its key."""
+
+    url: str
+    key: SecretReference = ""
+
+
+def sends_secret(call: Call, args: SecretArgs) -> Message:
+    """Send the secret to a service, as a block that calls a model does."""
+    return call.reply(_send(args.url, call.secret(args.key or call.text)))
+
+
+async def sends_secret_in_errand(call: AsyncCall, args: SecretArgs) -> Message:
+    """Send the secret to a service, and forward the message with the status and a user."""
+    return call.forward(user_id="u1", status=_send(args.url, call.secret(args.key)))
+
+
+def asks_with_secret(call: Call, args: SecretArgs) -> Message | Errand:
+    """Let an executor send the secret. The request holds the reference only."""
+    if call.got is None:
+        return Errand({"url": args.url, "key": args.key})
+    return call.reply(call.got.error or str(call.got.value))
+
+
+async def send_secret(request: dict[str, str], errand_id: str) -> str:
+    """Send the secret to the service."""
+    return _send(request["url"], read_secret(request["key"]))
+
+
+def _send(url: str, key: str) -> str:
+    with urlopen(Request(url, headers={"Authorization": key}), timeout=5) as answer:
+        return str(answer.status)
+
+
 @contextmanager
 def _little_memory() -> Iterator[None]:
     """Limit the memory of this process, as on a small machine."""
@@ -126,12 +217,20 @@ def register_test_blocks() -> None:
     """Register the blocks in a worker process only. Here they would appear in the schema and in
     the documentation tests.
     """
+    block("test_counts_items", ItemsArgs)(counts_items)
+    block("test_reads_beside", BesideArgs)(reads_beside)
     block("test_fails", NewRecordArgs)(fails)
     block("test_crashes", NewRecordArgs)(crashes)
     block("test_sleeps", NewRecordArgs)(sleeps)
     block("test_waits", NewRecordArgs)(waits)
     block("test_waits_then_crashes", NewRecordArgs)(waits_then_crashes)
     block("test_waits_without_memory", BlockArgs)(waits_without_memory)
+    block("test_identifies", BlockArgs)(identifies)
+    block("test_forwards", BlockArgs)(forwards)
+    block("test_sends_secret", SecretArgs)(sends_secret)
+    block("test_sends_secret_in_errand", SecretArgs)(sends_secret_in_errand)
+    block("test_asks_with_secret", SecretArgs, errand=send_secret)(asks_with_secret)
+    block("test_tells_part", NewRecordArgs)(tells_part)
     block("test_asks", BlockArgs, errand="tests.support.errands:fetch")(asks)
     block("test_asks_here", NewRecordArgs, errand=refuse)(asks)
     block("test_fetches", UrlArgs)(fetches)

@@ -24,10 +24,14 @@ def _document() -> Json:
 @cache
 def _paths() -> list[tuple[re.Pattern[str], str]]:
     """Return the paths, those without parameters first, in the order of the server's lookup."""
-    return [
-        (re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))), path)
-        for path in sorted(_document()["paths"], key=lambda path: ("{" in path, path))
-    ]
+    # A last slash is optional where a route allows it. A key may have slashes.
+    found = []
+    for path in sorted(_document()["paths"], key=lambda path: ("{" in path, path)):
+        pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))
+        if path.endswith("/storage/memory/{key}"):
+            pattern = pattern.removesuffix("[^/]+") + ".+"
+        found.append((re.compile(pattern + "/?"), path))
+    return found
 
 
 @cache

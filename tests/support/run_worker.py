@@ -2,9 +2,9 @@
 step.
 
 CONFIG is JSON with `socket` and `root`, and optionally `bundles` to deploy first, `limits`,
-`embedding`, and a file `steps` for the names of the passed steps. The process sends itself
-SIGKILL, or `signal`, at step number `die_at` or at the first step named `die_on`. If `armed` is
-false, it counts from a SIGUSR1 on and prints `armed` then.
+`embedding`, the `secrets` of blocks, and a file `steps` for the names of the passed steps. The
+process sends itself SIGKILL, or `signal`, at step number `die_at` or at the first step named
+`die_on`. If `armed` is false, it counts from a SIGUSR1 on and prints `armed` then.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from memrelay.cli.process import make_stop_event
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.pipelines.check import check
+from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.service import Worker, WorkerOptions
 from tests.support.blocks import register_test_blocks
@@ -84,6 +85,7 @@ async def serve(config: dict[str, Any]) -> None:
         root,
         limits=WorkerLimits(**config.get("limits", {})),
         embedding=_embedding(**config.get("embedding", {})),
+        secrets=SecretResolver(root / "secrets", os.environ, for_blocks=config.get("secrets", ())),
     )
     steps = Steps(config) if "steps" in config else None
     worker = Worker(options, steps) if steps else Worker(options)

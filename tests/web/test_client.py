@@ -11,7 +11,7 @@ import pytest
 from memrelay import BlockingClient, Client, connect, connect_sync, generate
 from memrelay.errors import RelayError
 from memrelay.memory.operation import all_operations
-from memrelay.methods import BlockingRecords, EmbeddedRecords, RemoteRecords
+from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.keys import make_key
 from tests.support.served import Served
@@ -31,7 +31,9 @@ def refuse(*_: Any) -> Any:
 
 
 def test_the_generated_methods_are_up_to_date() -> None:
-    assert generate.FILE.read_text() == generate.render()
+    found = {path.name: path.read_text() for path in generate.FOLDER.glob("*.py")}
+
+    assert found == generate.render()
 
 
 def test_each_operation_is_a_method_with_its_parameters_and_documentation() -> None:

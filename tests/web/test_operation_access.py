@@ -1,18 +1,26 @@
 """Access of every operation with every kind of key. New operations are covered automatically."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from memrelay.memory.control.keys import SCOPES
-from memrelay.memory.operation import Operation, all_operations
+from memrelay.memory.operation import Operation, all_operations, input_schema
 from memrelay.web.api.operation_routes import route_of
 from tests.support.http import ask
 from tests.support.keys import Held, await_closed, make_key, revoke
 from tests.support.served import Served
 
 OPERATIONS = list(all_operations().values())
+# Values of required fields that must not be "x".
+SAMPLES: dict[str, Any] = {
+    "memory_tool.read": {"arguments": {"command": "stores"}},
+    "memory_tool.write": {"arguments": {"command": "delete", "key": "x"}},
+    "contexts.open": {"sort": "chat"},
+    "contexts.close": {"sort": "chat"},
+    "grants.set": {"grantee": "y"},
+}
 
 
 class AccessServer(NamedTuple):
@@ -24,16 +32,14 @@ class AccessServer(NamedTuple):
 
     def status(self, operation: Operation, key: str, uid: str = "") -> int:
         place = route_of(operation)
-        path = place.path.format(uid=uid or self.uid, guid="nobody", id="nobody")
-        if "memory_id" in place.query_fields:
-            path += "?memory_id=nobody"
-        body = {
-            name: "x"
-            for name in ("content", "query", "memory_id", "name", "text")
-            if name in place.body_fields
-        } or b""
+        path = place.path.format(uid=uid or self.uid, **dict.fromkeys(place.path_fields, "nobody"))
+        required = {*input_schema(operation)["required"], "memory_id", "text"}
+        query = [f"{name}=x" for name in place.query_fields if name in required]
+        path += f"?{'&'.join(query)}" if query else ""
+        body = {name: "x" for name in place.body_fields if name in required}
+        body |= SAMPLES.get(operation.name, {})
         return ask(
-            self.served.url, place.method, path, body, self.keys[key].headers if key else {}
+            self.served.url, place.method, path, body or b"", self.keys[key].headers if key else {}
         ).status
 
 
@@ -80,3 +86,14 @@ def test_a_caller_without_a_key_for_the_pipeline_is_rejected(
 ) -> None:
     assert {server.status(operation, key) for key in ("", "expired", "revoked", "wrong")} == {401}
     assert server.status(operation, "other") == server.status(operation, "other", "ghost") == 404
+
+
+def test_a_key_without_read_gets_no_stored_value_from_a_write(server: AccessServer) -> None:
+    path, url = f"/v1/pipelines/{server.uid}/items/taken", server.served.url
+    given = {"agent": "a1", "store": "a1", "value": "tea"}
+    ask(url, "PUT", path, given, server.keys["write"].headers)
+
+    lost = ask(url, "PUT", path, given | {"if_absent": True}, server.keys["write"].headers)
+
+    assert lost.json.keys() == {"guid", "version", "created", "won"}
+    assert lost.json["won"] is False

@@ -63,6 +63,15 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ],
         ("POST", "/knowledge/search"),
         ("POST", "/knowledge/context"),
+        ("GET", "/items"),
+        *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
+        ("POST", "/items/search"),
+        *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename")],
+        *[("GET", f"/{noun}") for noun in ("grants", "stores", "contexts")],
+        *[("POST", f"/grants/{verb}") for verb in ("set", "remove")],
+        ("POST", "/stores/configure"),
+        *[("POST", f"/memory_tool/{verb}") for verb in ("read", "write")],
+        *[("POST", f"/contexts/{{id}}/{verb}") for verb in ("open", "close")],
     }
 
 

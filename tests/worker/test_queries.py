@@ -13,6 +13,8 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, NoAnswer, NoOwner
 from memrelay.bus.request import NewCall, Question, Requester
 from memrelay.memory.operation import all_operations
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.queries import Query, QueryQueue
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call, call_all, make_call, refused
@@ -22,8 +24,10 @@ from tests.support.waiting import LATE_S, wait_for
 
 
 def make_query(uid: str) -> Query:
-    operation = all_operations()["records.list"]
-    return Query(uid, operation, Question("records.list", "", Raw(b"{}")), "", "none", 0.0)
+    operation, question = all_operations()["records.list"], Question("records.list", "", Raw(b"{}"))
+    checked = check(make_bundle(uid)).bundle
+    assert checked is not None
+    return Query(uid, operation, question, "", "none", 0.0, Plan(checked))
 
 
 def test_pipelines_take_turns() -> None:

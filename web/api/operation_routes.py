@@ -3,30 +3,41 @@
 | verb | request |
 |---|---|
 | create, list | POST, GET /v1/pipelines/{uid}/<noun> |
-| get, update, delete | GET, PATCH, DELETE /v1/pipelines/{uid}/<noun>/{guid}, or {id} |
+| get, put, update, delete | GET, PUT, PATCH, DELETE /v1/pipelines/{uid}/<noun>/{guid} |
 | another verb | POST /v1/pipelines/{uid}/<noun>/<verb>, or .../<noun>/{guid}/<verb> with a guid |
 | another verb with a guid that changes nothing | GET /v1/pipelines/{uid}/<noun>/{guid}/<verb> |
+
+Instead of a guid, an operation may require an id or a key.
 """
 
 import dataclasses
 from functools import cache
 from typing import NamedTuple
 
-from memrelay.memory.operation import Operation
+from memrelay.memory.operation import Operation, input_schema
 
-METHODS = {"create": "POST", "list": "GET", "get": "GET", "update": "PATCH", "delete": "DELETE"}
+METHODS = {
+    "create": "POST",
+    "list": "GET",
+    "get": "GET",
+    "put": "PUT",
+    "update": "PATCH",
+    "delete": "DELETE",
+}
 # Required fields with these names are in the path.
-IN_PATH = ("guid", "id")
+IN_PATH = ("guid", "id", "key")
 # These methods take all other fields in the query string, the others in the body.
 IN_QUERY = ("GET", "DELETE")
 # This field is the If-Match header.
 IN_HEADER = "if_version"
-# The query parameter of every operation that selects a store.
+# The query parameter that selects a store of the bundle.
 STORE = "store"
 # The output field that shows whether a create made a new record.
 ACTION = "action"
 # The output fields that a caller gets from a write if it may not read the stored text.
-REFERENCE_FIELDS = ("guid", "id", "memory_id", "version", ACTION)
+REFERENCE_FIELDS = ("guid", "id", "memory_id", "version", ACTION, "created", "won")
+# The output field that holds the stored record.
+ENTRY = "entry"
 
 
 class OperationRoute(NamedTuple):
@@ -39,13 +50,20 @@ class OperationRoute(NamedTuple):
     body_fields: tuple[str, ...]
     has_if_match: bool
 
+    @property
+    def pattern(self) -> str:
+        """The path as aiohttp takes it. A field in it may have any character."""
+        pattern = self.path
+        for name in self.path_fields:
+            pattern = pattern.replace(f"{{{name}}}", f"{{{name}:[^/]+}}")
+        return pattern
+
 
 def route_of(operation: Operation) -> OperationRoute:
     """Return the route of an operation."""
-    fields = {field.name: field for field in dataclasses.fields(operation.input)}
-    in_path = tuple(
-        name for name in IN_PATH if name in fields and fields[name].default is dataclasses.MISSING
-    )
+    schema = input_schema(operation)
+    fields = schema["properties"]
+    in_path = tuple(name for name in IN_PATH if name in schema["required"])
     method = METHODS.get(operation.verb, "GET" if in_path and not operation.mutates else "POST")
     path = f"/v1/pipelines/{{uid}}/{operation.noun}" + "".join(f"/{{{name}}}" for name in in_path)
     if operation.verb not in METHODS:
@@ -62,10 +80,15 @@ def route_of(operation: Operation) -> OperationRoute:
     )
 
 
+def selects_store(operation: Operation) -> bool:
+    """Return whether callers may name the store of the bundle on which the operation runs."""
+    return not operation.home and STORE not in input_schema(operation)["properties"]
+
+
 @cache
 def returns_stored_text(operation: Operation) -> bool:
     """Return whether a write answers with text that the caller may not have sent."""
     if operation.access != "write" or operation.output is type(None):
         return False
     fields = {field.name for field in dataclasses.fields(operation.output)}
-    return "version" in fields and (operation.verb != "create" or ACTION in fields)
+    return bool(fields & {"version", ENTRY}) and (operation.verb != "create" or ACTION in fields)

@@ -11,20 +11,30 @@ from typing import Any
 import orjson
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
+from memrelay.memory.errors import (
+    Denied,
+    Refused,
+    SealBroken,
+    SealKeyMissing,
+    TooManyKeys,
+    ValueTooLarge,
+    VersionConflict,
+)
 from memrelay.memory.errors import RecordNotFound as RecordNotFound
-from memrelay.memory.errors import VersionConflict
-from memrelay.memory.operation import Operation, all_operations, json_type
-from memrelay.pipelines.json_text import parse_object, too_many_keys
+from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import report_validation_error
 from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match, refuse_unknown
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
     ACTION,
+    ENTRY,
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
@@ -33,16 +43,21 @@ from memrelay.web.api.operation_routes import (
     OperationRoute,
     returns_stored_text,
     route_of,
+    selects_store,
 )
 from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.server.errors import (
     BadRequest,
     CallTimeout,
     KeyReused,
+    LimitReached,
+    NotAllowed,
     NotFound,
     PreconditionFailed,
     Problem,
+    TooLarge,
     Unavailable,
     Unprocessable,
 )
@@ -51,11 +66,16 @@ from memrelay.web.server.services import get_services
 
 # The actor in the audit trail if no key was needed.
 NO_KEY_ACTOR = "http"
+# The home of the operations that a JWT reaches. Its callers have no access `admin`.
+AGENT_HOME = "stores"
 # The value of ACTION for a new record.
 CREATED = "created"
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
     VersionConflict.code: PreconditionFailed,
+    Denied.code: NotAllowed,
+    ValueTooLarge.code: TooLarge,
+    TooManyKeys.code: LimitReached,
     BROKEN: Problem,
     UNAVAILABLE: Unavailable,
     KEY_REUSED: KeyReused,
@@ -68,17 +88,17 @@ def make_routes() -> list[web.AbstractRouteDef]:
     for operation in all_operations().values():
         route, handler = route_of(operation), make_handler(operation)
         if route.method == hdrs.METH_GET:
-            found.append(web.get(route.path, handler))
+            found.append(web.get(route.pattern, handler))
         else:
-            found.append(web.route(route.method, route.path, handler))
+            found.append(web.route(route.method, route.pattern, handler))
     return found
 
 
 def make_handler(operation: Operation) -> Handler:
     """Return the handler of an operation's route."""
-    route = route_of(operation)
+    route, has_store = route_of(operation), selects_store(operation)
 
-    @requires(operation.access)
+    @requires(operation.access, is_for_agents=operation.home == AGENT_HOME)
     async def handle(request: web.Request) -> web.Response:
         uid = request.match_info["uid"]
         await get_services(request).directory.find(uid)
@@ -88,7 +108,7 @@ def make_handler(operation: Operation) -> Handler:
             operation.name,
             data,
             operation.mutates,
-            request.query.get(STORE, ""),
+            request.query.get(STORE, "") if has_store else "",
             get_caller(request).name or NO_KEY_ACTOR,
             parse_message_id(request) if operation.mutates else "",
         )
@@ -98,13 +118,56 @@ def make_handler(operation: Operation) -> Handler:
     return handle
 
 
+async def call_operation(request: web.Request, name: str, uid: str, given: dict[str, Any]) -> Any:
+    """Call an operation in a pipeline and return its output. Raises Problem.
+
+    A caller without the scope read gets only ids and the version from a write.
+    """
+    operation = all_operations()[name]
+    caller = get_caller(request)
+    caller.check(operation.access, uid)
+    await get_services(request).directory.find(uid)
+    call = NewCall(
+        uid,
+        name,
+        validate_input(operation, given),
+        operation.mutates,
+        "",
+        caller.name or NO_KEY_ACTOR,
+        parse_message_id(request) if operation.mutates else "",
+    )
+    return hide_stored_text(request, operation, await send_call(request, call))
+
+
 async def send_call(request: web.Request, call: NewCall) -> Any:
     """Send a call to the pipeline's owner and return its output.
 
-    Raises CallTimeout, an error of the bus, or the Problem for an error of the operation.
+    An internal value is sealed before the call, and opened afterwards. Raises CallTimeout, an error
+    of the bus, or the Problem for an error of the operation.
     """
+    _check_hidden_list(request, call)
     services = get_services(request)
-    timeout_s = services.options.call_timeout_s
+    timeout_s, keys = services.options.call_timeout_s, services.options.seal_keys
+    try:
+        data = await keys.seal_input(call.uid, call.op, call.data, call.producer_id)
+        output = await _get_output(request, replace(call, data=data), timeout_s)
+        return await keys.open_output(call.uid, call.op, output)
+    except SealKeyMissing as error:
+        raise Unavailable(str(error)) from error
+    except SealBroken as error:
+        raise Problem(str(error)) from error
+    except Refused as error:
+        raise PROBLEMS.get(error.code, Unprocessable)(str(error)) from error
+
+
+def _check_hidden_list(request: web.Request, call: NewCall) -> None:
+    """Raise NotAllowed if a list of internal entries is not for an administrator."""
+    if call.op == "items.list" and not orjson.loads(call.data)["in_context"]:
+        get_caller(request).check("admin")
+
+
+async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> Any:
+    services = get_services(request)
     try:
         async with end_when_revoked(request):
             answer = await services.requester.call(call, timeout_s)
@@ -129,7 +192,8 @@ def hide_stored_text(request: web.Request, operation: Operation, output: Any) ->
     """Return only ids and the version if the caller may not read the stored text in the output."""
     if not returns_stored_text(operation) or "read" in get_caller(request).scopes:
         return output
-    return {name: output[name] for name in REFERENCE_FIELDS if name in output}
+    stored = output | output.get(ENTRY, {})
+    return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}
 
 
 def _make_response(request: web.Request, operation: Operation, output: Any) -> web.Response:
@@ -151,12 +215,15 @@ async def _read_input(request: web.Request, operation: Operation, route: Operati
     """Return the input as JSON with defaults. Raises BadRequest and Unprocessable."""
     types = _query_types(operation, route)
     arrays = [name for name, json_kind in types.items() if json_kind == "array"]
-    refuse_unknown(request, (*types, STORE), arrays)
+    selectors = (STORE,) if selects_store(operation) else ()
+    refuse_unknown(request, (*types, *selectors), arrays)
     report = Report()
     given = _parse_query(request, types, report)
     if route.method != "GET":
         given |= await _read_body_fields(request, operation, route, report)
     given |= {name: request.match_info[name] for name in route.path_fields}
+    if operation.has_caller:
+        given |= identity_of(request, given)
     if route.has_if_match and (versions := parse_if_match(request, hdrs.IF_MATCH)):
         given[IN_HEADER] = versions
     return _validate(operation, given, report, is_text=route.method in IN_QUERY)
@@ -165,19 +232,22 @@ async def _read_input(request: web.Request, operation: Operation, route: Operati
 @cache
 def _query_types(operation: Operation, route: OperationRoute) -> dict[str, str]:
     """Return the JSON type of each query parameter."""
-    properties = operation.adapter.json_schema()["properties"] if route.query_fields else {}
+    properties = input_schema(operation)["properties"]
     return {name: json_type(properties[name]) for name in route.query_fields}
 
 
 def _parse_query(request: web.Request, types: dict[str, str], report: Report) -> dict[str, Any]:
-    """Parse the query string. Array parameters may repeat, and object parameters are JSON."""
+    """Parse the query string. Array parameters may repeat, and object parameters are JSON.
+
+    A parameter of any type is JSON, or else text.
+    """
     given: dict[str, Any] = {}
     for name, json_kind in types.items():
         if json_kind == "array":
             given[name] = [value for value in request.query.getall(name, []) if value]
         elif name in request.query:
             value = request.query[name]
-            given[name] = parse_object(value, (name,), report) if json_kind == "object" else value
+            given[name] = parse_as(json_kind, name, value, report)
     return given
 
 
@@ -186,6 +256,8 @@ async def _read_body_fields(
 ) -> dict[str, Any]:
     """Return the known fields of the body and report the unknown ones."""
     value = await read_object(request, route.body_fields)
+    if operation.has_caller:
+        refuse_vouched(value)
     for name in value.keys() - set(route.body_fields):
         rule = f"{operation.name} has no such body field"
         if name in route.query_fields:

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from memrelay.web.auth.authorizer import Caller
-from memrelay.web.server.connection_limits import UNLIMITED, claim_connection
+from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import NotAllowed
 from memrelay.web.server.services import get_services
 
@@ -23,18 +23,23 @@ CALLER = web.RequestKey("caller", Caller)
 _ATTRIBUTE = "memrelay_access"
 
 
-def requires(scope: str) -> Callable[[RouteHandler], RouteHandler]:
-    """Require a key with `scope`, for the pipeline in the path if the path has `{uid}`."""
+def requires(*scopes: str, is_for_agents: bool = False) -> Callable[[RouteHandler], RouteHandler]:
+    """Require a key with one of `scopes`, for the pipeline in the path if the path has `{uid}`.
+
+    A handler with several scopes checks which of them its request needs. `is_for_agents`: callers
+    with a JWT reach the route too.
+    """
 
     def declare(handler: RouteHandler) -> RouteHandler:
         @wraps(handler)
         async def guarded(request: web.Request) -> web.StreamResponse:
             caller = await get_services(request).authorizer.get_caller(request)
             set_caller(request, caller)
-            caller.check(scope, request.match_info.get("uid"))
+            caller.check_any(scopes, request.match_info.get("uid"))
+            caller.check_route(is_for_agents=is_for_agents)
             return await handler(request)
 
-        return _declare(guarded, scope)
+        return _declare(guarded, " or ".join(scopes))
 
     return declare
 
@@ -65,7 +70,7 @@ def set_caller(request: web.Request, caller: Caller) -> None:
     Raises Unavailable if the caller has too many connections.
     """
     request[CALLER] = caller
-    claim_connection(request, f"key {caller.key}" if caller.key else UNLIMITED)
+    claim_connection(request, caller.account)
 
 
 def get_caller(request: web.Request) -> Caller:

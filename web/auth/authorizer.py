@@ -1,9 +1,10 @@
 """Authentication by key or session, and authorization by scope and pipeline. Denies by default."""
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from aiohttp import hdrs, web
 
@@ -14,9 +15,13 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.server.cached_read import CachedRead
-from memrelay.web.server.errors import NotAllowed, Unauthorized, no_pipeline
+from memrelay.web.server.errors import NotAllowed, Unauthorized, Unavailable, no_pipeline
 
 COOKIE = "memrelay_session"
+# A signed JWT has three parts, and an encrypted one, which is refused, has five. Keys have no dots.
+JWT_FORM = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){2,4}")
+# Some clients send a key here instead of in Authorization.
+API_KEY_HEADER = "X-API-Key"
 NO_KEY = (
     "the request has no key; send Authorization: Bearer mr_ID_SECRET "
     "(create one with `memrelay keys create`)"
@@ -28,11 +33,22 @@ INVALID_KEY = (
 UNKNOWN_KEY = "the key is unknown; `memrelay keys ls` lists all keys"
 
 
+class TokenIdentity(NamedTuple):
+    """The agent and the user that a JWT names, each "" if it names none.
+
+    A service names no agent: it may act for every agent of its pipeline.
+    """
+
+    agent: str
+    user: str
+
+
 class Caller(NamedTuple):
     """A client's permissions.
 
-    `pipelines` holds uids, or only ALL. `key` and `name` are "" without a key. `expires_at` is in
-    Unix ms, None for never. `session` is the digest of a browser's session token.
+    `pipelines` holds uids, or only ALL. `key` is "" without a key. `name` is that of the key, or
+    `jwt:` and the agent or service of a JWT. `expires_at` is in Unix ms, None for never. `session`
+    is the digest of a browser's session token. `token` is set for a caller with a JWT.
     """
 
     scopes: frozenset[str]
@@ -41,6 +57,24 @@ class Caller(NamedTuple):
     name: str = ""
     expires_at: int | None = None
     session: bytes = b""
+    token: TokenIdentity | None = None
+
+    @property
+    def is_service(self) -> bool:
+        """Return whether the caller may act for every agent of its pipelines."""
+        return not self.agent
+
+    @property
+    def agent(self) -> str:
+        """The only agent for which the caller may act, "" for a service."""
+        return "" if self.token is None else self.token.agent
+
+    @property
+    def account(self) -> str:
+        """The account for limits: a key or a JWT's subject, "" for a local program."""
+        if self.token is not None:
+            return f"{min(self.pipelines)} {self.name}"
+        return f"key {self.key}" if self.key else ""
 
     @property
     def sees_all(self) -> bool:
@@ -56,11 +90,28 @@ class Caller(NamedTuple):
 
         Raises NotFound: the caller may not see the pipeline. NotAllowed: the scope is missing.
         """
-        if uid is not None and not self.sees(uid):
-            raise no_pipeline(uid)
-        if scope not in self.scopes:
+        self.check_any((scope,), uid)
+
+    def check_any(self, scopes: Collection[str], uid: str | None = None) -> None:
+        """Check that the caller has one of several scopes, and a pipeline. Raises as `check`."""
+        if uid is not None:
+            self.check_pipeline(uid)
+        if self.scopes.isdisjoint(scopes):
             owned = ", ".join(sorted(self.scopes)) or "none"
-            raise NotAllowed(f"this needs the scope {scope}; the key has {owned}")
+            needed, credential = " or ".join(scopes), "key" if self.token is None else "JWT"
+            raise NotAllowed(f"this needs the scope {needed}; the {credential} has {owned}")
+
+    def check_pipeline(self, uid: str) -> None:
+        """Raise NotFound if the caller may not access this pipeline."""
+        if not self.sees(uid):
+            raise no_pipeline(uid)
+
+    def check_route(self, *, is_for_agents: bool) -> None:
+        """Check that a JWT reaches a route. Raises NotAllowed."""
+        if self.token is not None and not is_for_agents:
+            raise NotAllowed(
+                "a JWT reaches only items, grants, stores.list and the memory tool; use a key"
+            )
 
     def check_bundle(self, bundle: CheckedBundle, secrets: SecretResolver) -> None:
         """Check that the bundle's pipeline, stores and secrets belong to the caller's pipelines.
@@ -86,7 +137,7 @@ class Caller(NamedTuple):
         """
         if self.sees_all:
             return
-        for reference in filter(None, (agent.token, *agent.secrets)):
+        for reference in filter(None, (agent.token, *agent.secrets, *agent.args.secrets)):
             if not secrets.may_use(uid, reference):
                 raise NotAllowed(
                     f"agent {agent.agent.alias}: the key is limited to certain pipelines and may "
@@ -114,6 +165,8 @@ class Credentials(NamedTuple):
 
     def find_fault(self, caller: Caller, now_ms: int) -> str:
         """Return why an earlier caller no longer has access, or ""."""
+        if caller.token is not None:
+            return "the JWT has expired" if (caller.expires_at or 0) <= now_ms else ""
         if not caller.key:
             return "a key is required now" if self.keys else ""
         if caller.session and not self._find_session(caller.session, now_ms):
@@ -152,17 +205,40 @@ class Credentials(NamedTuple):
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at)
 
 
+# The caller of a request with a JWT, so that each request verifies it once.
+_VERIFIED = web.RequestKey("verified_caller", Caller)
+
+
+class TokenVerifier(Protocol):
+    """Verifies JWTs."""
+
+    async def start(self) -> None:
+        """Load the keys of the issuers and keep them current."""
+
+    async def stop(self) -> None:
+        """End the background work."""
+
+    async def authenticate(self, token: str) -> Caller:
+        """Return the caller of a JWT. Raises Unauthorized and Unavailable."""
+
+
 class Authorizer:
     """Identifies callers, from keys and sessions that are at most one second old.
 
     `on_loopback`: only this machine reaches the server. If false, every caller needs a key.
-    `clock` returns Unix seconds.
+    `tokens` verifies JWTs, None if no issuer is configured. `clock` returns Unix seconds.
     """
 
     def __init__(
-        self, catalog: Catalog, *, on_loopback: bool, clock: Callable[[], float] = time.time
+        self,
+        catalog: Catalog,
+        *,
+        on_loopback: bool,
+        tokens: TokenVerifier | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._catalog, self._on_loopback, self._clock = catalog, on_loopback, clock
+        self._tokens = tokens
         self._cache = CachedRead(self._read)
         self._last_read = Credentials({}, {})
 
@@ -187,13 +263,27 @@ class Authorizer:
         return bool(self._last_read.keys) or not self._on_loopback
 
     async def get_caller(self, request: web.Request) -> Caller:
-        """Identify the caller. Raises Unauthorized, StoreBusy, and StoreBroken."""
-        return self._identify(request, await self.get_credentials())
+        """Identify the caller. Raises Unauthorized, Unavailable, StoreBusy, and StoreBroken.
+
+        A token in the form of a JWT is always verified, also on loopback without keys.
+        """
+        return await self._verify_token(request) or self._identify(
+            request, await self.get_credentials()
+        )
+
+    async def _verify_token(self, request: web.Request) -> Caller | None:
+        """Return the caller of a JWT, None without one. Raises Unauthorized and Unavailable."""
+        if self._tokens is None:
+            return None
+        verified = request.get(_VERIFIED)
+        if verified is None and JWT_FORM.fullmatch(token := get_bearer_token(request)):
+            verified = request[_VERIFIED] = await self._tokens.authenticate(token)
+        return verified
 
     def _identify(self, request: web.Request, credentials: Credentials) -> Caller:
         if not credentials.keys and self._on_loopback:
             return LOCAL_CALLER
-        if key := get_bearer_token(request):
+        if key := get_bearer_token(request) or request.headers.get(API_KEY_HEADER, ""):
             return credentials.authenticate_key(key, self.now_ms)
         if token := request.cookies.get(COOKIE):
             return credentials.authenticate_session(token, self.now_ms)
@@ -209,8 +299,8 @@ class Authorizer:
         except (StoreBusy, StoreBroken):
             credentials = self._last_read
         try:
-            return self._identify(request, credentials)
-        except Unauthorized:
+            return await self._verify_token(request) or self._identify(request, credentials)
+        except (Unauthorized, Unavailable):
             return ANONYMOUS
 
 

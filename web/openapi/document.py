@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
 from memrelay.bus.streams.entry import LONGEST_ID
-from memrelay.memory.operation import Operation, all_operations, json_type
+from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
@@ -18,6 +18,7 @@ from memrelay.web.api.operation_routes import (
     OperationRoute,
     returns_stored_text,
     route_of,
+    selects_store,
 )
 from memrelay.web.auth.access import OPEN, OWN, get_access
 from memrelay.web.openapi.route_docs import (
@@ -29,12 +30,18 @@ from memrelay.web.openapi.route_docs import (
     get_route_docs,
 )
 from memrelay.web.openapi.shapes import Reference
+from memrelay.web.server.error_dialects import (
+    DIALECTS,
+    PIPELINE_PREFIX,
+    ErrorDialect,
+    get_error_dialect,
+)
+from memrelay.web.server.errors import PROBLEM_TYPE
 from memrelay.web.server.services import SERVICES
-from memrelay.web.soat.errors import LATER_SCHEMA, SCHEMA, is_later_path, is_soat_path
 
 Json = dict[str, Any]
 SCHEMA_REF = "#/components/schemas/{model}"
-PROBLEM = {"application/problem+json": {"schema": {"$ref": SCHEMA_REF.format(model="Problem")}}}
+PROBLEM = {PROBLEM_TYPE: {"schema": {"$ref": SCHEMA_REF.format(model="Problem")}}}
 PROBLEM_SCHEMA = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
@@ -50,7 +57,6 @@ PROBLEM_SCHEMA = {
         },
     },
 }
-ERROR_SCHEMAS = {"Problem": PROBLEM_SCHEMA, "Error": SCHEMA, "LaterError": LATER_SCHEMA}
 LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 DESCRIPTION = "Memory for agents on a message bus. Every response has an X-Request-Id."
 SECURITY_SCHEMES = {
@@ -65,6 +71,7 @@ PATH_PARAMETERS = {
     "uid": "The pipeline's uid.",
     "guid": "The record's guid.",
     "id": "The id of the memory or entry.",
+    "key": "The key of the item. Encode `/`, `?`, `#`, `%` and a key of dots: `%2E%2E` for `..`.",
     "memory_id": "The memory's id.",
     "entry_id": "The entry's id.",
     "swarm": "The swarm's name.",
@@ -160,7 +167,7 @@ def build_document(app: web.Application) -> Json:
         },
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": ERROR_SCHEMAS | schemas,
+            "schemas": _error_schemas(app) | schemas,
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
@@ -171,18 +178,31 @@ def _query_schemas(app: web.Application) -> dict[str, Json]:
     return QUERY_SCHEMAS | {"wait": wait}
 
 
+def _error_schemas(app: web.Application) -> Json:
+    return {"Problem": PROBLEM_SCHEMA} | {one.model: one.schema for one in app[DIALECTS]}
+
+
 def _complete(item: Json, route: web.AbstractRoute, path: str) -> Json:
-    """Add the access rule and the common errors, in SOAT's shape on SOAT's paths."""
+    """Add the access rule and the common errors, in the dialect of the route."""
     item |= _describe_access(route, item["responses"])
-    return _use_soat_errors(item, later=is_later_path(path)) if is_soat_path(path) else item
+    dialect = get_error_dialect(route.handler)
+    return item if dialect is None else _use_dialect(item, dialect, path)
 
 
 def _list_routes(app: web.Application) -> list[tuple[web.AbstractRoute, str]]:
-    """Return each route with its path. HEAD is omitted because GET implies it."""
-    return [
-        (route, route.resource.canonical)
+    """Return each route with its path.
+
+    HEAD is omitted because GET implies it, and a path with a last slash if it also exists without.
+    """
+    found = {
+        (route.method, route.resource.canonical): route
         for route in app.router.routes()
         if route.method != hdrs.METH_HEAD and route.resource is not None
+    }
+    return [
+        (route, path)
+        for (method, path), route in found.items()
+        if not path.endswith("/") or (method, path.rstrip("/")) not in found
     ]
 
 
@@ -211,8 +231,8 @@ def _build_schemas(
 def _describe_operation(
     operation: Operation, route: OperationRoute, outputs: dict[Any, Json]
 ) -> Json:
-    schema = operation.adapter.json_schema()
-    fields, required = schema["properties"], schema.get("required", [])
+    schema = input_schema(operation)
+    fields, required = schema["properties"], schema["required"]
     errors = OPERATION_ERRORS
     if route.has_if_match:
         errors = errors | {412: "The record has another version."}
@@ -252,7 +272,7 @@ def _operation_parameters(
             required=name in required,
         )
         parameters.append(parameter)
-    if not operation.home:
+    if selects_store(operation):
         store = "The memory_id of one of the bundle's stores. The default is the first store."
         parameters.append(_parameter("query", STORE, store))
     headers: dict[str, str] = {}
@@ -348,19 +368,26 @@ def _describe_access(route: web.AbstractRoute, responses: Json) -> Json:
     }
 
 
-def _use_soat_errors(item: Json, *, later: bool) -> Json:
-    """Replace the error schemas by SOAT's, or by those of its later versions."""
-    model = "LaterError" if later else "Error"
-    content = {JSON: {"schema": {"$ref": SCHEMA_REF.format(model=model)}}}
+def _use_dialect(item: Json, dialect: ErrorDialect, path: str) -> Json:
+    """Use the dialect's error schema, and add its parameters that name the pipeline."""
+    content = {JSON: {"schema": {"$ref": SCHEMA_REF.format(model=dialect.model)}}}
     responses = {
         status: response | {"content": content} if status >= "400" else response
         for status, response in item["responses"].items()
     }
+    ident = f"{dialect.name}.{item['operationId']}"
+    named = path.startswith(PIPELINE_PREFIX)
     return item | {
-        "operationId": f"soat.{item['operationId']}",
-        "tags": ["soat"],
+        "operationId": f"{ident}.in_pipeline" if named else ident,
+        "tags": [dialect.name],
+        "parameters": item["parameters"] + ([] if named else _pipeline_parameters(dialect)),
         "responses": responses,
     }
+
+
+def _pipeline_parameters(dialect: ErrorDialect) -> list[Json]:
+    names = (("query", dialect.pipeline_parameter), ("header", dialect.pipeline_header))
+    return [_parameter(location, name, PATH_PARAMETERS["uid"]) for location, name in names if name]
 
 
 def _error_response(text: str, media_type: str = JSON) -> Json:

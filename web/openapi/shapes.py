@@ -22,6 +22,8 @@ class Reference(TypedDict):
     memory_id: NotRequired[str]
     version: NotRequired[str]
     action: NotRequired[str]
+    created: NotRequired[bool]
+    won: NotRequired[bool]
 
 
 @exact

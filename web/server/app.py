@@ -16,6 +16,7 @@ from memrelay.web.console import login, pages
 from memrelay.web.console.frame import show_missing_page
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
+from memrelay.web.robutler import kv, storage, tool
 from memrelay.web.server.browser_guard import (
     LOOPBACK,
     add_security_headers,
@@ -23,6 +24,7 @@ from memrelay.web.server.browser_guard import (
 )
 from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.server.connection_limits import BUSY, Traffic, get_connection
+from memrelay.web.server.error_dialects import DIALECTS, convert_errors, list_dialects
 from memrelay.web.server.errors import (
     add_request_id,
     explain_failed_expectation,
@@ -31,7 +33,6 @@ from memrelay.web.server.errors import (
 from memrelay.web.server.rate_limit import identify_caller, limit_rate
 from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
-from memrelay.web.soat.errors import convert_errors_to_soat
 
 ROUTE_MODULES = (
     health,
@@ -46,6 +47,9 @@ ROUTE_MODULES = (
     entries,
     memory_entries,
     knowledge,
+    storage,
+    kv,
+    tool,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
@@ -76,6 +80,7 @@ def make_app(services: Services) -> web.Application:
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:
         app.add_routes(module.routes)
+    app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
     app.cleanup_ctx.append(watch_callers)
     app.on_response_prepare.extend(
@@ -100,7 +105,7 @@ def _middlewares(services: Services, options: WebOptions) -> list[Middleware]:
     return [
         _count_answers(services.traffic),
         compress,
-        convert_errors_to_soat,
+        convert_errors,
         handle_errors,
         *rate_limit,
         refuse_foreign_browsers(hosts),

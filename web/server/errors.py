@@ -16,6 +16,7 @@ Problem                   500
 ├── Unprocessable         422  well-formed but invalid; `faults` lists every error
 │   └── KeyReused         422  the Idempotency-Key belongs to another call
 ├── TooManyRequests       429  the caller exceeded the rate limit
+├── LimitReached          429  a store has the maximum number of keys
 ├── Unavailable           503  the bus or the catalog is down or overloaded
 └── GatewayTimeout        504  no result in time
     └── CallTimeout       504  no answer from an operation, which the client may call again
@@ -44,6 +45,7 @@ REQUEST_ID_HEADER = istr("X-Request-Id")
 VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,127}")
 _REQUEST_ID = web.RequestKey("request_id", str)
 RETRY_AFTER_S = 1
+PROBLEM_TYPE = "application/problem+json"
 _DETAILS = {
     404: "no such path; docs/http.md lists all paths",
     405: "the Allow header lists the methods of this path",
@@ -177,6 +179,12 @@ class TooManyRequests(_RetryLater):
         self.retry_after_s = retry_after_s
 
 
+class LimitReached(Problem):
+    """A store has the maximum number of keys."""
+
+    status, title = 429, "Limit reached"
+
+
 class Unavailable(_RetryLater):
     """The bus or the catalog is down or overloaded."""
 
@@ -203,9 +211,7 @@ def no_pipeline(uid: str) -> NotFound:
 def problem_response(status: int, title: str, detail: str, members: dict[str, Any]) -> web.Response:
     """Build a problem JSON response."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail} | members
-    return web.Response(
-        status=status, body=orjson.dumps(body), content_type="application/problem+json"
-    )
+    return web.Response(status=status, body=orjson.dumps(body), content_type=PROBLEM_TYPE)
 
 
 def problem_from(fault: Exception) -> Problem:

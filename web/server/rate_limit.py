@@ -64,13 +64,13 @@ def limit_rate(rate: float, burst: int, identify: Identify) -> Middleware:
 
 
 async def identify_caller(request: web.Request) -> Hashable | None:
-    """Return the id of a valid key, else the client's address, or None for loopback.
+    """Return the account of a key or a JWT, else the client's address, or None for loopback.
 
     Invalid keys share the bucket of their address, so guessing keys is limited too. All programs
     on this machine share one address, so loopback is not limited.
     """
-    key = (await get_services(request).authorizer.get_caller_or_anonymous(request)).key
-    if key:
-        return key
+    caller = await get_services(request).authorizer.get_caller_or_anonymous(request)
+    if caller.account:
+        return caller.account
     remote = request.remote
     return None if remote is None or ip_address(remote.partition("%")[0]).is_loopback else remote

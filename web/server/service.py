@@ -17,7 +17,8 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
-from memrelay.web.auth.authorizer import Authorizer
+from memrelay.web.auth.authorizer import Authorizer, TokenVerifier
+from memrelay.web.auth.jwt_issuers import load_verifier
 from memrelay.web.server.app import is_loopback, make_app
 from memrelay.web.server.connection_limits import ConnectionLimits, Traffic
 from memrelay.web.server.errors import ProblemRequestHandler, malformed_request_log
@@ -33,6 +34,8 @@ KEEPALIVE_S = 75.0
 # How long the rest of a rejected body is read, so that its sender can read the response.
 LINGER_S = 2.0
 BACKLOG = 1024
+# The folder in the memory root with the last good key sets of JWT issuers.
+JWKS_FOLDER = "jwks"
 
 
 class CannotListen(OSError):
@@ -59,7 +62,7 @@ class WebServer:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Serve until `stop`. Raises CannotListen and StoreBroken."""
+        """Serve until `stop`. Raises CannotListen, NoPyJwt and StoreBroken."""
         async with AsyncExitStack() as stack:
             services = await self._make_services(stack)
             has_keys = bool((await services.authorizer.get_credentials()).keys)
@@ -95,8 +98,20 @@ class WebServer:
             follower=await stack.enter_async_context(Follower(self._address)),
             traffic=Traffic(),
             secrets=self._secrets,
-            authorizer=Authorizer(catalog, on_loopback=is_loopback(self._options.host)),
+            authorizer=Authorizer(
+                catalog,
+                on_loopback=is_loopback(self._options.host),
+                tokens=await self._start_verifier(stack),
+            ),
         )
+
+    async def _start_verifier(self, stack: AsyncExitStack) -> TokenVerifier | None:
+        """Return the verifier of JWTs, if an issuer is configured. Raises NoPyJwt."""
+        verifier = load_verifier(self._options.jwt, self._root / JWKS_FOLDER)
+        if verifier is not None:
+            await verifier.start()
+            stack.push_async_callback(verifier.stop)
+        return verifier
 
     async def _make_protocol(
         self, stack: AsyncExitStack, services: Services

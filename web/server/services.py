@@ -9,11 +9,13 @@ from memrelay.bus.request import Requester
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.bundle_checks import BundleChecks
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
 from memrelay.web.auth.authorizer import Authorizer
+from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.connection_limits import Traffic
 
 
@@ -47,6 +49,9 @@ class WebOptions:
     # File with the password of the embedded server. "" for another server.
     bus_password_file: str = ""
     ingress: IngressLimits = field(default_factory=IngressLimits)
+    # Issuers whose JWTs authenticate callers.
+    jwt: tuple[JwtIssuer, ...] = ()
+    seal_keys: SealKeys = field(default_factory=SealKeys)
 
 
 @dataclass(frozen=True, slots=True)

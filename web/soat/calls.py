@@ -9,18 +9,9 @@ import orjson
 from aiohttp import web
 
 from memrelay.bus.errors import BusError
-from memrelay.bus.request import NewCall
-from memrelay.memory.operation import all_operations
 from memrelay.memory.records.ids import IdPrefix, uid_of
 from memrelay.memory.records.memory_view import Source
-from memrelay.web.api.messages import parse_message_id
-from memrelay.web.api.operations import (
-    NO_KEY_ACTOR,
-    hide_stored_text,
-    read_object,
-    send_call,
-    validate_input,
-)
+from memrelay.web.api.operations import call_operation, read_object
 from memrelay.web.auth.access import get_caller
 from memrelay.web.server.errors import BadRequest, NotAllowed, NotFound, Problem, problem_from
 from memrelay.web.server.services import get_services
@@ -38,27 +29,6 @@ SOURCES = get_args(Source)
 Json = dict[str, Any]
 
 
-async def call(request: web.Request, name: str, uid: str, given: Json) -> Any:
-    """Call an operation in a pipeline and return its output. Raises Problem.
-
-    A caller without the scope read gets only ids and the version from a write.
-    """
-    operation = all_operations()[name]
-    caller = get_caller(request)
-    caller.check(operation.access, uid)
-    await get_services(request).directory.find(uid)
-    new_call = NewCall(
-        uid,
-        name,
-        validate_input(operation, given),
-        operation.mutates,
-        "",
-        caller.name or NO_KEY_ACTOR,
-        parse_message_id(request) if operation.mutates else "",
-    )
-    return hide_stored_text(request, operation, await send_call(request, new_call))
-
-
 async def call_each(
     request: web.Request, name: str, uids: Iterable[str], given: Json
 ) -> list[Any | Problem]:
@@ -68,7 +38,7 @@ async def call_each(
     async def call_one(uid: str) -> Any:
         async with semaphore:
             try:
-                return await call(request, name, uid, given)
+                return await call_operation(request, name, uid, given)
             except Problem as fault:
                 return fault
             except BusError as fault:
@@ -86,7 +56,7 @@ async def list_all_pages(
     list is too long.
     """
     max_bytes = MAX_LISTED_MESSAGES * get_services(request).options.message_bytes
-    page = first or await call(request, name, uid, given | {"limit": PAGE_SIZE})
+    page = first or await call_operation(request, name, uid, given | {"limit": PAGE_SIZE})
     items: list[Json] = page["items"]
     size = len(orjson.dumps(items))
     while page["next_cursor"] is not None:
@@ -95,7 +65,7 @@ async def list_all_pages(
                 f"the list has more than {MAX_LISTED} items or {max_bytes} bytes; use the pages of "
                 f"/v1/pipelines/{uid}/{name.partition('.')[0]}"
             )
-        page = await call(
+        page = await call_operation(
             request, name, uid, given | {"limit": PAGE_SIZE, "cursor": page["next_cursor"]}
         )
         items += page["items"]
@@ -168,7 +138,7 @@ async def call_by_id(
     Callers that may not see the pipeline get the same NotFound as for an unknown id.
     """
     try:
-        return await call(request, name, parse_owner(sort, ident), given)
+        return await call_operation(request, name, parse_owner(sort, ident), given)
     except NotFound as error:
         raise error if str(error).startswith("Memory") else not_found(sort, ident) from error
 

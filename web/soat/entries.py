@@ -11,6 +11,7 @@ from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
 from memrelay.web.openapi.shapes import Reference
+from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.soat.calls import (
     Json,
     list_all_pages,
@@ -19,6 +20,7 @@ from memrelay.web.soat.calls import (
     rename_source_type,
     require_field,
 )
+from memrelay.web.soat.errors import SOAT
 from memrelay.web.soat.memories import (
     INVALID_FIELD,
     READ_ERRORS,
@@ -56,6 +58,7 @@ NEW_FIELDS = (
     body="{content, source?, tags?, duplicate_threshold?, update_threshold?, mode?}",
     body_schema=NewSoatEntry,
 )
+@error_dialect(SOAT)
 @requires("write")
 async def create(request: web.Request) -> web.Response:
     """Write an entry unless an existing one has the same meaning."""
@@ -75,6 +78,7 @@ async def create(request: web.Request) -> web.Response:
     schemas={200: list[SoatEntry]},
     query={"tags": "Only entries with this tag. Repeat it to match any of several tags."},
 )
+@error_dialect(SOAT)
 @requires("read")
 async def list_all(request: web.Request) -> web.Response:
     """List the entries of a memory, optionally with tags."""
@@ -89,6 +93,7 @@ async def list_all(request: web.Request) -> web.Response:
 
 @routes.get(ITEM_PATH)
 @documented({200: "The entry.", 404: NOT_FOUND} | READ_ERRORS, schemas={200: SoatEntry})
+@error_dialect(SOAT)
 @requires("read")
 async def show(request: web.Request) -> web.Response:
     """Show an entry of a memory."""
@@ -104,6 +109,7 @@ async def show(request: web.Request) -> web.Response:
     body_schema=SoatEntryChange,
     needs_body=False,
 )
+@error_dialect(SOAT)
 @requires("write")
 async def update(request: web.Request) -> web.Response:
     """Change an entry, without deduplication."""
@@ -120,6 +126,7 @@ async def update(request: web.Request) -> web.Response:
 @documented(
     {204: "The entry was deleted.", 404: NOT_FOUND} | WRITE_ERRORS, headers=IDEMPOTENCY_HEADERS
 )
+@error_dialect(SOAT)
 @requires("delete")
 async def delete(request: web.Request) -> web.Response:
     """Delete an entry of a memory."""

@@ -13,6 +13,7 @@ from memrelay.web.api.answers import json_response
 from memrelay.web.api.operations import validate_input
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import documented
+from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import BadRequest, GatewayTimeout, NotFound, Problem, Unavailable
 from memrelay.web.soat.calls import (
     Json,
@@ -21,6 +22,7 @@ from memrelay.web.soat.calls import (
     list_visible_pipelines,
     read_fields,
 )
+from memrelay.web.soat.errors import SOAT
 from memrelay.web.soat.shapes import SoatKnowledge, SoatQuestion
 
 routes = web.RouteTableDef()
@@ -43,6 +45,7 @@ DEFAULT_LIMIT = 10
     body_schema=SoatQuestion,
     body="{project_id?, query?, min_score?, limit?, memory_ids?, memory_tags?}",
 )
+@error_dialect(SOAT)
 @requires("search")
 async def search(request: web.Request) -> web.Response:
     """Find entries of memories by meaning.

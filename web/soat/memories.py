@@ -5,14 +5,15 @@ from typing import Any
 from aiohttp import web
 
 from memrelay.web.api.answers import json_response, refuse_unknown
+from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
 from memrelay.web.openapi.shapes import Reference
+from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import BadRequest, Problem
 from memrelay.web.soat.calls import (
     PAGE_SIZE,
     Json,
-    call,
     call_by_id,
     call_each,
     find_project,
@@ -22,6 +23,7 @@ from memrelay.web.soat.calls import (
     read_fields,
     require_field,
 )
+from memrelay.web.soat.errors import SOAT
 from memrelay.web.soat.shapes import NewSoatMemory, SoatMemory, SoatMemoryChange
 
 routes = web.RouteTableDef()
@@ -41,6 +43,7 @@ WRITE_ERRORS = READ_ERRORS | {422: "The Idempotency-Key belongs to another call.
     body="{project_id, name, description?, tags?}",
     body_schema=NewSoatMemory,
 )
+@error_dialect(SOAT)
 @requires("write")
 async def create(request: web.Request) -> web.Response:
     """Create a memory."""
@@ -50,7 +53,9 @@ async def create(request: web.Request) -> web.Response:
     if project is None or project == "":
         project = _default_project(request)
     uid = await find_project(request, project)
-    return json_response(to_memory(await call(request, "memories.create", uid, given)), 201)
+    return json_response(
+        to_memory(await call_operation(request, "memories.create", uid, given)), 201
+    )
 
 
 @routes.get("/api/v1/memories")
@@ -62,6 +67,7 @@ async def create(request: web.Request) -> web.Response:
         "tags": "Only memories with this tag. Repeat it to match any of several tags.",
     },
 )
+@error_dialect(SOAT)
 @requires("read")
 async def list_all(request: web.Request) -> web.Response:
     """List the memories that the caller may see, optionally of one project or with tags."""
@@ -77,6 +83,7 @@ async def list_all(request: web.Request) -> web.Response:
 
 @routes.get("/api/v1/memories/{memory_id}")
 @documented({200: "The memory.", 404: MEMORY_NOT_FOUND} | READ_ERRORS, schemas={200: SoatMemory})
+@error_dialect(SOAT)
 @requires("read")
 async def show(request: web.Request) -> web.Response:
     """Show a memory."""
@@ -92,6 +99,7 @@ async def show(request: web.Request) -> web.Response:
     needs_body=False,
     body_schema=SoatMemoryChange,
 )
+@error_dialect(SOAT)
 @requires("write")
 async def update(request: web.Request) -> web.Response:
     """Change the given fields of a memory."""
@@ -110,6 +118,7 @@ async def update(request: web.Request) -> web.Response:
     {204: "The memory and its entries were deleted.", 404: MEMORY_NOT_FOUND} | WRITE_ERRORS,
     headers=IDEMPOTENCY_HEADERS,
 )
+@error_dialect(SOAT)
 @requires("delete")
 async def delete(request: web.Request) -> web.Response:
     """Delete a memory and its entries."""

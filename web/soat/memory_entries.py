@@ -9,8 +9,10 @@ from memrelay.web.api.operations import read_object
 from memrelay.web.auth.access import requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
 from memrelay.web.openapi.shapes import Reference
+from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import BadRequest
 from memrelay.web.soat.calls import Json, call_by_id, list_entries, rename_source_type
+from memrelay.web.soat.errors import LATER_SOAT
 from memrelay.web.soat.memories import (
     INVALID_FIELD,
     MEMORY_NOT_FOUND,
@@ -67,6 +69,7 @@ NULL_FIELDS = (
     body="{memory_id, content, source_type?, tags?, metadata?, duplicate_threshold?, mode?}",
     body_schema=NewLaterEntry,
 )
+@error_dialect(LATER_SOAT)
 @requires("write")
 async def create(request: web.Request) -> web.Response:
     """Write an entry unless an existing one has the same meaning.
@@ -107,6 +110,7 @@ async def create(request: web.Request) -> web.Response:
     required_query=("memory_id",),
     schemas={200: LaterEntries},
 )
+@error_dialect(LATER_SOAT)
 @requires("read")
 async def list_all(request: web.Request) -> web.Response:
     """List a part of a memory's entries."""
@@ -131,6 +135,7 @@ async def list_all(request: web.Request) -> web.Response:
 
 @routes.get(ITEM_PATH)
 @documented({200: "The entry.", 404: ENTRY_NOT_FOUND} | READ_ERRORS, schemas={200: LaterEntry})
+@error_dialect(LATER_SOAT)
 @requires("read")
 async def show(request: web.Request) -> web.Response:
     """Show an entry of any memory."""
@@ -146,6 +151,7 @@ async def show(request: web.Request) -> web.Response:
     body_schema=LaterEntryChange,
     needs_body=False,
 )
+@error_dialect(LATER_SOAT)
 @requires("write")
 async def update(request: web.Request) -> web.Response:
     """Change an entry, without deduplication."""
@@ -162,6 +168,7 @@ async def update(request: web.Request) -> web.Response:
     {204: "The entry was deleted.", 404: ENTRY_NOT_FOUND} | WRITE_ERRORS,
     headers=IDEMPOTENCY_HEADERS,
 )
+@error_dialect(LATER_SOAT)
 @requires("delete")
 async def delete(request: web.Request) -> web.Response:
     """Delete an entry."""

@@ -68,11 +68,11 @@ class VectorTask:
         shared: WorkerContext,
     ) -> None:
         self._wanted = {name for plan in plans for name in plan.embedded_stores}
-        # These stores are wanted if they have named memories.
-        self._homes = {plan.home for plan in plans} - self._wanted
+        # These stores are wanted if they have named memories or records of another model.
+        self._homes = {name for plan in plans for name in plan.homes.values()} - self._wanted
         self._stores, self._thread, self._shared = tuple(stores), thread, shared
         self._embedding = shared.embedding
-        # Stores that were not searched for vectors and named memories.
+        # Stores that were not searched for vectors and records.
         self._unseen = set(self._stores)
         self._woken = asyncio.Event()
         self._is_resting = False
@@ -185,7 +185,7 @@ class VectorTask:
 
     async def _step(self, name: str) -> bool:
         """Make the next step in one store. Return whether there may be more to do."""
-        await self._look_for_memories(name)
+        await self._look_for_content(name)
         wanted = name in self._wanted and self._embedding.embedder.configured
         found = await self._in_store(name, partial(inspect_vectors, wanted=wanted)) or NOTHING_TO_DO
         self._fingerprints[name] = found.fingerprint
@@ -209,9 +209,9 @@ class VectorTask:
             self._model_mismatch = str(wrong_model_error(found.fingerprint, embedder))
         return task is not None
 
-    async def _look_for_memories(self, name: str) -> None:
-        """Find named memories from before, or from an import."""
-        if name in self._unseen & self._homes and await self._in_store(name, _has_memories):
+    async def _look_for_content(self, name: str) -> None:
+        """Find named memories and records of homes from before, or from an import."""
+        if name in self._unseen & self._homes and await self._in_store(name, _has_content):
             self._wanted.add(name)
         self._unseen.discard(name)
 
@@ -269,5 +269,8 @@ class VectorTask:
         self.fault = fault
 
 
-def _has_memories(store: Store) -> bool:
-    return store.memories.any()
+def _has_content(store: Store) -> bool:
+    """Return whether a home has named memories, or records of another model."""
+    if store.memory_id.endswith("/memories"):
+        return store.memories.any()
+    return store.records.last_row > 0

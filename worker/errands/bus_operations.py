@@ -1,4 +1,4 @@
-"""Operations that async blocks call over the bus."""
+"""Operations that async blocks call over the bus, and the secrets that they may read."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, BusError, NoOwner
 from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
 from memrelay.memory.operation import all_operations, find_operation
+from memrelay.pipelines.secret_references import SecretResolver
 
 # The longest time for one operation, and the pause before it is tried again while no worker serves
 # the pipeline, as during a deploy.
@@ -24,8 +25,8 @@ class BusOperations:
     All methods belong to the event loop of the errands.
     """
 
-    def __init__(self, address: Address) -> None:
-        self._address, self._stack = address, AsyncExitStack()
+    def __init__(self, address: Address, secrets: SecretResolver) -> None:
+        self._address, self.secrets, self._stack = address, secrets, AsyncExitStack()
         self._requester: Requester | None = None
         self._opening = asyncio.Lock()
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from memrelay.blocks.async_call import AsyncCall
 from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits
-from memrelay.bus.codec import decode, encode
+from memrelay.blocks.secrets import READER
+from memrelay.bus.codec import decode_kept, encode_kept
 from memrelay.bus.message import Message
+from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.pipelines.plan import PlannedAgent
@@ -27,6 +29,7 @@ async def execute(
         raise TypeError(f"the block {station.block} no longer has errands; send the message again")
     else:
         run = _load(executor) if isinstance(executor, str) else executor
+        READER.set(bus.secrets.read_for_block)
         value = await run(request_of(pending), pending.id)
     return pack_result(value, max_bytes)
 
@@ -49,7 +52,7 @@ def _answer(got: Got, call: Call, args: Any) -> Message | None:
         return call.error(got.error)
     if got.value is None:
         return None
-    return decode(got.value.encode(), len(got.value) * 4)
+    return decode_kept(got.value.encode())
 
 
 async def _run_async_block(
@@ -63,10 +66,10 @@ async def _run_async_block(
     agent, errand_id = station.agent, pending.id
     call = AsyncCall(
         agent,
-        decode(pending.data, len(pending.data)),
+        decode_kept(pending.data),
         input_time_ms(pending.root),
         Limits(max_bytes),
-        _Ids(agent.pipeline, errand_id.partition("/")[2]),
+        _Ids(agent.pipeline, errand_id.partition("/")[2], bus),
         operations=CallOperations(bus, agent.pipeline, agent.name, errand_id),
         errand=errand_id,
     )
@@ -75,17 +78,23 @@ async def _run_async_block(
         raise TypeError(
             f"the block returned {type(answer).__name__}: return call.reply(text) or None"
         )
-    return None if answer is None else encode(answer).decode()
+    return None if answer is None else encode_kept(answer).decode()
 
 
 class _Ids:
-    """Makes record ids that are the same when the errand is repeated."""
+    """Makes record ids that are the same when the errand is repeated, and reads secrets."""
 
-    def __init__(self, uid: str, ident: str) -> None:
-        self._uid, self._ident, self._numbers = uid, ident, count(1)
+    def __init__(self, uid: str, ident: str, bus: BusOperations) -> None:
+        self._uid, self._ident, self._bus, self._numbers = uid, ident, bus, count(1)
 
     def new_guid(self, alias: str) -> str:
         return derive_guid(self._uid, self._ident, alias, next(self._numbers))
+
+    def beside(self, memory_id: str) -> Any:
+        raise Refused(f"an async block opens no store; read {memory_id!r} with call.operate")
+
+    def secret(self, reference: str) -> str:
+        return self._bus.secrets.read_for_block(reference)
 
 
 def _load(place: str) -> Executor:

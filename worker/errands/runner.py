@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.url import Address
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errands.bus_operations import BusOperations
 from memrelay.worker.errands.stored import pack_error
 from memrelay.worker.errors import describe_error
@@ -61,8 +62,11 @@ class ErrandRunner:
     event loop.
     """
 
-    def __init__(self, most: int, limit_s: float, address: Address) -> None:
-        self._most, self._limit_s, self._bus = most, limit_s, BusOperations(address)
+    def __init__(
+        self, most: int, limit_s: float, address: Address, secrets: SecretResolver = NO_SECRETS
+    ) -> None:
+        self._most, self._limit_s = most, limit_s
+        self._bus = BusOperations(address, secrets)
         self._jobs: dict[str, _Job] = {}
         # By pipeline, the one whose turn is next first.
         self._waiting: dict[str, deque[_Job]] = {}

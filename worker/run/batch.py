@@ -21,6 +21,8 @@ from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.inbox import Done
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
+from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errands.stored import result_of
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
@@ -52,6 +54,8 @@ class BatchResult:
     left: Sequence[Work] = ()
     # The last commit of each store.
     marks: dict[str, str] = field(default_factory=dict)
+    # The last change of each store whose change feed has grown.
+    changes: dict[str, int] = field(default_factory=dict)
     # Stores that need vectors from now on.
     embedded: set[str] = field(default_factory=set)
     # Stores that received an import.
@@ -87,14 +91,18 @@ class Batch:
         journal: AttemptJournal | None = None,
         former: tuple[str, ...] = (),
         may_wait: bool = True,
+        secrets: SecretResolver = NO_SECRETS,
         checkpoint: Checkpoint = lambda step: None,
     ) -> None:
         self._rest, self._limits, self._retries = work, limits, retries
         self._settled, self._gone, self._former = settled, gone, former
         self._isolation, self._public_limit = isolation, public_limit
         self._journal, self._may_wait, self._checkpoint = journal, may_wait, checkpoint
+        self._secrets = secrets
         self._result = BatchResult()
         self._has_logged_traceback = False
+        # By pipeline: the homes that exist.
+        self._homes: dict[str, set[str]] = {}
         self._size = 0  # bytes of the published messages
         self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
         self._stores: OpenStores
@@ -108,7 +116,8 @@ class Batch:
         """
         began = time.perf_counter()
         self._until_s = began + self._limits.batch_s
-        self._stores, self._cascade = stores, Cascade(stores, self._limits, self._public_limit)
+        self._stores = stores
+        self._cascade = Cascade(stores, self._limits, self._public_limit, self._secrets)
         while self._has_room:
             count = self._count_together()
             ran, fault = self._run_together(count)
@@ -190,7 +199,7 @@ class Batch:
     def _run_one(self, one: Work) -> Outcome:
         """Run one input, or return its outcome from the inbox."""
         try:
-            work = decode_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+            work = self._decode(one) if isinstance(one, Entry) else one
         except MessageTooLong as error:
             cut = one.shorten() if isinstance(one, Entry) else one
             return self._find_unrouted(one) or _fail(cut, f"{error}; only its beginning is kept")
@@ -199,6 +208,7 @@ class Batch:
         known = self._find_known(work)
         if known is not None:
             self._result.duplicates[one.plan.uid] += 1
+            self._repeat_signal(known.store)
             return known
         if work.replay_entry:
             if work.key in self._gone:
@@ -215,6 +225,9 @@ class Batch:
             self._add_inbox_row(work, outcome)
         return outcome
 
+    def _decode(self, entry: Entry) -> Input:
+        return decode_entry(entry, self._limits.message_bytes, self._limits.trusted_fields)
+
     def _restore_result(self, work: Input) -> None:
         """Give a replay the result of the errand that was stored before it failed."""
         for memory_id in work.plan.stores:
@@ -226,11 +239,19 @@ class Batch:
     def _call(self, work: Input, call: Call) -> Outcome:
         outcome = new_outcome(work)
         outcome.store, outcome.answer = carry_out(
-            work, call, self._begin, self._limits.message_bytes, may_wait=self._may_wait
+            work,
+            call,
+            self._begin,
+            self._limits.message_bytes,
+            beside=self._cascade.open_beside,
+            may_wait=self._may_wait,
         )
         outcome.size = len(outcome.answer)
         self._result.erased |= call.operation.name == ERASE
-        if call.operation.embeds:
+        if outcome.store in work.plan.homes.values():
+            # The call may have created it.
+            self._find_homes(work.plan).add(outcome.store)
+        if call.operation.embeds or outcome.store in work.plan.vector_homes:
             self._result.embedded.add(outcome.store)
         if call.operation.name == IMPORT:
             self._result.imported.add(outcome.store)
@@ -266,6 +287,11 @@ class Batch:
             repeat.step_results = find_step_results(work, repeat.publish_id, stores)
         return repeat
 
+    def _repeat_signal(self, memory_id: str) -> None:
+        """Announce the changes of a finished input, because a crash may have prevented that."""
+        if memory_id and (feed := self._stores.get(memory_id).feed).is_on:
+            self._result.changes[memory_id] = feed.last
+
     def _find_unrouted(self, one: Work) -> Outcome | None:
         """Return the outcome of an entry that an earlier bundle ran and this one cannot."""
         try:
@@ -277,11 +303,19 @@ class Batch:
         return None
 
     def _all_stores(self, work: Input) -> list[str]:
-        """Return all stores that may know an input; for calls also that of named memories."""
+        """Return all stores that may know an input; for calls also the homes that exist."""
         stores = [*work.plan.stores, *self._former]
-        if work.call is not None and self._stores.exists(work.plan.home):
-            stores.append(work.plan.home)
+        if work.call is not None:
+            stores += self._find_homes(work.plan)
         return stores
+
+    def _find_homes(self, plan: Plan) -> set[str]:
+        """Return the homes that exist. The disk is asked once for each pipeline and batch."""
+        homes = self._homes.get(plan.uid)
+        if homes is None:
+            homes = {name for name in plan.homes.values() if self._stores.exists(name)}
+            self._homes[plan.uid] = homes
+        return homes
 
     def _add_inbox_row(self, work: Input, outcome: Outcome) -> None:
         """Mark an input as done. An input without a row runs again, with the same messages.
@@ -309,6 +343,8 @@ class Batch:
             self._checkpoint("before commit")
             store.commit()
             self._result.marks[memory_id] = store.commits.mark
+            if (last := store.feed.take_last()) is not None:
+                self._result.changes[memory_id] = last
             del touched[memory_id]
             self._settled.pop(memory_id, None)
             self._checkpoint("committed")

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.errors import Refused
+from memrelay.memory.memory_id import is_closed
 from memrelay.memory.operation import Context, Operation
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.idempotency import ProducerKey
@@ -22,6 +23,8 @@ from memrelay.worker.run.outcome import Outcome, call_digest_of, new_outcome
 
 # Maximum size of an answer, in maximum messages. An answer goes to one caller and into no log.
 MAX_ANSWER_MESSAGES = 8
+# Returns a store of a plan for the reads of an actor at a time (Unix ms). Raises Refused.
+OpenBeside = Callable[[Plan, str, tuple[int, str]], Store]
 
 
 def carry_out(
@@ -30,11 +33,13 @@ def carry_out(
     begin: Callable[[str], Store],
     message_bytes: int,
     *,
+    beside: OpenBeside,
     may_wait: bool = True,
 ) -> tuple[str, bytes]:
     """Run an operation and return its store and its answer.
 
-    `begin` returns a store with an open transaction. A replay gives the same answer.
+    `begin` returns a store with an open transaction, `beside` another one for reads. A replay
+    gives the same answer.
 
     Raises VectorPending: when `may_wait` is set and the call needs a vector that is not there yet.
     """
@@ -43,13 +48,15 @@ def carry_out(
         memory_id = resolve_store(work.plan, call.store, call.operation)
     except Refused as error:
         return work.plan.stores[0], error_answer(error.code, str(error))
+    now_ms = input_time_ms(work.id)
     context = Context(
-        input_time_ms(work.id),
+        now_ms,
         call.actor,
         MAX_ANSWER_MESSAGES * message_bytes,
         lambda: derive_guid(uid, work.id, call.operation.name, next(numbers)),
         work.plan.languages.get(memory_id, DEFAULT_LANGUAGE),
         may_wait,
+        lambda other: beside(work.plan, other, (now_ms, call.actor)),
     )
     return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
 
@@ -79,13 +86,21 @@ def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
             raise Refused(f"{operation.name} works only on {home}; leave the store out")
         return home
     if not memory_id:
-        return plan.stores[0]
+        return _default_store(plan, operation)
     if memory_id not in plan.all_stores:
         raise Refused(
             f"the bundle of pipeline {plan.uid} names no store {memory_id[:200]!r}; it has "
             f"{', '.join(plan.all_stores)}"
         )
+    operation.check_store(memory_id)
     return memory_id
+
+
+def _default_store(plan: Plan, operation: Operation) -> str:
+    """Return the first store of the bundle that the operation may use. Raises Refused."""
+    found = next((name for name in plan.stores if not is_closed(name)), plan.stores[0])
+    operation.check_store(found)
+    return found
 
 
 # Idempotency: a call with a used key gets the first answer, and a different call is refused.

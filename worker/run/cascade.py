@@ -7,7 +7,7 @@ another store becomes a continuation.
 from dataclasses import replace
 
 from memrelay.blocks.contract import Call, Errand, Limits
-from memrelay.bus.codec import encode
+from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.message import Message
 from memrelay.bus.public_swarms import PublicSwarm
 from memrelay.memory.errors import Refused
@@ -15,11 +15,13 @@ from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
-from memrelay.pipelines.plan import PlannedAgent
+from memrelay.pipelines.plan import Plan, PlannedAgent
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errands.execute import resume
 from memrelay.worker.errands.stored import pack_request
 from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
+from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
 
@@ -33,9 +35,13 @@ class Cascade:
     """
 
     def __init__(
-        self, stores: OpenStores, limits: WorkerLimits, public_limit: PublicMessageLimit
+        self,
+        stores: OpenStores,
+        limits: WorkerLimits,
+        public_limit: PublicMessageLimit,
+        secrets: SecretResolver = NO_SECRETS,
     ) -> None:
-        self._stores, self._public_limit = stores, public_limit
+        self._stores, self._public_limit, self._secrets = stores, public_limit, secrets
         self._bounds, self._limits = Limits(limits.message_bytes), limits
         self._max_hops = limits.max_hops
         self._max_bytes = max(limits.cascade_bytes, 4 * limits.message_bytes)
@@ -148,6 +154,15 @@ class Cascade:
         self.touched[memory_id] = store
         return store
 
+    def beside(self, memory_id: str) -> Store:
+        """Return another store of the pipeline for the block that runs. Raises Refused."""
+        actor = self.calling.agent.name if self.calling is not None else ""
+        return self.open_beside(self._work.plan, memory_id, (self._now_ms, actor))
+
+    def open_beside(self, plan: Plan, memory_id: str, act: tuple[int, str]) -> Store:
+        """Return another store of a pipeline for reads. Raises Refused."""
+        return open_beside(self._stores, plan, memory_id, act, self.touched)
+
     def _continue_later(
         self, station: PlannedAgent, swarm: str, message: Message, hop: int
     ) -> None:
@@ -194,7 +209,7 @@ class Cascade:
             station.agent.alias,
             swarm,
             hop,
-            encode(message),
+            encode_kept(message),
             outcome.root,
             work.reply,
             self._now_ms,
@@ -211,6 +226,10 @@ class Cascade:
             raise TooManyMessages(self._limits.max_cascade)
         if self.outcome.size > self._max_bytes:
             raise TooManyBytes(self._max_bytes)
+
+    def secret(self, reference: str) -> str:
+        """Return a secret that the operator has listed for blocks. Raises LookupError."""
+        return self._secrets.read_for_block(reference)
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid for an agent. A replay returns the same ones."""

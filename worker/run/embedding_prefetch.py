@@ -17,8 +17,9 @@ import structlog
 
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault
-from memrelay.memory.operation import find_operation
+from memrelay.memory.operation import Operation, find_operation
 from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Entry
 
 log = structlog.stdlib.get_logger(__name__)
@@ -122,7 +123,9 @@ class EmbeddingPrefetch:
         """Use the embedder of the vectors in each store, which may be an earlier one."""
         texts = defaultdict[str, list[str]](list)
         for entry, text in calls:
-            texts[self._fingerprint_of(entry.plan.home)].append(text)
+            operation = find_operation(entry.text(b"op"))
+            store = "" if operation is None else _store_of(entry.plan, operation)
+            texts[self._fingerprint_of(store)].append(text)
         async with asyncio.timeout(MAX_WAIT_S):
             await asyncio.gather(
                 *[
@@ -138,21 +141,26 @@ class EmbeddingPrefetch:
             return ""
         if time.monotonic() < self._paused_until:
             return ""
-        fingerprint = self._fingerprint_of(entry.plan.home)
+        operation = find_operation(entry.text(b"op"))
+        if operation is None or not operation.embeds:
+            return ""
+        fingerprint = self._fingerprint_of(_store_of(entry.plan, operation))
         maker = embedder.ready(fingerprint) if fingerprint else embedder.loaded
         if maker is None and embedder.fault:
             return ""
-        text = _text_to_embed(entry)
+        text = _text_to_embed(entry, operation)
         if maker is not None and self._questions.known(text, str(maker.fingerprint)) is not None:
             return ""
         return text
 
 
-def _text_to_embed(entry: Entry) -> str:
+def _store_of(plan: Plan, operation: Operation) -> str:
+    """Return the store whose vectors a call needs. Every operation that embeds has a home."""
+    return plan.homes[operation.home] if operation.home else plan.stores[0]
+
+
+def _text_to_embed(entry: Entry, operation: Operation) -> str:
     """Return the input that the operation embeds; "" if there is none or the call is invalid."""
-    operation = find_operation(entry.text(b"op"))
-    if operation is None or not operation.embeds:
-        return ""
     try:
         given = orjson.loads(entry.field(b"data"))
     except orjson.JSONDecodeError:

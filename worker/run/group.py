@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -20,6 +20,7 @@ from memrelay.worker.background.erasure import ErasureTask
 from memrelay.worker.background.expiry import ExpiryTask
 from memrelay.worker.background.index_merge import IndexMergeTask
 from memrelay.worker.background.vectors import VectorTask
+from memrelay.worker.deliver.change_signals import pack_signals, publish_signals
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.intake.reader import Slot
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
@@ -37,7 +38,7 @@ from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Work, arrival_of
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.queries import Queries
-from memrelay.worker.run.recovery import Recovery, close_stores
+from memrelay.worker.run.recovery import Recovery, close_stores, feeds_of
 from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
@@ -223,7 +224,8 @@ class Group:
         note = lease.find_rest()
         if note is None or note.embedder != self._parts.vectors.embedder_name:
             return False
-        later = partial(_take_over_later, names=self.stores, epoch=lease.epoch)
+        feeds = feeds_of(self.plans)
+        later = partial(_take_over_later, names=self.stores, feeds=feeds, epoch=lease.epoch)
         await self._parts.thread.run(later)
         self._parts.vectors.rest(note.wanted, note.fingerprints)
         self._parts.expiry.rest(note.due_ms)
@@ -336,6 +338,7 @@ class Group:
             journal=journal,
             former=self._recovery.former,
             may_wait=not self._recovery.is_running,
+            secrets=shared.secrets,
             checkpoint=shared.checkpoint,
         )
 
@@ -371,7 +374,9 @@ class Group:
         appends = await outbox.public_fanout.pack_appends(outcomes) if may_be_public else []
         self._shared.checkpoint("before sending")
         reports = self._continuations.replies.settle(outcomes)
-        futures = outbox.send(outcomes, reports, pack_marks(self.plans, result.marks), appends)
+        marks = pack_marks(self.plans, result.marks)
+        signals = pack_signals(self.plans, result.changes)
+        futures = outbox.send(outcomes, reports, marks + signals, appends)
         self._leaving.append(_SentBatch(futures, outcomes, result.erased))
         for future in futures:
             future.add_done_callback(lambda _: self._wanted.set())
@@ -417,38 +422,53 @@ def create_group(
 ) -> Group:
     """Return a group with all its parts. Its stores belong to `thread` from `run` on."""
     stores = tuple(dict.fromkeys(name for plan in plans for name in plan.all_stores))
-    named = {name for plan in plans for name in plan.stores}
     wanted = asyncio.Event()
     slots = {plan.uid: Slot(plan, wanted) for plan in plans}
     retry = BusyRetry(thread, stores, slots, shared.metrics)
     continuations = Continuations(retry, shared, wanted)
     vectors = VectorTask(plans, stores, thread, shared)
+    announce = partial(publish_signals, plans, outbox)
     parts = GroupParts(
         thread,
         outbox,
         wanted,
         slots,
         retry,
-        Recovery(stores, [name for name in stores if name not in named], retry, shared),
+        Recovery(stores, _unnamed(stores, plans), retry, shared),
         continuations,
         EmbeddingPrefetch(shared.questions, wanted, vectors.fingerprint),
-        Queries(
-            thread,
-            stores,
-            outbox.publish,
-            shared.limits.message_bytes,
-            clock=shared.clock,
-            database=shared.database,
-        ),
+        _make_queries(thread, stores, outbox, shared),
         vectors,
-        ExpiryTask(stores, thread, shared.limits.history_days),
+        ExpiryTask(stores, thread, shared.limits.history_days, announce),
         IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
     return Group(plans, stores, parts, shared)
 
 
-def _take_over_later(stores: OpenStores, names: Sequence[str], epoch: int) -> None:
+def _make_queries(
+    thread: DatabaseThread, stores: Sequence[str], outbox: Outbox, shared: WorkerContext
+) -> Queries:
+    return Queries(
+        thread,
+        stores,
+        outbox.publish,
+        shared.limits.message_bytes,
+        clock=shared.clock,
+        database=shared.database,
+    )
+
+
+def _unnamed(stores: Iterable[str], plans: Iterable[Plan]) -> list[str]:
+    """Return the homes that no agent of the pipelines names."""
+    named = {name for plan in plans for name in plan.stores}
+    return [name for name in stores if name not in named]
+
+
+def _take_over_later(
+    stores: OpenStores, names: Sequence[str], feeds: Collection[str], epoch: int
+) -> None:
+    stores.set_feeds(names, feeds)
     for name in names:
         stores.take_over_later(name, epoch)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from memrelay.blocks.contract import Got
 from memrelay.bus.client.resp import SwarmMessage
-from memrelay.bus.codec import decode, encode
+from memrelay.bus.codec import decode, decode_kept, encode, encode_kept
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import PLAIN, Message, new_message
@@ -172,15 +172,18 @@ def make_replay(ident: str, plan: Plan, fields: list[bytes]) -> Entry:
     return Entry(failed, plan, fields, ident) if INPUT_ID.fullmatch(failed) else entry
 
 
-def decode_entry(entry: Entry, max_bytes: int) -> Input:
-    """Return the input in an entry. Raises MalformedMessage."""
+def decode_entry(entry: Entry, max_bytes: int, trusted: tuple[str, ...] = ()) -> Input:
+    """Return the input in an entry. `trusted` are the IDENTITY_FIELDS that count in its message.
+
+    Raises MalformedMessage.
+    """
     fields, plan = entry.fields, entry.plan
     # Fast path for most entries.
     if len(fields) == 4 and fields[0] == b"swarm" and fields[2] == b"data":
         swarm = plan.private_names.get(fields[1])
         if swarm is not None:
-            ident = entry.id
-            return Input(f"{plan.uid}/{ident}", ident, plan, swarm, decode(fields[3], max_bytes))
+            ident, message = entry.id, decode(fields[3], max_bytes, trusted)
+            return Input(f"{plan.uid}/{ident}", ident, plan, swarm, message)
     _check_fields(entry)
     data, hop = entry.field(b"data"), entry.text(b"hop") or "0"
     if not hop.isdecimal():
@@ -197,6 +200,8 @@ def decode_entry(entry: Entry, max_bytes: int) -> Input:
     work.needs_inbox_row = bool(work.producer_id or work.replay_entry)
     if work.swarm in plan.public and not work.only_agent:
         _mark_public(work, entry)
+    elif trusted:
+        work.message = replace(work.message, vouched=trusted)
     return work
 
 
@@ -328,8 +333,7 @@ def _decode_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
 def from_pending(pending: Pending, plan: Plan) -> Input:
     """Return the input in a pending row: a continuation, or an entry that waits for a retry."""
     ident = pending.id.partition("/")[2].removesuffix(RETRY_SUFFIX)
-    # The length was checked when the entry arrived.
-    message = decode(pending.data, len(pending.data))
+    message = decode_kept(pending.data)
     published, swarm = Published.PUBLIC_NEXT, pending.swarm
     is_step, got = pending.producer.startswith(STEP_MARK), result_of(pending)
     producer_id = "" if is_step else pending.producer
@@ -369,7 +373,7 @@ def to_pending(work: Input, due: int) -> Pending:
         work.only_agent,
         work.swarm,
         work.hop,
-        encode(work.message),
+        encode_kept(work.message),
         work.root or work.id,
         work.reply,
         due,

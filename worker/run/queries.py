@@ -24,11 +24,13 @@ from memrelay.bus.request import (
 )
 from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorPending
 from memrelay.memory.operation import Context, Operation, all_operations, find_operation
+from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errors import describe_error
+from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.busy_retry import run_guarded
 from memrelay.worker.run.calls import MAX_ANSWER_MESSAGES, answer_call, resolve_store
 
@@ -45,7 +47,7 @@ Publish = Callable[[str, bytes], None]
 
 
 class Query(NamedTuple):
-    """A query of the pipeline `uid` that waits. `until` is a time of the event loop's clock."""
+    """A query of a pipeline that waits. `until` is a time of the event loop's clock."""
 
     uid: str
     operation: Operation
@@ -53,6 +55,7 @@ class Query(NamedTuple):
     memory_id: str
     language: str
     until: float
+    plan: Plan
 
 
 class QueryQueue:
@@ -151,7 +154,7 @@ class Queries:
             return
         language = plan.languages.get(memory_id, DEFAULT_LANGUAGE)
         until = self._loop.time() + question.within_ms / 1000
-        self._waiting.add(Query(plan.uid, operation, question, memory_id, language, until))
+        self._waiting.add(Query(plan.uid, operation, question, memory_id, language, until, plan))
         self._start()
 
     def _refuse(self, question: Question, code: str, detail: str) -> None:
@@ -233,13 +236,19 @@ def _answer_all(
     """Return the answers of the first queries, until their time is over."""
     answers: list[bytes] = []
     until_s = time.perf_counter() + TOGETHER_S
-    for _, operation, question, memory_id, language, _ in queries:
-        context = Context(now_ms, question.actor, answer_bytes, _no_guid, language)
+    for _, operation, question, memory_id, language, _, plan in queries:
+        act = now_ms, question.actor
+        beside = partial(_open_beside, stores, plan, act)
+        context = Context(*act, answer_bytes, _no_guid, language, beside=beside)
         store = stores.get(memory_id)
         answers.append(answer_call(operation, bytes(question.input), store, context))
         if time.perf_counter() > until_s:
             break
     return answers
+
+
+def _open_beside(stores: OpenStores, plan: Plan, act: tuple[int, str], memory_id: str) -> Store:
+    return open_beside(stores, plan, memory_id, act, {})
 
 
 def _no_guid() -> str:

@@ -12,6 +12,7 @@ import structlog
 from memrelay.bus.streams.stream_ids import raise_last_id
 from memrelay.memory.errors import StoreBroken, StoreFenced
 from memrelay.memory.stores import OpenStores
+from memrelay.pipelines.plan import Plan
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import arrival_of_id
@@ -55,10 +56,12 @@ class Recovery:
         """
         self._first_stores = {plan.uid: plan.stores[0] for plan in lease.plans}
         former = await self._find_former_stores(lease)
+        take_over = partial(
+            _take_over, names=self._stores, former=former, feeds=feeds_of(lease.plans)
+        )
         while True:
-            take_over = partial(_take_over, names=self._stores, former=former, epoch=lease.epoch)
             try:
-                taken = await self._retry.in_thread(take_over)
+                taken = await self._retry.in_thread(partial(take_over, epoch=lease.epoch))
             except StoreFenced as fenced:
                 await lease.surpass(fenced.epoch)
                 continue
@@ -122,6 +125,11 @@ class Recovery:
         return found
 
 
+def feeds_of(plans: Iterable[Plan]) -> frozenset[str]:
+    """Return the stores of these pipelines that have a change feed."""
+    return frozenset(name for plan in plans for name in plan.feeds)
+
+
 def close_stores(stores: OpenStores, names: Sequence[str]) -> None:
     """Checkpoint and close stores, so that another thread can open them."""
     for name in names:
@@ -137,9 +145,14 @@ class _Taken(NamedTuple):
 
 
 def _take_over(
-    stores: OpenStores, names: Sequence[str], former: Sequence[str], epoch: int
+    stores: OpenStores,
+    names: Sequence[str],
+    former: Sequence[str],
+    feeds: Collection[str],
+    epoch: int,
 ) -> _Taken:
     """Raises StoreFenced if a store has a higher epoch."""
+    stores.set_feeds(names, feeds)
     for name in names:
         stores.take_over(name, epoch)
     usable = _take_over_former(stores, former, epoch)

@@ -1,0 +1,98 @@
+"""memory_tool: run a call of an agent's memory tool, on stores that agents, users and chats have
+(docs/stores.md)."""
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import Field
+
+from memrelay.blocks.contract import BlockArgs, Call
+from memrelay.blocks.memory_args import AnyMemoryId, retry_when_ready, within_message
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.errors import VectorPending
+from memrelay.memory.items.store_ids import agent_store, chat_store, user_store
+from memrelay.memory.operation import Context
+from memrelay.memory.tool.answer import ToolAnswer
+from memrelay.memory.tool.run import Dialect, ToolInput, run_tool
+
+MAX_TTL_S = 10**10
+VOUCHED: tuple[Literal["chat", "user"], ...] = ("chat", "user")
+USER = "user_id"
+NOT_ARGUMENTS = (
+    'send the arguments of the tool call as a JSON object, like {"command": "view", "key": "todo"}'
+)
+
+
+class MemoryToolArgs(BlockArgs):
+    """The text of a message is the arguments of a tool call, as JSON."""
+
+    memory_id: AnyMemoryId = ""
+    """The pipeline's home of stores, `instances/${pipeline_uid}/stores`, which is also the default.
+    No other store is possible."""
+    agent_id: Annotated[str, Field(max_length=64)] = ""
+    """The agent that calls, and its own store. By default the sender name of the block's agent."""
+    dialect: Dialect = "robutler"
+    """The tool that the model knows: `robutler`, or `anthropic` for memory_20250818."""
+    default_ttl: Annotated[int, Field(ge=0, le=MAX_TTL_S)] = 0
+    """Seconds after which an entry expires that is created without `ttl`. 0: no default."""
+    sharing: bool = True
+    """Whether the agent may share stores with other agents."""
+
+    @property
+    def store(self) -> str:
+        """Return the memory_id."""
+        return self.memory_id
+
+    @property
+    def home(self) -> str:
+        """Return the home of the block's store."""
+        return "stores"
+
+    @property
+    def embeds(self) -> bool:
+        """Return True: the search compares meanings."""
+        return True
+
+
+@block("memory_tool", MemoryToolArgs)
+def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
+    """Return `{value, is_error}`. The scopes `user` and `chat` are the stores `user:SPEAKER` and
+    `chat:PIPELINE/SWARM`."""
+    arguments = _parse_arguments(call.text)
+    if arguments is None:
+        text = NOT_ARGUMENTS
+        value = text if args.dialect == "anthropic" else {"error": text}
+        return call.reply_json(ToolAnswer(value, is_error=True))
+    agent, user = call.agent, _find_user(call)
+    given = ToolInput(
+        agent=args.agent_id or agent_store(agent.name or agent.alias),
+        user=user_store(user) if user else "",
+        chat=chat_store(agent.pipeline, agent.swarm) if agent.swarm else "",
+        vouched=VOUCHED,
+        arguments=arguments,
+        dialect=args.dialect,
+        default_ttl_s=args.default_ttl,
+        sharing=args.sharing,
+    )
+    context = Context(call.now_ms, agent.name, call.limits.message_bytes, call.new_guid)
+    try:
+        answer = run_tool(call.tx, given, context)
+    except VectorPending as awaited:
+        raise retry_when_ready(awaited) from awaited
+    return within_message(call, call.reply_json(answer))
+
+
+def _find_user(call: Call) -> str:
+    """Return the user that a trusted field of the message names, else the speaker."""
+    named = call.part.get(USER) if USER in call.message.vouched else None
+    return named if isinstance(named, str) and named else call.message.speaker
+
+
+def _parse_arguments(text: str) -> dict[str, Any] | None:
+    """Return the arguments, None if the text is no JSON object."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

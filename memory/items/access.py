@@ -1,0 +1,146 @@
+"""Decides which agent may do what in which store: the only place that does.
+
+The first rule that matches decides:
+
+1. The store belongs to the agent itself: readwrite.
+2. A grant is in force: the level of the grant, even if a later rule gives more.
+3. The agent takes part in the chat of that id, or the interface vouches for the chat: readwrite.
+4. The same for the user.
+
+The settings of an agent can switch off all its memory, or the rules 1, 3 and 4. A call that such a
+rule would allow is denied.
+"""
+
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from memrelay.memory.errors import Denied
+from memrelay.memory.items.access_tables import AgentSettings, Grant, Participation
+from memrelay.memory.items.identity import Identity
+from memrelay.memory.sqlite.filters import has_expired
+from memrelay.memory.sqlite.store import Transaction
+
+# Where a right comes from. A right from a chat or user belongs to the conversation, not the agent.
+Source = Literal["self", "grant", "chat", "user"]
+
+
+class Level(StrEnum):
+    """A level of access to a store, in ascending order."""
+
+    SEARCH = "search"
+    READ = "read"
+    READWRITE = "readwrite"
+
+    def allows(self, needed: "Level") -> bool:
+        """Return whether this level includes the needed one."""
+        return _RANKS[self] >= _RANKS[needed]
+
+
+_RANKS = {level: rank for rank, level in enumerate(Level)}
+
+
+class Right(NamedTuple):
+    """The access of an agent to a store."""
+
+    level: Level
+    source: Source
+    # Unix ms, None if no end is known.
+    ends_at: int | None = None
+
+
+class AccessibleStore(NamedTuple):
+    """A store that an agent can use."""
+
+    store: str
+    level: Level
+    source: Source
+
+
+def now_of(tx: Transaction) -> int:
+    """Return the time of the operation that runs in the transaction, Unix ms."""
+    return tx.records.versions.now_ms
+
+
+def access_of(tx: Transaction, identity: Identity, store: str) -> Level | None:
+    """Return the access of the calling agent to a store, None if it has none."""
+    right = right_of(tx, identity, store)
+    return None if right is None else right.level
+
+
+def require(tx: Transaction, identity: Identity, store: str, level: Level) -> None:
+    """Raise Denied if the calling agent does not have that access to the store."""
+    require_right(tx, identity, store, level)
+
+
+def require_right(tx: Transaction, identity: Identity, store: str, level: Level) -> Right:
+    """Return the right of the calling agent if it includes that level. Raises Denied.
+
+    The message is the same for a store that does not exist.
+    """
+    right = right_of(tx, identity, store)
+    if right is None or not right.level.allows(level):
+        raise Denied(
+            f"agent {identity.agent!r} has no {level} access to store {store!r}; its owner can "
+            "grant it with grants.set"
+        )
+    return right
+
+
+def right_of(tx: Transaction, identity: Identity, store: str) -> Right | None:
+    """Return the right of the calling agent to a store, None if it has none."""
+    agent = identity.agent
+    grant = None if store == agent else tx.grants.find(store, agent)
+    context = None if store == agent else tx.contexts.find(store, agent)
+    settings = tx.agent_settings.find(agent)
+    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
+
+
+def list_accessible(tx: Transaction, identity: Identity) -> list[AccessibleStore]:
+    """Return the stores that the calling agent can use: its own, granted ones, chats and users."""
+    now_ms, settings = now_of(tx), tx.agent_settings.find(identity.agent)
+    grants = {grant.store: grant for grant in tx.grants.of_grantee(identity.agent, now_ms)}
+    contexts = {one.id: one for one in tx.contexts.of_agent(identity.agent, now_ms)}
+    vouched = [store for sort, store in _vouched(identity) if store]
+    found = []
+    for store in dict.fromkeys((identity.agent, *grants, *contexts, *vouched)):
+        right = _decide(
+            identity, store, settings, now_ms, grant=grants.get(store), context=contexts.get(store)
+        )
+        if right is not None:
+            found.append(AccessibleStore(store, right.level, right.source))
+    return found
+
+
+def _decide(
+    identity: Identity,
+    store: str,
+    settings: AgentSettings,
+    now_ms: int,
+    *,
+    grant: Grant | None,
+    context: Participation | None,
+) -> Right | None:
+    """Apply the rules in order. `grant` and `context` are the agent's, for that store."""
+    if not settings.enabled:
+        return None
+    if store == identity.agent:
+        return Right(Level.READWRITE, "self") if settings.own else None
+    if grant is not None and not has_expired(grant.expires_at, now_ms):
+        return Right(Level(grant.level), "grant", grant.expires_at)
+    present = context is not None and not has_expired(context.expires_at, now_ms)
+    for sort, vouched_store in _vouched(identity):
+        is_open = context is not None and present and context.sort == sort
+        if not is_open and vouched_store != store:
+            continue
+        is_on = settings.chat if sort == "chat" else settings.user
+        ends_at = context.expires_at if context is not None and is_open else None
+        return Right(Level.READWRITE, sort, ends_at) if is_on else None
+    return None
+
+
+def _vouched(identity: Identity) -> tuple[tuple[Literal["chat", "user"], str], ...]:
+    """Return the sorts of context with the id that the interface guarantees, "" for none."""
+    return (
+        ("chat", identity.chat if "chat" in identity.vouched else ""),
+        ("user", identity.user if "user" in identity.vouched else ""),
+    )

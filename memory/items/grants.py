@@ -1,0 +1,137 @@
+"""Keeps grants within the rights of the agents that gave them."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from memrelay.memory.errors import Denied, Refused
+from memrelay.memory.items.access import Level, Right, now_of
+from memrelay.memory.items.access_tables import Grant
+from memrelay.memory.sqlite.filters import has_expired
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.timestamps import LAST_MS, Moment, format_time
+
+# Seconds until the end, 0 for never. None keeps the present end.
+Ttl = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantView:
+    """A grant."""
+
+    store: str
+    grantee: str
+    """The agent that has the access."""
+    level: str
+    """`search`, `read` or `readwrite`."""
+    granted_by: str
+    """The agent that gave it."""
+    expires_at: Moment | None
+    """When it ends; null for never."""
+    created_at: Moment
+
+
+def grant_view(grant: Grant) -> GrantView:
+    """Return a grant as interfaces show it."""
+    return GrantView(
+        grant.store,
+        grant.grantee,
+        grant.level,
+        grant.granted_by,
+        None if grant.expires_at is None else format_time(grant.expires_at),
+        format_time(grant.created_at),
+    )
+
+
+def end_of(ttl_s: float | None, now_ms: int, present: int | None) -> int | None:
+    """Return the end that a `ttl_s` asks for, Unix ms. None is never. `present` is the end now."""
+    if ttl_s is None:
+        return present
+    return min(now_ms + int(ttl_s * 1000), LAST_MS) if ttl_s else None
+
+
+def earliest(*ends: int | None) -> int | None:
+    """Return the earliest of these ends, None if all are never."""
+    return min((end for end in ends if end is not None), default=None)
+
+
+def find_in_force(tx: Transaction, store: str, grantee: str) -> Grant | None:
+    """Return a grant that has not expired, None if there is none."""
+    grant = tx.grants.find(store, grantee)
+    return None if grant is None or has_expired(grant.expires_at, now_of(tx)) else grant
+
+
+def check_may_change(grant: Grant | None, agent: str) -> None:
+    """Raise Denied if another agent gave the grant, unless the store is the agent's own."""
+    if grant is not None and agent not in (grant.granted_by, grant.store):
+        raise Denied(
+            f"another agent gave {grant.grantee!r} its access to store {grant.store!r}; only that "
+            "agent and the store's own agent can change it"
+        )
+
+
+def check_may_grant(
+    tx: Transaction, right: Right, agent: str, grant: tuple[str, str, Level]
+) -> None:
+    """Check that an agent with that right may give a grant: (store, grantee, level).
+
+    Raises Denied, and Refused if the store is the grantee's own.
+    """
+    store, grantee, level = grant
+    if grantee == store:
+        raise Refused(f"agent {grantee!r} always has full access to its own store; grant nothing")
+    if agent == store:
+        return
+    if grantee in _sources_of(tx, store, agent):
+        raise Denied(
+            f"access to store {store!r} that comes from a chat, a user or another agent cannot "
+            f"become a grant to {grantee!r}, on which it depends; grant it to other agents"
+        )
+    context = tx.contexts.find(store, grantee)
+    takes_part = context is not None and not has_expired(context.expires_at, now_of(tx))
+    if takes_part and not level.allows(Level.READWRITE):
+        raise Denied(
+            f"agent {grantee!r} takes part in {store!r} and has readwrite access; a lower grant "
+            "would reduce it, which only the store's own agent may do"
+        )
+
+
+def _sources_of(tx: Transaction, store: str, agent: str) -> set[str]:
+    """Return the agents on whose rights the right of an agent depends, with the agent itself."""
+    found: set[str] = set()
+    while agent not in found and agent != store:
+        found.add(agent)
+        grant = find_in_force(tx, store, agent)
+        agent = agent if grant is None else grant.granted_by
+    return found
+
+
+def limit_grants(tx: Transaction, store: str, granter: str) -> None:
+    """End the grants that an agent gave no later than its own right, which has changed.
+
+    A grant of an agent that lost its access is deleted. The same holds for the grants that depend
+    on it.
+    """
+    if granter == store:
+        return
+    has_right, ends_at = _lasting_right(tx, store, granter)
+    for grant in tx.grants.given_by(granter, store):
+        end = earliest(grant.expires_at, ends_at)
+        if not has_right:
+            tx.grants.remove(store, grant.grantee)
+        elif end != grant.expires_at:
+            tx.grants.put(grant._replace(expires_at=end))
+        else:
+            continue
+        limit_grants(tx, store, grant.grantee)
+
+
+def _lasting_right(tx: Transaction, store: str, agent: str) -> tuple[bool, int | None]:
+    """Return whether an agent has readwrite access by the tables alone, and its end."""
+    if (grant := find_in_force(tx, store, agent)) is not None:
+        return grant.level == Level.READWRITE, grant.expires_at
+    context = tx.contexts.find(store, agent)
+    if context is None or has_expired(context.expires_at, now_of(tx)):
+        return False, None
+    return True, context.expires_at

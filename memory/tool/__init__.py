@@ -1,0 +1,1 @@
+"""The `memory` tool of agents: three generations of Robutler's arguments, and Anthropic's tool."""

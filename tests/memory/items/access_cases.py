@@ -1,0 +1,46 @@
+"""Stores, grants and contexts for tests of access to stores of items."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from memrelay.memory.items.access import Level, access_of
+from memrelay.memory.items.identity import Identity
+from memrelay.memory.sqlite.store import Store
+from tests.memory.builders import FAST_ROOT, NOW, make_store, perform
+
+STORES = "instances/a3d8f1b2/stores"
+
+
+@contextmanager
+def open_stores() -> Iterator[Store]:
+    """Open an empty home of stores."""
+    with TemporaryDirectory(dir=FAST_ROOT) as root:
+        store = make_store(Path(root), STORES)
+        yield store
+        store.close()
+
+
+def call(store: Store, name: str, now_ms: int = NOW, /, **given: Any) -> Any:
+    """Run an operation in its own transaction."""
+    with store.transaction() as tx:
+        return perform(tx, name, now_ms=now_ms, **given)
+
+
+def share(store: Store, granter: str, of: str, grantee: str, level: str, **given: Any) -> Any:
+    """Give a grant."""
+    named = {"agent": granter, "store": of, "grantee": grantee, "level": level}
+    return call(store, "grants.set", **named, **given)
+
+
+def enter(store: Store, sort: str, ident: str, agent: str, **given: Any) -> Any:
+    """Open a context."""
+    return call(store, "contexts.open", sort=sort, id=ident, agent=agent, **given)
+
+
+def level_of(store: Store, agent: str, of: str, now_ms: int = NOW, **given: Any) -> Level | None:
+    """Return the access of an agent to a store."""
+    store.records.acts(now_ms, "")
+    return access_of(store, Identity(agent=agent, **given), of)

@@ -1,0 +1,182 @@
+"""Who may give, change and remove grants, and when they end."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from memrelay.memory.errors import Denied, Refused
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.timestamps import format_time
+from tests.memory.builders import NOW
+from tests.memory.items.access_cases import call, enter, level_of, open_stores, share
+
+LATER = format_time(NOW + 10_000)
+CHAT = {"chat": "c", "vouched": ["chat"]}
+USER = {"user": "u", "vouched": ["user"]}
+
+
+@pytest.fixture
+def stores() -> Iterator[Store]:
+    with open_stores() as store:
+        yield store
+
+
+def grants(store: Store, agent: str, of: str = "", **given: object) -> dict[str, str]:
+    """Return {grantee: level} of a store."""
+    found = call(store, "grants.list", agent=agent, store=of, **given).grants
+    return {grant.grantee: grant.level for grant in found}
+
+
+@pytest.mark.parametrize("given", [{}, {"level": None}])
+def test_a_grant_without_a_level_is_for_reading(stores: Store, given: dict[str, None]) -> None:
+    made = call(stores, "grants.set", agent="a1", store="a1", grantee="a2", **given)
+    assert (made.level, made.granted_by, made.expires_at) == ("read", "a1", None)
+
+
+def test_an_unknown_level_is_refused(stores: Store) -> None:
+    with pytest.raises(ValueError, match="level"):
+        share(stores, "a1", "a1", "a2", "admin")
+
+
+def test_an_agent_always_has_its_own_store(stores: Store) -> None:
+    share(stores, "a1", "a1", "a2", "readwrite")
+    for granter in ("a1", "a2"):
+        with pytest.raises(Refused, match="its own store"):
+            share(stores, granter, "a1", "a1", "search")
+
+
+def test_only_its_giver_and_the_stores_own_agent_change_a_grant(stores: Store) -> None:
+    for agent in ("a2", "a3"):
+        share(stores, "a1", "a1", agent, "readwrite")
+    share(stores, "a2", "a1", "a4", "read")
+
+    with pytest.raises(Denied, match="another agent gave"):
+        share(stores, "a3", "a1", "a4", "readwrite")
+    with pytest.raises(Denied, match="another agent gave"):
+        call(stores, "grants.remove", agent="a3", store="a1", grantee="a4")
+    share(stores, "a2", "a1", "a4", "search")
+    assert grants(stores, "a3", "a1")["a4"] == "search"
+    share(stores, "a1", "a1", "a4", "read")
+    with pytest.raises(Denied):
+        call(stores, "grants.remove", agent="a2", store="a1", grantee="a4")
+    assert call(stores, "grants.remove", agent="a1", store="a1", grantee="a4").removed
+    assert not call(stores, "grants.remove", agent="a1", store="a1", grantee="a4").removed
+
+
+def test_an_agent_cannot_raise_its_own_grant(stores: Store) -> None:
+    share(stores, "a1", "a1", "a2", "readwrite", ttl_s=10)
+    with pytest.raises(Denied):
+        share(stores, "a2", "a1", "a2", "readwrite", ttl_s=0)
+
+
+@pytest.mark.parametrize(("of", "session"), [("c", CHAT), ("u", USER)])
+def test_a_session_cannot_become_a_grant_to_oneself(
+    stores: Store, of: str, session: dict[str, object]
+) -> None:
+    with pytest.raises(Denied, match="cannot become a grant"):
+        share(stores, "a1", of, "a1", "readwrite", **session)
+    share(stores, "a1", of, "a2", "readwrite", **session)
+    share(stores, "a2", of, "a3", "readwrite")
+    for granter in ("a2", "a3"):
+        with pytest.raises(Denied, match="on which it depends"):
+            share(stores, granter, of, "a1", "read")
+    assert level_of(stores, "a1", of) is None
+
+
+def test_a_participant_cannot_reduce_the_access_of_another(stores: Store) -> None:
+    enter(stores, "chat", "c", "a1")
+    enter(stores, "chat", "c", "a2")
+    for level in ("search", "read"):
+        with pytest.raises(Denied, match="would reduce"):
+            share(stores, "a1", "c", "a2", level)
+    share(stores, "a1", "c", "a3", "readwrite")
+    with pytest.raises(Denied, match="would reduce"):
+        share(stores, "a3", "c", "a2", "read")
+    assert level_of(stores, "a2", "c") == "readwrite"
+    share(stores, "a1", "c", "a4", "read")
+
+
+def test_a_grant_ends_no_later_than_the_right_of_its_giver(stores: Store) -> None:
+    share(stores, "a1", "a1", "a2", "readwrite", ttl_s=10)
+    assert share(stores, "a2", "a1", "a3", "readwrite").expires_at == LATER
+    assert share(stores, "a3", "a1", "a4", "read", ttl_s=60).expires_at == LATER
+    assert share(stores, "a3", "a1", "a5", "read", ttl_s=1).expires_at == format_time(NOW + 1000)
+    enter(stores, "chat", "c", "a1", ttl_s=10)
+    assert share(stores, "a1", "c", "a2", "read", ttl_s=0).expires_at == LATER
+    assert share(stores, "a1", "c", "a3", "read", **CHAT).expires_at == LATER
+
+
+def test_grants_end_when_the_right_of_their_giver_ends(stores: Store) -> None:
+    share(stores, "a1", "a1", "a2", "readwrite")
+    share(stores, "a2", "a1", "a3", "readwrite")
+    share(stores, "a3", "a1", "a4", "read")
+
+    share(stores, "a1", "a1", "a2", "readwrite", ttl_s=10)
+    found = call(stores, "grants.list", agent="a1").grants
+    assert {one.grantee: one.expires_at for one in found} == dict.fromkeys(
+        ("a2", "a3", "a4"), LATER
+    )
+    share(stores, "a1", "a1", "a2", "read")
+    assert grants(stores, "a1") == {"a2": "read"}
+
+
+def test_grants_end_when_their_giver_leaves_the_chat(stores: Store) -> None:
+    enter(stores, "chat", "c", "a1")
+    share(stores, "a1", "c", "a2", "readwrite")
+    share(stores, "a2", "c", "a3", "read")
+
+    assert not call(stores, "contexts.close", sort="user", id="c", agent="a1").closed
+    assert level_of(stores, "a3", "c") == "read"
+    assert call(stores, "contexts.close", sort="chat", id="c", agent="a1").closed
+    assert [level_of(stores, agent, "c") for agent in ("a1", "a2", "a3")] == [None] * 3
+
+
+def test_a_grant_keeps_its_end_unless_another_is_given(stores: Store) -> None:
+    share(stores, "a1", "a1", "a2", "read", ttl_s=10)
+    assert share(stores, "a1", "a1", "a2", "search").expires_at == LATER
+    assert share(stores, "a1", "a1", "a2", "search", ttl_s=0).expires_at is None
+    share(stores, "a1", "a1", "a3", "read", ttl_s=10)
+    again = call(
+        stores, "grants.set", NOW + 10_000, agent="a1", store="a1", grantee="a3", level="read"
+    )
+    assert again.expires_at is None
+
+
+def test_expired_grants_are_not_listed_and_go_with_the_next_one(stores: Store) -> None:
+    share(stores, "a1", "a1", "b", "read", ttl_s=10)
+    share(stores, "a2", "a2", "b", "read")
+    listed = call(stores, "grants.list", NOW + 10_000, agent="a1").grants
+    assert listed == ()
+    call(stores, "grants.set", NOW + 10_000, agent="a3", store="a3", grantee="b")
+    assert stores.grants.find("a1", "b") is None and stores.grants.find("a2", "b")
+
+
+def test_grants_are_listed_in_pages(stores: Store) -> None:
+    for number in range(5):
+        share(stores, "a1", "a1", f"b{number}", "read")
+    found, cursor = [], ""
+    while cursor is not None:
+        page = call(stores, "grants.list", agent="a1", limit=2, cursor=cursor)
+        found += [grant.grantee for grant in page.grants]
+        cursor = page.next_cursor
+    assert found == ["b0", "b1", "b2", "b3", "b4"]
+
+
+def test_contexts_are_listed_in_pages_by_chat_and_agent(stores: Store) -> None:
+    for ident, agent in (("c1", "a1"), ("c1", "a2"), ("c2", "a1")):
+        enter(stores, "chat", ident, agent)
+    enter(stores, "user", "u", "a1", ttl_s=10)
+    assert enter(stores, "user", "u", "a1").expires_at == LATER
+
+    def names(**given: object) -> list[str]:
+        return [f"{one.id} {one.agent}" for one in call(stores, "contexts.list", **given).contexts]
+
+    assert names() == ["c1 a1", "c1 a2", "c2 a1", "u a1"]
+    assert names(sort="user") == ["u a1"] and names(id="c1", agent="a2") == ["c1 a2"]
+    page = call(stores, "contexts.list", limit=2)
+    assert names(cursor=page.next_cursor) == ["c2 a1", "u a1"]
+    later = call(stores, "contexts.list", NOW + 10_000, sort="user").contexts
+    assert later == ()
+    for cursor in ("x", "5", "[1,2]"):
+        with pytest.raises(Refused, match="cursor"):
+            names(cursor=cursor)

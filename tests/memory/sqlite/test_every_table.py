@@ -1,0 +1,182 @@
+"""Every table of a store is named here, with what erase, export, scrub and salvage do with it.
+
+A new table fails these tests until it has a row here.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+import pytest
+
+from memrelay.memory.files.export import SORTS
+from memrelay.memory.files.salvage import KEY_COLUMNS, salvage_into
+from memrelay.memory.sqlite.copy import copy_database, inspect
+from memrelay.memory.sqlite.idempotency import pack
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.sqlite.transfer import exported
+from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
+
+# The text of a user, in every column that can hold one.
+MARK = "xyzzy-plugh"
+PAGE_BYTES = 4096
+
+
+class Table(NamedTuple):
+    """What happens to a table.
+
+    `fill` is SQL that puts MARK into each column that can hold the text of a user, "" for records,
+    which operations fill, and for tables without such a column.
+    """
+
+    # The lines of an export with its rows, or why it has none.
+    export: str
+    fill: str = ""
+    is_salvaged: bool = True
+
+
+DERIVED = "derived from records"
+HERE = "belongs to the work of this worker and bus"
+TABLES = {
+    "records": Table("record"),
+    "versions": Table("version"),
+    "appended": Table("merged into its record"),
+    "entries": Table("record"),
+    "entry_lines": Table(DERIVED, is_salvaged=False),
+    "entries_seen": Table(DERIVED, is_salvaged=False),
+    # memories.delete removes their names and descriptions.
+    "memories": Table("memory"),
+    "records_fts": Table(DERIVED, is_salvaged=False),
+    "parts_fts": Table(DERIVED, is_salvaged=False),
+    "vector_sets": Table(DERIVED, is_salvaged=False),
+    "vectors_0": Table(DERIVED, is_salvaged=False),
+    "vectors_1": Table(DERIVED, is_salvaged=False),
+    "vectors_todo": Table(DERIVED, is_salvaged=False),
+    "grants": Table(
+        "grant",
+        "INSERT INTO grants VALUES (:text, 'a2', 'read', 'a1', NULL, 1), "
+        "('s', :text, 'read', 's', NULL, 1), ('s', 'a3', 'read', :text, NULL, 1)",
+    ),
+    "contexts": Table(
+        "context",
+        "INSERT INTO contexts VALUES (:text, 'chat', 'a1', NULL), ('c', 'chat', :text, NULL)",
+    ),
+    "agent_settings": Table(
+        "agent_settings", "INSERT INTO agent_settings VALUES (:text, 1, 1, 0, 1)"
+    ),
+    "tallies": Table(
+        "tally", "INSERT INTO tallies(guid, uses) SELECT guid, 1 FROM records WHERE key IS NOT NULL"
+    ),
+    "changes": Table(
+        "has numbers of this store",
+        "INSERT INTO changes(at, type, subject, actor, data) VALUES "
+        "(1, 'grant.created', :text, '', NULL), (1, 'grant.created', '', :text, NULL), "
+        "(1, 'grant.created', '', '', json_array(:text))",
+    ),
+    "inbox": Table(HERE, "INSERT INTO inbox(id, bundle, outputs) VALUES ('i', 'b', :blob)"),
+    "pending": Table(
+        HERE,
+        "INSERT INTO pending(id, pipeline, bundle, agent, swarm, hop, data, root, reply, due, "
+        "producer) VALUES ('p', 'u', 'b', 'a', 's', 1, :blob, 'r', '', 0, :text)",
+    ),
+    "attempts": Table(HERE, is_salvaged=True),
+    "idempotency_owners": Table(HERE),
+    "idempotency_keys": Table(
+        HERE,
+        "INSERT INTO idempotency_keys(digest, owner, done_at, answer) "
+        "VALUES (x'00', 1, 1, :packed)",
+    ),
+    "erasures": Table(HERE),
+    "erasing": Table(HERE, "INSERT INTO erasing(sort, text) VALUES ('text', :text)"),
+    "fence": Table(HERE, is_salvaged=False),
+    "commits": Table(HERE, is_salvaged=False),
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store with MARK wherever a text of a user can be."""
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        memory = perform(tx, "memories.create", name="facts")
+        perform(tx, "entries.create", memory_id=memory.id, content=f"The word is {MARK}")
+        given = {"source": MARK, "tags": [MARK], "key": MARK, "owner": MARK, "thread": MARK}
+        made = perform(tx, "records.create", content=MARK, data={"a": MARK}, **given)
+        perform(tx, "records.update", guid=made.guid, content=f"{MARK} " + "x" * 70_000)
+        perform(tx, "records.append", guid=made.guid, content=MARK)
+    values = {"text": MARK, "blob": MARK.encode(), "packed": pack(MARK.encode())}
+    with closing(apsw.Connection(store.path)) as connection:
+        for table in TABLES.values():
+            connection.execute(table.fill, values if table.fill else None)
+    yield store
+    store.close()
+
+
+def contains_mark(data: bytes) -> bool:
+    return MARK.encode() in data
+
+
+def emptied(data: bytes) -> bytes:
+    return b""
+
+
+def test_every_table_of_the_schema_is_named(store: Store) -> None:
+    with closing(apsw.Connection(store.path)) as connection:
+        found = {
+            name
+            for _, name, sort, *_ in connection.execute("PRAGMA main.table_list")
+            if sort in ("table", "virtual") and not name.startswith("sqlite_")
+        }
+    assert found == TABLES.keys()
+
+
+def test_an_erasure_leaves_the_text_in_no_table(store: Store) -> None:
+    with store.transaction() as tx:
+        perform(tx, "records.erase", text=MARK)
+        tx.erasures.silence(contains_mark, contains_mark, emptied, emptied)
+    with store.transaction() as tx:
+        tx.erasures.forget(1 << 40, (0, 0, 0))
+    store.rewrite()
+
+    files = [Path(store.path), *Path(store.path).parent.glob("*-wal")]
+    assert [file for file in files if MARK.encode() in file.read_bytes()] == []
+
+
+def test_an_export_has_the_rows_of_every_table_that_belongs_to_the_memory(store: Store) -> None:
+    copy = Path(store.path).with_name("copy")
+    copy_database(Path(store.path), copy)
+
+    lines = list(exported(copy, MEMORY_ID, NOW))
+
+    assert {line.sort for line in lines} == set(SORTS)
+    assert {table.export for table in TABLES.values() if " " not in table.export} == set(SORTS)
+    rows = [line for line in lines if line.row is not None and line.tally is None]
+    assert len(rows) == 6 and all(MARK in str(line) for line in rows)
+
+
+def test_a_salvage_copies_every_table_that_is_not_derived(store: Store, tmp_path: Path) -> None:
+    assert KEY_COLUMNS.keys() == {name for name, table in TABLES.items() if table.is_salvaged}
+    with closing(apsw.Connection(store.path)) as connection:
+        there = {
+            name: connection.execute(f"SELECT count(*) FROM {name}").get for name in KEY_COLUMNS
+        }
+
+    assert salvage_into(tmp_path / "new.db", Path(store.path)) == there
+    assert all(there[name] for name, table in TABLES.items() if table.fill)
+
+
+def test_a_scrub_finds_damage_in_every_table(store: Store, tmp_path: Path) -> None:
+    whole, damaged = tmp_path / "whole.db", tmp_path / "damaged.db"
+    copy_database(Path(store.path), whole)
+    assert inspect(whole).faults == []
+    with closing(apsw.Connection(str(whole))) as connection:
+        pages = connection.execute(
+            "SELECT name, rootpage FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+        ).fetchall()
+    for name, page in pages:
+        data = bytearray(whole.read_bytes())
+        data[(page - 1) * PAGE_BYTES : page * PAGE_BYTES] = b"\xff" * PAGE_BYTES
+        damaged.write_bytes(data)
+        assert inspect(damaged).faults, name

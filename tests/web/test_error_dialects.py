@@ -1,0 +1,197 @@
+"""Error dialects, one table per dialect, and the pipeline of a path without a uid."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from aiohttp import ClientSession, web
+
+from memrelay.web.api.pipeline_choice import find_pipeline
+from memrelay.web.auth.access import requires
+from memrelay.web.server.error_dialects import ErrorDialect, error_dialect
+from memrelay.web.server.services import SERVICES
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.http import Answer, ask
+from tests.support.keys import Held, await_closed, make_key
+from tests.support.routes import app_for
+from tests.support.run_worker import deploy
+from tests.support.served import Served
+
+LONG = b'{"value": "' + b"x" * (1 << 20) + b'"}'
+AGENT = "agentId=a1"
+
+
+class Keyed(NamedTuple):
+    """A server with two pipelines, a key for each kind of request, and no other access."""
+
+    served: Served
+    uids: tuple[str, str]
+    keys: dict[str, Held]
+
+    def ask(self, method: str, path: str, body: Any = b"", key: str = "first") -> Answer:
+        headers = self.keys[key].headers if key else {}
+        return ask(self.served.url, method, path, body, headers)
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Keyed]:
+    with Served() as served:
+        first, second, root = served.deploy(), served.deploy(), served.house.root
+        keys = {
+            "first": make_key(root, pipelines=(first,)),
+            "all": make_key(root),
+            "deploy": make_key(root, "deploy", pipelines=(first,)),
+        }
+        await_closed(served)
+        yield Keyed(served, (first, second), keys)
+
+
+def is_soat(body: dict[str, Any]) -> bool:
+    return body.keys() == {"error", "detail"} and isinstance(body["error"], str)
+
+
+def is_later_soat(body: dict[str, Any]) -> bool:
+    return body.keys() == {"error"} and set(body["error"]) == {"code", "message", "meta"}
+
+
+SOAT = {
+    400: ("POST", "/api/v1/memories", {}, "first"),
+    401: ("GET", "/api/v1/memories", b"", ""),
+    403: ("GET", "/api/v1/memories", b"", "deploy"),
+    404: ("GET", "/api/v1/memories/none", b"", "first"),
+    405: ("PATCH", "/api/v1/memories", b"", "first"),
+    413: ("POST", "/api/v1/memories", LONG, "first"),
+}
+LATER_SOAT = {
+    400: ("POST", "/api/v1/memory-entries", {}, "first"),
+    401: ("POST", "/api/v1/memory-entries", {}, ""),
+    403: ("POST", "/api/v1/memory-entries", {}, "deploy"),
+    404: ("GET", "/api/v1/memory-entries/none", b"", "first"),
+    405: ("PATCH", "/api/v1/memory-entries", b"", "first"),
+    413: ("POST", "/api/v1/memory-entries", LONG, "first"),
+}
+ROBUTLER = {
+    400: ("PUT", f"/api/storage/memory/k?{AGENT}", {}, "first"),
+    401: ("GET", f"/api/storage/memory/k?{AGENT}", b"", ""),
+    403: ("GET", f"/api/storage/memory/k?{AGENT}", b"", "deploy"),
+    404: ("GET", f"/api/storage/memory/none?{AGENT}", b"", "first"),
+    405: ("PATCH", "/api/storage/memory/k", b"", "first"),
+    413: ("PUT", f"/api/storage/memory/k?{AGENT}", {"value": "x" * 262_145}, "first"),
+}
+ROBUTLER_NAMES = {
+    400: "Invalid",
+    401: "Unauthorized",
+    403: "Denied",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    413: "TooLarge",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "fits"), [(SOAT, is_soat), (LATER_SOAT, is_later_soat)], ids=["soat", "later soat"]
+)
+def test_the_errors_of_soats_paths(keyed: Keyed, table: Any, fits: Any) -> None:
+    for status, request in table.items():
+        answer = keyed.ask(*request)
+        assert answer.status == status and fits(answer.json), (request[:2], answer)
+
+
+def test_the_errors_of_robutlers_paths(keyed: Keyed) -> None:
+    for prefix in ("", f"/p/{keyed.uids[0]}"):
+        for status, (method, path, body, key) in ROBUTLER.items():
+            answer = keyed.ask(method, prefix + path, body, key)
+            assert (answer.status, answer.json["error"]) == (status, ROBUTLER_NAMES[status])
+            assert answer.json.keys() == {"error", "detail"}, answer
+
+
+def test_other_paths_answer_problems(keyed: Keyed) -> None:
+    for path in ("/api/v1/memories-of-others", "/api/kvs", "/p/x/nowhere"):
+        assert keyed.ask("GET", path).problem[0] == 404
+
+
+def test_a_path_without_a_uid_finds_the_only_pipeline_of_its_key(keyed: Keyed) -> None:
+    first, second = keyed.uids
+    path = f"/api/storage/memory/only?{AGENT}"
+
+    assert keyed.ask("PUT", path, {"value": 1}).status == 200
+    unclear = keyed.ask("GET", path, key="all")
+
+    assert (unclear.status, unclear.json["error"]) == (400, "Invalid")
+    assert "/p/{uid}" in unclear.json["detail"]
+    statuses = [keyed.ask("GET", f"/p/{uid}{path}", key="all").status for uid in (first, second)]
+    assert statuses == [200, 404]
+
+
+def test_a_hidden_pipeline_is_answered_like_an_unknown_one(keyed: Keyed) -> None:
+    second, ghost = keyed.uids[1], "g" * len(keyed.uids[1])
+    path = f"/api/storage/memory/k?{AGENT}"
+
+    hidden, unknown = (keyed.ask("GET", f"/p/{uid}{path}") for uid in (second, ghost))
+
+    assert hidden.status == unknown.status == 404
+    assert hidden.body.replace(second.encode(), ghost.encode()) == unknown.body
+
+
+NAMING = ErrorDialect(
+    "naming",
+    "Naming",
+    {},
+    lambda problem: (problem["status"], {"why": problem["detail"]}),
+    prefixes=(),
+    pipeline_parameter="pipeline",
+    pipeline_header="x-project-id",
+)
+
+
+@error_dialect(NAMING)
+@requires("read")
+async def where(request: web.Request) -> web.Response:
+    return web.Response(text=await find_pipeline(request))
+
+
+def test_the_parameters_of_a_dialect_name_the_pipeline(tmp_path: Path) -> None:
+    first, second = make_uid(), make_uid()
+
+    alone = asyncio.run(serve_and_ask(tmp_path, make_bundle(first), [("/where", {})]))
+    requests: list[tuple[str, dict[str, str]]] = [
+        ("/where", {}),
+        (f"/where?pipeline={second}", {}),
+        ("/where", {"x-project-id": second}),
+        ("/where?pipeline=ghost", {}),
+    ]
+    several = asyncio.run(serve_and_ask(tmp_path, make_bundle(second), requests))
+
+    assert alone == [(200, first)]
+    assert [status for status, _ in several] == [400, 200, 200, 404]
+    assert [text for _, text in several[1:3]] == [second, second]
+    assert "or send ?pipeline=UID" in several[0][1]
+
+
+async def serve_and_ask(
+    root: Path, bundle: Any, requests: list[tuple[str, dict[str, str]]]
+) -> list[tuple[int, str]]:
+    """Return (status, text) of requests to an application with the route /where."""
+    await deploy(root, bundle)
+    app = app_for(root)
+    app.router.add_get("/where", where)
+    async with app[SERVICES].catalog:
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        try:
+            return await _get_all(f"http://{host}:{port}", requests)
+        finally:
+            await runner.cleanup()
+
+
+async def _get_all(url: str, requests: list[tuple[str, dict[str, str]]]) -> list[tuple[int, str]]:
+    answers = []
+    async with ClientSession(url) as session:
+        for path, headers in requests:
+            response = await session.get(path, headers=headers)
+            answers.append((response.status, await response.text()))
+    return answers

@@ -1,0 +1,109 @@
+"""Secrets of blocks in the worker: their values reach only the service."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.bundles import STORE, Json, make_agent, make_bundle
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+FIRST, SECOND = "sk-first-7f3a", "sk-second-91cc"
+
+
+class Service(ThreadingHTTPServer):
+    """A stub service that keeps the keys of its requests."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.keys: list[str] = []
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Service
+
+    def do_GET(self) -> None:
+        self.server.keys.append(self.headers["Authorization"])
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service() as service:
+        threading.Thread(target=service.serve_forever, args=(0.01,), daemon=True).start()
+        yield service
+        service.shutdown()
+
+
+def files_with(folder: Path, *values: str) -> list[Path]:
+    return [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and any(value.encode() in path.read_bytes() for value in values)
+    ]
+
+
+def test_a_secret_reaches_the_service_and_nothing_else(service: Service) -> None:
+    with House() as house:
+        key = house.root / "secrets" / "key"
+        key.parent.mkdir(parents=True)
+        key.write_text(FIRST)
+        args = {"url": f"http://127.0.0.1:{service.server_port}/"}
+        sender = make_agent("sender", "test_sends_secret", args, hears="User")
+        bundles = [make_bundle("sending", sender), make_bundle("later", *make_errands(args))]
+        worker = house.start_worker(bundles=bundles, secrets=["file:key", "env:NO_SUCH_KEY"])
+
+        assert house.client.ask("sending", "file:key")[-1].text == "204"
+        wrong = house.client.enter("sending", "file:other")
+        assert "file:other is not a secret for blocks" in error(house, wrong)
+        missing = house.client.enter("sending", "env:NO_SUCH_KEY")
+        assert "env:NO_SUCH_KEY is not set" in error(house, missing)
+        assert_errands_get_it(house)
+        key.write_text(SECOND)
+        await_second(house, service)
+
+        assert worker.stop() == 0
+        assert service.keys[:3] == [FIRST] * 3
+        assert files_with(house.folder, FIRST, SECOND) == [key]
+
+
+def make_errands(args: Json) -> list[Json]:
+    """Return an async block, whose answer another agent shows, and a block with an executor."""
+    keyed = args | {"key": "file:key"}
+    return [
+        make_agent("async", "test_sends_secret_in_errand", keyed, hears="User"),
+        make_agent("teller", "test_tells_part", {"memory_id": STORE}, hears="async"),
+        make_agent("asking", "test_asks_with_secret", keyed, hears="Other"),
+    ]
+
+
+def assert_errands_get_it(house: House) -> None:
+    """Check that both kinds of errands read the secret, and that a forwarded user counts."""
+    house.client.enter("later", "hello")
+    house.client.enter("later", "hello", sender="Other")
+    wait_for(lambda: len(house.client.log("later")) == 5, "both errands have answered", 10)
+    texts = {said.sender: said.text for said in house.client.log("later")}
+    part = orjson.loads(texts["teller"])
+    assert (texts["asking"], part["status"], part["user_id"]) == ("204", "204", "u1")
+
+
+def error(house: House, ident: str) -> str:
+    return house.await_dead_letter("sending", ident).error
+
+
+def await_second(house: House, service: Service) -> None:
+    """Ask until the changed file takes effect, which is within a second."""
+    for _ in range(1000):
+        house.client.ask("sending", "file:key")
+        if service.keys[-1] == SECOND:
+            return
+    raise AssertionError("the changed file has no effect")

@@ -1,0 +1,112 @@
+"""Message parts in cascades: forwarding blocks keep them, and no client can name another user."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from memrelay.bus.message import IDENTITY_FIELDS
+from tests.support.blocks import make_waiting
+from tests.support.bundles import STORE, make_agent, make_bundle
+from tests.support.client import swarm_of
+from tests.support.house import House
+from tests.support.waiting import wait_for
+
+NOTES = "instances/${pipeline_uid}/notes"
+TELLER = make_agent("teller", "test_tells_part", {"memory_id": NOTES}, hears=["known", "User"])
+TWO_STORES = [
+    make_agent("known", "test_identifies", hears="User"),
+    make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="known"),
+    TELLER | {"agent_from": ["known"]},
+]
+BUNDLES = {
+    "forwarding": [
+        make_agent("first", "test_forwards", hears="User"),
+        make_agent("second", "test_identifies", hears="first"),
+    ],
+    "stranger": [TELLER],
+    "stores": TWO_STORES,
+    "retries": TWO_STORES,
+}
+# Of the first part, only `seen_by` and `user_id` may change.
+REST = b'"session_id":"s1","extra":{"a": [1,  2.50, {"b": null}]}'
+OTHER = b'{"text": "second",  "n": 1.0}'
+
+
+def make_data(text: str) -> bytes:
+    return (
+        b'{"from": "User", "id": "me", "vouched": ["user_id"], "args": [{"text": %s, '
+        b'"user_id": "victim",  %s}, %s]}' % (orjson.dumps(text), REST, OTHER)
+    )
+
+
+@pytest.fixture(scope="module", params=[()], ids=["untrusted"])
+def house(request: pytest.FixtureRequest) -> Iterator[House]:
+    """A worker with the test blocks, and one pipeline per test."""
+    with House() as house:
+        bundles = [make_bundle(uid, *agents) for uid, agents in BUNDLES.items()]
+        limits = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "trusted_fields": request.param}
+        worker = house.start_worker(limits=limits, bundles=bundles)
+        yield house
+        assert worker.stop() == 0
+
+
+def enter(house: House, uid: str, text: str = "tea") -> str:
+    return house.client.enter_raw(uid, make_data(text))
+
+
+def await_part(house: House, uid: str) -> dict[str, Any]:
+    """Return the part that the teller got."""
+
+    def told() -> list[Any]:
+        return [said for said in house.client.log(uid) if said.sender == "teller"]
+
+    wait_for(lambda: len(told()) == 1, "the teller has answered once", 8)
+    return dict(orjson.loads(told()[0].text))
+
+
+def test_a_part_passes_two_forwarding_blocks_intact(house: House) -> None:
+    house.client.await_done("forwarding", enter(house, "forwarding"))
+
+    entries: Any = house.client.redis.xrange(swarm_of("forwarding", "chat"))
+    _, first, second = [fields[b"data"] for _, fields in entries]
+    assert first.endswith(REST + b',"seen_by":"first"},' + OTHER + b"]}")
+    assert first.startswith(b'{"from":"first"') and b'"user_id":"victim"' in first
+    expected = first.replace(b'{"from":"first"', b'{"from":"second"').replace(b"victim", b"u1")
+    assert second == expected
+
+
+def test_the_user_of_an_outside_part_does_not_count(house: House) -> None:
+    enter(house, "stranger")
+
+    part = await_part(house, "stranger")
+
+    assert not part.keys() & set(IDENTITY_FIELDS)
+    assert part["extra"] == {"a": [1, 2.5, {"b": None}]}
+
+
+def test_a_forwarded_user_counts_in_another_store(house: House) -> None:
+    enter(house, "stores")
+
+    part = await_part(house, "stores")
+
+    assert (part["user_id"], "session_id" in part) == ("u1", False)
+
+
+def test_a_forwarded_user_counts_after_a_retry(house: House, tmp_path: Path) -> None:
+    enter(house, "retries", make_waiting("tea", tmp_path / "gate", tries=2))
+
+    part = await_part(house, "retries")
+
+    assert (part["user_id"], "session_id" in part) == ("u1", False)
+
+
+@pytest.mark.parametrize("house", [IDENTITY_FIELDS], indirect=True, ids=["trusted"])
+def test_an_ingress_can_vouch_for_outside_parts(house: House) -> None:
+    enter(house, "stranger")
+
+    part = await_part(house, "stranger")
+
+    assert (part["user_id"], part["session_id"]) == ("victim", "s1")

@@ -1,0 +1,1 @@
+"""Robutler's memory over its own REST paths."""

@@ -1,0 +1,285 @@
+"""/api/storage/memory: entries, search, shares and stores."""
+
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from memrelay.memory.items.identity import VOUCHED
+from memrelay.web.api.answers import json_response, parse_if_match, parse_limit, refuse_unknown
+from memrelay.web.api.operations import read_object
+from memrelay.web.auth.access import requires
+from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, IF_MATCH_HEADER, documented
+from memrelay.web.robutler import shapes
+from memrelay.web.robutler.calls import (
+    IDENTITY,
+    PUT_FIELDS,
+    Json,
+    call,
+    get_entry,
+    make_put,
+    parse_flag,
+    put_entry,
+    read_identity,
+    store_of,
+    to_entry,
+)
+from memrelay.web.robutler.errors import ROBUTLER
+from memrelay.web.robutler.paths import ENTRY, MEMORY, read_key, serve
+from memrelay.web.server.error_dialects import error_dialect
+from memrelay.web.server.errors import BadRequest
+
+routes = web.RouteTableDef()
+DEFAULT_LIMIT = 100
+IDENTITY_QUERY = {
+    "agentId": "The calling agent. Its id is also the id of its own store.",
+    "chatId": "The chat for which the agent works.",
+    "userId": "The user for whom the agent works.",
+}
+STORE_QUERY = {"store": "The store. The default is the agent's own."}
+NAMESPACE_QUERY = {"namespace": "The namespace of the key. The default is the empty one."}
+ACTION_QUERY = {"action": "What to do instead of listing entries: search, or stores."}
+SHARE_QUERY = {"action": "Always share."}
+READ_ERRORS = {
+    404: "The pipeline or key does not exist.",
+    409: "The entry has another version.",
+    503: "No worker serves the pipeline.",
+    504: "No answer in time.",
+}
+WRITE_ERRORS = READ_ERRORS | {422: "The Idempotency-Key belongs to another call."}
+SHARE_FIELDS = ("store", "grantee", "level", "ttl")
+
+
+@serve(routes, "GET", MEMORY)
+@error_dialect(ROBUTLER)
+@documented(
+    {200: "A page of entries in the order of their keys, search results, or stores."} | READ_ERRORS,
+    query=IDENTITY_QUERY
+    | STORE_QUERY
+    | NAMESPACE_QUERY
+    | ACTION_QUERY
+    | {
+        "inContext": "true, or false to list hidden entries without values (scope admin).",
+        "prefix": "Only keys that begin with this text.",
+        "limit": "The maximum number of entries. The default is 100.",
+        "cursor": "The `cursor` of the previous page.",
+        "q": "The text to search for. Required for action=search.",
+    },
+    query_schemas={
+        "action": {"type": "string", "enum": ["search", "stores"]},
+        "inContext": {"type": "boolean"},
+    },
+    schemas={200: shapes.EntryPage | shapes.Results | shapes.Stores},
+)
+@requires("read", "search", is_for_agents=True)
+async def read_store(request: web.Request) -> web.Response:
+    """List the entries of a store, search in stores, or list the stores that the agent may use."""
+    actions = {"": _list_entries, "search": _search, "stores": _list_stores}
+    action = request.query.get("action", "")
+    if action not in actions:
+        raise BadRequest(f"unknown action {action[:50]!r}; use search or stores, or none to list")
+    return json_response(await actions[action](request))
+
+
+@serve(routes, "POST", MEMORY)
+@error_dialect(ROBUTLER)
+@documented(
+    {200: "The grant is in force."} | WRITE_ERRORS,
+    query=IDENTITY_QUERY | SHARE_QUERY,
+    headers=IDEMPOTENCY_HEADERS,
+    body="{agentId, grantee, store?, level?, ttl?, chatId?, userId?}",
+    body_schema=shapes.NewShare,
+    schemas={200: shapes.Done},
+)
+@requires("write", is_for_agents=True)
+async def share(request: web.Request) -> web.Response:
+    """Give another agent access to a store."""
+    _require_share(request, ())
+    body = await _read_body(request, SHARE_FIELDS)
+    identity = read_identity(request, body)
+    given = {"grantee": _get_grantee(body), "level": body.get("level"), "ttl_s": body.get("ttl")}
+    await call(request, "grants.set", identity | {"store": store_of(body, identity)} | given)
+    return json_response({"success": True})
+
+
+@serve(routes, "DELETE", MEMORY)
+@error_dialect(ROBUTLER)
+@documented(
+    {200: "The grantee has no grant for the store."} | WRITE_ERRORS,
+    query=IDENTITY_QUERY
+    | SHARE_QUERY
+    | STORE_QUERY
+    | {"grantee": "The agent that loses its access. Required."},
+    headers=IDEMPOTENCY_HEADERS,
+    schemas={200: shapes.Done},
+)
+@requires("write", is_for_agents=True)
+async def unshare(request: web.Request) -> web.Response:
+    """Remove the grant of an agent. Without agentId, the agent of the store acts."""
+    _require_share(request, ("store", "grantee"))
+    query = request.query
+    identity = read_identity(request, query, agent=query.get("store", ""))
+    given = {"store": store_of(query, identity), "grantee": _get_grantee(query)}
+    await call(request, "grants.remove", identity | given)
+    return json_response({"success": True})
+
+
+@serve(routes, "GET", ENTRY)
+@error_dialect(ROBUTLER)
+@documented(
+    {200: "The entry."} | READ_ERRORS,
+    query=IDENTITY_QUERY
+    | STORE_QUERY
+    | NAMESPACE_QUERY
+    | {
+        "owner": "The agent that wrote the entry. The default is the caller, then the newest.",
+        "inContext": "true to find visible entries only.",
+    },
+    query_schemas={"inContext": {"type": "boolean"}},
+    schemas={200: shapes.Entry},
+)
+@requires("read", is_for_agents=True)
+async def get(request: web.Request) -> web.Response:
+    """Return an entry, also one that is hidden from lists and searches."""
+    query = _read_query(request, ("store", "namespace", "owner", "inContext"))
+    given = _locate(request) | {
+        "owner": query.get("owner") or None,
+        "internal": not parse_flag(query, "inContext"),
+    }
+    return _entry_response(await get_entry(request, given))
+
+
+@serve(routes, "PUT", ENTRY)
+@error_dialect(ROBUTLER)
+@documented(
+    {200: "The entry. `value` is null if the entry is hidden or encrypted."} | WRITE_ERRORS,
+    query=IDENTITY_QUERY,
+    headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER,
+    body="{agentId, value, ttl?, store?, namespace?, inContext?, encrypted?, ifAbsent?, ...}",
+    body_schema=shapes.NewEntry,
+    schemas={200: shapes.PutEntry | shapes.PutReference},
+)
+@requires("write", is_for_agents=True)
+async def put(request: web.Request) -> web.Response:
+    """Write an entry of the calling agent."""
+    _read_query(request, ())
+    body = await _read_body(request, tuple(PUT_FIELDS))
+    given = make_put(read_identity(request, body), read_key(request), body)
+    if versions := parse_if_match(request, hdrs.IF_MATCH):
+        given["if_version"] = versions
+    return _entry_response(await put_entry(request, given))
+
+
+@serve(routes, "DELETE", ENTRY)
+@error_dialect(ROBUTLER)
+@documented(
+    {200: "Whether the agent had this entry."} | WRITE_ERRORS,
+    query=IDENTITY_QUERY | STORE_QUERY | NAMESPACE_QUERY,
+    headers=IDEMPOTENCY_HEADERS,
+    schemas={200: shapes.Deleted},
+)
+@requires("delete", is_for_agents=True)
+async def delete(request: web.Request) -> web.Response:
+    """Delete an entry of the calling agent."""
+    _read_query(request, ("store", "namespace"))
+    output = await call(request, "items.delete", _locate(request))
+    return json_response({"success": True, "deleted": output["deleted"]})
+
+
+async def _list_entries(request: web.Request) -> Json:
+    query = _read_query(
+        request, ("action", "store", "namespace", "inContext", "prefix", "limit", "cursor")
+    )
+    identity = read_identity(request, query)
+    in_context = parse_flag(query, "inContext")
+    page = await call(
+        request,
+        "items.list",
+        identity
+        | {
+            "store": store_of(query, identity),
+            "namespace": query.get("namespace"),
+            "prefix": query.get("prefix", ""),
+            "in_context": in_context,
+            "limit": parse_limit(request, DEFAULT_LIMIT),
+            "cursor": query.get("cursor", ""),
+        },
+    )
+    return {
+        "entries": [to_entry(one) for one in page["entries"]],
+        "keys": page["keys"],
+        "cursor": page["next_cursor"],
+    }
+
+
+async def _search(request: web.Request) -> Json:
+    query = _read_query(request, ("action", "store", "q"))
+    identity = read_identity(request, query)
+    if not query.get("q", "").strip():
+        raise BadRequest("q is required for search: send the text to search for")
+    stores = [query["store"]] if query.get("store") else []
+    found = await call(request, "items.search", identity | {"query": query["q"], "stores": stores})
+    return {"results": [to_result(hit) for hit in found["items"]]}
+
+
+async def _list_stores(request: web.Request) -> Json:
+    query = _read_query(request, ("action",))
+    found = await call(request, "stores.list", read_identity(request, query))
+    return {
+        "stores": [
+            {"storeId": one["store"], "level": one["level"], "source": one["source"]}
+            for one in found["stores"]
+        ]
+    }
+
+
+def to_result(hit: Json) -> Json:
+    """Return a search hit in Robutler's shape."""
+    return {
+        "key": hit["key"],
+        "value": hit["value"],
+        "storeId": hit["store"],
+        "ownerId": hit["owner"],
+        "score": hit["score"],
+    }
+
+
+def _locate(request: web.Request) -> Json:
+    """Return the identity, store, namespace and key of a request for one entry."""
+    identity = read_identity(request, request.query)
+    return identity | {
+        "store": store_of(request.query, identity),
+        "namespace": request.query.get("namespace"),
+        "key": read_key(request),
+    }
+
+
+def _read_query(request: web.Request, names: tuple[str, ...]) -> Any:
+    """Return the query after a check of its names. Raises BadRequest."""
+    refuse_unknown(request, (*IDENTITY, *names))
+    return request.query
+
+
+async def _read_body(request: web.Request, names: tuple[str, ...]) -> Json:
+    """Return the fields of the body, and the identity in the query. Raises BadRequest."""
+    body = await read_object(request, names)
+    known = (*IDENTITY, *names)
+    if unknown := [name for name in body if name not in (*known, VOUCHED)]:
+        raise BadRequest(f"unknown field {unknown[0][:50]!r}; known are {', '.join(known)}")
+    return {name: request.query[name] for name in IDENTITY if name in request.query} | body
+
+
+def _require_share(request: web.Request, names: tuple[str, ...]) -> None:
+    """Check the query of a change of a store's grants. Raises BadRequest."""
+    _read_query(request, ("action", *names))
+    if request.query.get("action") != "share":
+        raise BadRequest("add ?action=share to the path, or the key of an entry")
+
+
+def _get_grantee(given: Any) -> Any:
+    if not given.get("grantee"):
+        raise BadRequest("grantee is required: send the id of the other agent")
+    return given["grantee"]
+
+
+def _entry_response(entry: Json) -> web.Response:
+    return json_response(entry, ETag=f'"{entry["version"]}"')

@@ -1,0 +1,35 @@
+"""Opens another store of the same pipeline for the reads of an operation or block."""
+
+from collections.abc import Mapping
+
+from memrelay.memory.beside import read_only
+from memrelay.memory.errors import Refused
+from memrelay.memory.memory_id import is_closed
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.stores import OpenStores
+from memrelay.pipelines.plan import Plan
+
+
+def open_beside(
+    stores: OpenStores,
+    plan: Plan,
+    memory_id: str,
+    act: tuple[int, str],
+    touched: Mapping[str, Store],
+) -> Store:
+    """Return a view of a store of the plan for reads, in the same thread and without a transaction.
+
+    A store in `touched` has uncommitted writes of the batch, which are visible. `act` is the time
+    (Unix ms) and the actor of the reader. Raises Refused for a store of another pipeline and for
+    the home of the items, whose operations check the access.
+    """
+    known = [name for name in plan.all_stores if not is_closed(name)]
+    if memory_id not in known:
+        raise Refused(
+            f"pipeline {plan.uid} has no store {memory_id[:200]!r} to read; it has "
+            f"{', '.join(known)}"
+        )
+    store = touched.get(memory_id) or stores.get(memory_id)
+    if store.records.versions.current_act[:2] != act:
+        store.records.acts(*act)
+    return read_only(store)
