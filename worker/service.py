@@ -97,9 +97,7 @@ class Worker:
             catalog = await stack.enter_async_context(Catalog(options.memory_root))
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
-            errands = ErrandRunner(
-                options.limits.errands, options.limits.errand_s, options.address, options.secrets
-            )
+            errands = self._make_errand_runner()
             stack.callback(errands.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
@@ -121,6 +119,10 @@ class Worker:
                 options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
+
+    def _make_errand_runner(self) -> ErrandRunner:
+        options, limits = self._options, self._options.limits
+        return ErrandRunner(limits.errands, limits.errand_s, options.address, options.secrets)
 
     def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
         options = self._options

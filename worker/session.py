@@ -52,7 +52,7 @@ PING_PAUSE_S = 5.0
 OTHERS_PAUSE_S = 0.25
 # Pause between two looks for hung workers.
 HUNG_PAUSE_S = 0.5
-# Part of the grace time in which a stopping worker awaits the errands that run.
+# Part of the grace time in which a worker awaits running errands of pipelines that it gives up.
 ERRANDS_SHARE = 0.5
 # So many groups recover for longer than a moment, so their reports show it.
 MANY_GROUPS = 50
@@ -125,7 +125,7 @@ class Session:
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
         self._outbox = Outbox(writer, echo, limits.log_length, public_fanout, log_trimmer)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)
-        self._timers = Timers(self._control)
+        self._timers = Timers(self._control, self._has_errand)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.register(self._connections, self._describe_worker())
@@ -194,11 +194,11 @@ class Session:
         await self._reader.park()
         # The others are read on, because the end of a group may take long.
         await self._read(group for group in self._groups if group not in ending)
-        await self._end(ending)
-        await self._reader.park()
         released = [
             uid for group in ending for uid in group.slots if not any(uid in uids for uids in keep)
         ]
+        await self._end(ending, released)
+        await self._reader.park()
         await self._release(released)
         await self._begin(taken + await self._renew(wanted))
         if released:
@@ -213,8 +213,9 @@ class Session:
             async with asyncio.timeout(grace_s):
                 await self._reader.park()
                 ending = list(self._groups)
-                await self._end(ending, grace_s * ERRANDS_SHARE)
-                await self._release([uid for group in ending for uid in group.slots])
+                uids = [uid for group in ending for uid in group.slots]
+                await self._end(ending, uids)
+                await self._release(uids)
         except TimeoutError:
             log.warning(
                 "stopped_with_work_pending",
@@ -310,6 +311,10 @@ class Session:
                 with suppress(BusRefused):  # a refusal keeps the connection open too
                     await connection.call("PING")
 
+    def _has_errand(self, uid: str, alias: str) -> bool:
+        """Return whether an agent waits for an errand."""
+        return any(group.has_errand(uid, alias) for group in self._groups if uid in group.slots)
+
     def _describe_worker(self) -> dict[str, Any]:
         host_locks = self._memory.host_locks
         about = {
@@ -379,9 +384,12 @@ class Session:
     def _idlest_thread(self, number: int) -> DatabaseThread:
         return self._threads[(len(self._groups) + number) % len(self._threads)]
 
-    async def _end(self, ending: Sequence[Group], errands_s: float = 0.0) -> None:
+    async def _end(self, ending: Sequence[Group], released: Collection[str]) -> None:
+        """End groups. The errands of pipelines that this worker goes on to serve run on."""
+        errands_s = self._shared.limits.grace_s * ERRANDS_SHARE
         for group in ending:
-            group.stop(errands_s)
+            is_released = not group.slots.keys().isdisjoint(released)
+            group.stop(errands_s if is_released else 0.0)
         for group in ending:
             await asyncio.shield(self._groups[group])
             del self._groups[group]
@@ -434,6 +442,7 @@ def _describe_pipeline(plan: Plan, group: Group) -> dict[str, Any]:
         "hash": plan.hash,
         "outbox_bytes": group.outbox_bytes(plan.uid),
         "waiting": group.count_delayed(plan.uid),
+        "errands": group.count_errands(plan.uid),
         "vectors_todo": group.vectors.backlog(plan.all_stores),
         "vectors_fault": group.vectors.fault,
         "erasure_pending": group.has_open_erasure,

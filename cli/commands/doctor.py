@@ -10,7 +10,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError, BusRefused
 from memrelay.cli.composition import NoBus, bus_address
 from memrelay.cli.doctor import BusCheck, Check, DoctorContext, Finding, fault, ok
-from memrelay.cli.doctor.callers import check_issuers, check_seal_keys
+from memrelay.cli.doctor.callers import check_block_secrets, check_issuers, check_seal_keys
 from memrelay.cli.doctor.folders import check_folders, check_handles, check_sqlite
 from memrelay.cli.doctor.server import (
     check_clock,
@@ -56,6 +56,7 @@ LOCAL_CHECKS: tuple[Check, ...] = (
     check_dead_letters,
     check_issuers,
     check_seal_keys,
+    check_block_secrets,
 )
 BUS_CHECKS: tuple[BusCheck, ...] = (
     check_version,

@@ -1,10 +1,14 @@
-"""Checks of the keys that interfaces use: the key sets of JWT issuers, and the seal keys."""
+"""Checks of the keys in the settings: of JWT issuers, for sealed values and for blocks."""
 
 import asyncio
 import importlib
 from pathlib import Path
 
-from memrelay.cli.composition import make_secrets_of_operator, seal_references
+from memrelay.cli.composition import (
+    make_secrets,
+    make_secrets_of_operator,
+    seal_references,
+)
 from memrelay.cli.doctor import Finding, fault, ok
 from memrelay.cli.settings import Settings
 from memrelay.cli.settings_sections import JwtSettings
@@ -33,6 +37,21 @@ async def check_seal_keys(settings: Settings) -> list[Finding]:
         return [fault("seal keys", str(error), remedy)]
     text = f"{counted(len(texts), 'key')}; {sealer.current_id} seals"
     return [ok("seal keys", text)]
+
+
+async def check_block_secrets(settings: Settings) -> list[Finding]:
+    """Read each secret of `agents.secrets`."""
+    resolver, references = make_secrets(settings), settings.agents.secrets
+    remedy = "set it where the worker runs, or remove it from agents.secrets"
+    findings = []
+    for reference in references:
+        try:
+            await asyncio.to_thread(resolver.read_for_block, reference)
+        except LookupError as error:
+            findings.append(fault("secrets", str(error), remedy))
+    if references and not findings:
+        return [ok("secrets", f"blocks may use {counted(len(references), 'secret')}")]
+    return findings
 
 
 def _check_issuer(issuer: JwtSettings) -> Finding:

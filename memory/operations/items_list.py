@@ -94,14 +94,31 @@ def _take_rows(found: Iterable[ItemRow], limit: int, most_bytes: int) -> tuple[l
     While an upper bound of the size fits, the exact size is not computed.
     """
     rows: list[ItemRow] = []
-    bound = 0
+    exact = bound = unsure = 0
     for row in found:
-        size = len(row.content) + len(row.data or "")
-        bound += MOST_ESCAPED * (size + 2 * len(row.key)) + ENTRY_BYTES
-        if len(rows) == limit or (rows and bound > most_bytes):
+        if len(rows) == limit:
             return rows, True
         rows.append(row)
+        bound += MOST_ESCAPED * _characters(row) + ENTRY_BYTES
+        if exact + bound > most_bytes:
+            exact += sum(map(_json_size, rows[unsure:]))
+            bound, unsure = 0, len(rows)
+            if exact > most_bytes and len(rows) > 1:
+                return rows[:-1], True
     return rows, False
+
+
+def _characters(row: ItemRow) -> int:
+    """Return the characters of an entry in an answer, which also lists its key."""
+    names = len(row.store) + len(row.namespace) + 2 * len(row.key) + len(row.owner)
+    return len(row.content) + len(row.data or "") + names
+
+
+def _json_size(row: ItemRow) -> int:
+    """Return the size of an entry in an answer, bytes."""
+    names = (row.store, row.namespace, row.key, row.key, row.owner)
+    value = row.content if row.data is None else (row.content, row.data)
+    return len(orjson.dumps((value, *names))) + ENTRY_BYTES
 
 
 def _make_cursor(last: ItemRow, listing: Listing) -> str:

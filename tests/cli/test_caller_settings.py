@@ -6,7 +6,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from memrelay.cli.doctor.callers import check_issuers, check_seal_keys
+from memrelay.cli.doctor.callers import check_block_secrets, check_issuers, check_seal_keys
 from memrelay.cli.settings import Settings, SettingsError, load_settings
 from tests.support.jwts import KeyPair, write_key_set
 
@@ -67,6 +67,21 @@ def test_doctor_reports_a_key_set_that_cannot_be_read(tmp_path: Path) -> None:
     assert "No such file" in missing.text
     assert '{"keys": [...]}' in malformed.text
     assert good.text == f"file:{file} has 1 key"
+
+
+def test_doctor_reports_a_secret_of_blocks_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("agents: {secrets: ['file:model', 'file:other']}")
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "other").write_text("x")
+    settings = load_settings(tmp_path / "config.yaml", {"MEMRELAY_MEMORY__ROOT": str(tmp_path)})
+
+    (missing,) = asyncio.run(check_block_secrets(settings))
+    (tmp_path / "secrets" / "model").write_text("sk-1")
+    (good,) = asyncio.run(check_block_secrets(settings))
+
+    assert (missing.level, good.level) == ("fault", "ok")
+    assert "file:model cannot be read" in missing.text
+    assert good.text == "blocks may use 2 secrets"
 
 
 def load_seal_keys(folder: Path, references: str) -> Settings:

@@ -18,11 +18,13 @@ AGAIN = "again "  # a text with it makes a block ask a second time with the answ
 
 
 def asks(call: Call, args: BlockArgs) -> Message | Errand:
-    """Ask for `URL TEXT` and answer with the text of the service."""
+    """Ask for `URL TEXT` and answer with the text of the service. A text may end with an order:
+    `tea@1`.
+    """
     got = call.got
     if got is None:
         url, _, text = call.text.partition(" ")
-        return Errand({"url": url, "text": text})
+        return Errand({"url": url, "text": text}, order=text.partition("@")[2])
     if got.error:
         return call.error(got.error)
     url, text = got.value["url"], got.value["text"]
@@ -50,9 +52,16 @@ async def refuse(request: object, errand_id: str) -> object:
     return {refuse}
 
 
-async def fetches(call: AsyncCall, args: BlockArgs) -> Message:
+class UrlArgs(BlockArgs):
+    """The address of the service, for calls of a timer, which have no text."""
+
+    url: str = ""
+
+
+async def fetches(call: AsyncCall, args: UrlArgs) -> Message:
     """Answer with what the service says about the text."""
     url, _, text = call.text.partition(" ")
+    url = args.url or url
     if "not now" in text and count_up(text.rpartition(" ")[2]) <= 2:
         raise Transient("it is not the time", after_s=0.01)
     return call.reply(await _get(url, text, call.errand_id))

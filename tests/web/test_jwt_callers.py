@@ -275,6 +275,8 @@ def test_a_service_acts_for_every_agent_of_its_pipeline(served: Served) -> None:
     assert send(served, token, "PUT", f"{MEMORY}/s", value=1, agentId="a7").status == 200
     assert send(served, token, "GET", f"{MEMORY}/s?agentId=a7").json["ownerId"] == "a7"
     assert send(served, token, "GET", f"{MEMORY}/s").status == 400
+    in_chat = "agentId=a7&chatId=c7&store=c7"
+    assert send(served, token, "GET", f"{MEMORY}/?{in_chat}").status == 200
 
 
 def test_the_scope_of_a_jwt_limits_its_calls(served: Served) -> None:

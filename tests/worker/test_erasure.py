@@ -18,6 +18,7 @@ from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused
 from tests.support.client import input_of, make_envelope
+from tests.support.errands import Service
 from tests.support.house import House
 from tests.support.tiers import first_always
 from tests.support.told import await_told, start_command, type_command
@@ -221,6 +222,26 @@ def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
     time.sleep(1.5)
     assert empty.contents(uid) == ["another"] and not empty.rows(uid, "SELECT id FROM pending")
     assert holding(empty) == []
+
+
+def test_an_erasure_drops_errands(empty: House) -> None:
+    uid, running, waiting = make_uid(), "zwitscherling runs@1", "zwitscherling waits@1"
+    agent = make_agent("keeper", "test_asks", {}, hears="User", to="answers")
+    empty.start_worker(bundles=[make_bundle(uid, agent)])
+    with Service() as service:
+        service.hold.clear()
+        for text in (running, waiting, "tea@2"):
+            empty.client.enter(uid, f"{service.url} {text}")
+        wait_for(lambda: len(service.asked) == 2, "two errands run")
+
+        call(empty, uid, "records.erase", {"text": "zwitscherling"})
+
+        await_end(empty, uid)
+        service.hold.set()
+        wait_for(lambda: not empty.rows(uid, "SELECT id FROM pending", "relay"), "all have ended")
+        assert [said.text for said in empty.client.log(uid, "answers")] == ["tea@2"]
+        assert service.texts == [running, "tea@2"]
+        assert holding(empty) == []
 
 
 def test_an_erasure_covers_idempotency_keys(empty: House, tmp_path: Path) -> None:

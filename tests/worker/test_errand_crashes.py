@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -80,20 +81,17 @@ def test_a_request_without_a_result_is_repeated_under_the_same_id(
 def test_a_crash_at_any_step_leaves_one_answer_and_at_most_one_repetition(
     service: Service,
 ) -> None:
-    steps, number = [""], 0
-    while steps[-1] != "over":
-        number += 1
+    for number in count(1):
         service.asked.clear()
         with House() as house:
             worker = house.start_stepping_worker(
                 bundles=[make_asking()], armed=False, die_at=number
             )
-            arm(worker)
             skipped = len(house.steps)
+            arm(worker)
             house.client.enter(UID, f"{service.url} tea")
             if worker.lives_until(lambda house=house: find_answers(house)):
-                steps = ["over"]
-                continue
+                break
             steps = house.steps[skipped:]
             house.start_worker()
 
@@ -115,6 +113,22 @@ def test_a_deploy_without_the_block_neither_ends_nor_repeats_an_errand(
     wait_for(lambda: worker.said.count("pipelines_served") == 2, "it is deployed")
     assert [said.text for said in house.client.ask(UID, "1", sender="Adder")] == ["1", "2"]
     service.hold.set()
+
+    assert await_answers(house) == ["tea"]
+    assert len(service.asked) == 1
+
+
+def test_a_lost_bus_repeats_no_request(house: House, service: Service) -> None:
+    service.hold.clear()
+    worker = house.start_worker(bundles=[make_asking()])
+    house.client.enter(UID, f"{service.url} tea")
+    wait_for(lambda: service.asked, "the service is asked")
+
+    house.kill_server()
+    wait_for(lambda: "bus_lost" in worker.said, "the worker notices it")
+    house.server.start()
+    service.hold.set()
+    wait_for(lambda: worker.said.count("pipelines_served") == 2, "it is back")
 
     assert await_answers(house) == ["tea"]
     assert len(service.asked) == 1

@@ -1,11 +1,17 @@
 """Errands: requests of blocks that wait, and async blocks."""
 
+import asyncio
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 
+from memrelay.bus.client.url import Address
+from memrelay.worker.errands.bus_operations import BusOperations
+from memrelay.worker.errands.runner import Ended, ErrandRunner, Work
 from tests.support.bundles import STORE, Json, make_agent, make_bundle
 from tests.support.client import Said
 from tests.support.errands import AGAIN, Service
@@ -58,7 +64,7 @@ class Asked:
 def house() -> Iterator[House]:
     with House() as house:
         bundles = [make_asking(uid, block) for uid, block in BLOCKS.items()]
-        worker = house.start_worker(bundles=bundles, limits={"errand_s": 1.0})
+        worker = house.start_worker(bundles=bundles)
         yield house
         assert worker.stop() == 0
 
@@ -104,6 +110,18 @@ def test_an_errand_that_leads_to_another_stays_before_later_messages(of: Of) -> 
     assert len({key for key, _ in asked.service.asked}) == 4
 
 
+def test_errands_with_different_orders_run_at_once(of: Of) -> None:
+    asked = of("asks")
+    asked.service.hold.clear()
+
+    idents = asked.send("one@1", "two@2", "later@1")
+
+    wait_for(lambda: len(asked.service.asked) == 2, "2 requests are open")
+    asked.service.hold.set()
+    assert sorted(asked.answers(idents)) == ["later@1", "one@1", "two@2"]
+    assert asked.service.texts[2:] == ["later@1"]
+
+
 def test_eight_calls_of_an_unordered_block_run_at_once(of: Of) -> None:
     asked = of("fetches_at_once")
     asked.service.hold.clear()
@@ -128,13 +146,57 @@ def test_a_failed_errand_is_answered_with_an_error(of: Of, uid: str, text: str, 
     assert error in orjson.loads(answer)["error"]
 
 
-def test_an_errand_that_takes_too_long_fails(of: Of) -> None:
-    asked = of("fetches")
-    asked.service.hold.clear()
+def run_errand(work: Work, limit_s: float = 60.0) -> Ended:
+    """Return the end of one errand."""
 
-    (answer,) = asked.ask("tea")
+    async def run() -> Ended:
+        runner, ended = ErrandRunner(8, limit_s, Address()), asyncio.Future[Ended]()
+        runner.submit("one", work, ended.set_result)
+        try:
+            return await ended
+        finally:
+            runner.close()
 
-    assert "longer than 1 s (worker.errand_s)" in orjson.loads(answer)["error"]
+    return asyncio.run(run())
+
+
+def test_an_errand_that_takes_too_long_fails() -> None:
+    async def wait(_: BusOperations) -> bytes:
+        await asyncio.sleep(60)
+        return b""
+
+    assert b"longer than 0.05 s (worker.errand_s)" in run_errand(wait, 0.05).result
+
+
+def test_pipelines_take_turns() -> None:
+    begun: list[str] = []
+
+    async def run() -> None:
+        runner, all_ended = ErrandRunner(1, 60.0, Address()), asyncio.Event()
+
+        def work(key: str) -> Work:
+            async def begin(_: BusOperations) -> bytes:
+                begun.append(key)
+                return b""
+
+            return begin
+
+        for key in ("a/1", "a/2", "a/3", "b/1", "b/2"):
+            runner.submit(key, work(key), lambda _: len(begun) == 4 and all_ended.set())
+        assert runner.withdraw(["a/1", "a/3"]) == {"a/1"}
+        await all_ended.wait()
+        runner.close()
+
+    asyncio.run(run())
+
+    assert begun == ["a/1", "b/1", "a/2", "b/2"]
+
+
+def test_an_executor_that_exits_ends_only_its_errand() -> None:
+    async def leave(_: BusOperations) -> bytes:
+        sys.exit("it believed that this was its own program")
+
+    assert b"SystemExit" in run_errand(leave).result
 
 
 @pytest.mark.parametrize("uid", ["asks", "fetches"])
@@ -168,16 +230,43 @@ def test_errands_of_different_pipelines_do_not_wait_for_each_other(of: Of) -> No
     assert asked.answers(waiting) == ["slow"]
 
 
-def test_a_client_that_waits_gets_the_final_result(of: Of) -> None:
-    asked = of("asks")
-    reply = f"reply:{{{asked.uid}}}:test"
+def test_a_refused_operation_of_an_async_block_is_answered_with_an_error(of: Of) -> None:
+    (answer,) = of("notes").ask("")
 
+    assert "OperationFailed: records.create: " in orjson.loads(answer)["error"]
+
+
+def await_report(asked: Asked, text: str, **fields: str) -> list[str]:
+    """Send a text and return the texts of its results, as a waiting client gets them."""
+    reply = f"reply:{{{asked.uid}}}:test"
     with asked.house.client.redis.pubsub() as channel:
         channel.subscribe(reply)
-        asked.house.client.enter("asks", f"{asked.service.url} {AGAIN}tea", reply=reply)
+        wait_for(channel.get_message, "it is subscribed")
+        asked.house.client.enter(asked.uid, f"{asked.service.url} {text}", reply=reply, **fields)
         report = wait_for(
             lambda: channel.get_message(ignore_subscribe_messages=True), "the report comes"
         )
+    return [one["args"][0]["text"] for one in orjson.loads(report["data"])["results"]]
 
-    (result,) = orjson.loads(report["data"])["results"]
-    assert result["args"][0]["text"] == "tea"
+
+@pytest.mark.parametrize(("uid", "text"), [("asks", f"{AGAIN}tea"), ("fetches", "tea")])
+def test_a_client_that_waits_gets_the_final_result(of: Of, uid: str, text: str) -> None:
+    assert await_report(of(uid), text) == ["tea"]
+
+
+@pytest.mark.parametrize("uid", ["asks", "fetches"])
+def test_a_repeated_idempotency_key_gets_the_result_without_a_request(of: Of, uid: str) -> None:
+    asked = of(uid)
+
+    results = [await_report(asked, "tea", id="key") for _ in range(2)]
+
+    assert results == [["tea"], ["tea"]] and len(asked.service.asked) == 1
+
+
+def test_a_worker_without_errands_starts_no_thread() -> None:
+    before = threading.active_count()
+
+    runner = ErrandRunner(8, 1.0, Address())
+
+    assert threading.active_count() == before
+    runner.close()

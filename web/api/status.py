@@ -31,6 +31,7 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "duplicates": 0,
     "retried": 0,
     "waiting": 0,
+    "errands": 0,
     "pauses": 0,
     "store_bytes": 0,
     "wal_bytes": 0,
@@ -141,8 +142,9 @@ async def _describe_pipelines(
 ) -> list[dict[str, Any]]:
     """Return the status of each pipeline.
 
-    "retried" counts inputs that were postponed, "waiting" those that are postponed now. "gaps"
-    counts the times when no worker listened to the channels, and "deaf_s" is their duration.
+    "retried" counts inputs that were postponed, "waiting" those that are postponed now. "errands"
+    counts requests of blocks that have no result yet. "gaps" counts the times when no worker
+    listened to the channels, and "deaf_s" is their duration.
     """
     owners = {
         uid: (report["name"], figures)

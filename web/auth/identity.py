@@ -16,20 +16,22 @@ AGENT, USER, CHAT = "agent", "user", "chat"
 def identity_of(request: web.Request, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the identity of a call. `given` has the fields agent, user and chat of the request.
 
-    A key may name any agent, and its user and chat are vouched for. A JWT names its agent, and
-    vouches only for the user in it. The result has no `agent` if neither names one.
+    A key or a service may name any agent, and its user and chat are vouched for. The JWT of an
+    agent vouches only for the user in it. The result has no `agent` if neither names one.
 
     Raises BadRequest: the request names `vouched`. NotAllowed: the JWT is of another agent.
     """
     refuse_vouched(given)
     named = {name: given[name] for name in (AGENT, USER, CHAT) if given.get(name) not in (None, "")}
     token = get_caller(request).token
-    return named | {VOUCHED: [CHAT, USER]} if token is None else _limit_to_token(named, token)
+    if token is None or not token.agent:
+        return named | {VOUCHED: [CHAT, USER]}
+    return _limit_to_token(named, token)
 
 
 def _limit_to_token(named: dict[str, Any], token: TokenIdentity) -> dict[str, Any]:
-    """Return the identity that a JWT allows. Raises NotAllowed."""
-    if token.agent and named.setdefault(AGENT, token.agent) != token.agent:
+    """Return the identity that the JWT of an agent allows. Raises NotAllowed."""
+    if named.setdefault(AGENT, token.agent) != token.agent:
         raise NotAllowed("the JWT is of another agent; omit the agent, or send its own id")
     if token.user:
         named.setdefault(USER, token.user)

@@ -236,6 +236,7 @@ class PipelineStatus(_InputCount):
     duplicates: int
     retried: int
     waiting: int
+    errands: int
     pauses: int
     store_bytes: int
     wal_bytes: int

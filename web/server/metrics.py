@@ -144,6 +144,12 @@ PIPELINE_METRICS = (
     ),
     _MetricSpec(
         GaugeMetricFamily,
+        "memrelay_errands_open",
+        "Requests of blocks that have no result yet.",
+        _field("errands"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
         "memrelay_vectors_todo",
         "Records without a vector.",
         _field("vectors_todo"),

@@ -108,6 +108,14 @@ class Group:
         """Return how many inputs of a pipeline wait for a retry."""
         return self._continuations.delay_queue.counts[uid]
 
+    def count_errands(self, uid: str) -> int:
+        """Return how many errands of a pipeline are open."""
+        return self._continuations.errands.count(uid)
+
+    def has_errand(self, uid: str, alias: str) -> bool:
+        """Return whether an agent waits for an errand."""
+        return self._continuations.errands.has_agent(uid, alias)
+
     @property
     def has_open_erasure(self) -> bool:
         """Whether an erasure is not yet complete."""
@@ -429,20 +437,26 @@ def create_group(
         Recovery(stores, _unnamed(stores, plans), retry, shared),
         continuations,
         EmbeddingPrefetch(shared.questions, wanted, vectors.fingerprint),
-        Queries(
-            thread,
-            stores,
-            outbox.publish,
-            shared.limits.message_bytes,
-            clock=shared.clock,
-            database=shared.database,
-        ),
+        _make_queries(thread, stores, outbox, shared),
         vectors,
         ExpiryTask(stores, thread, shared.limits.history_days, announce),
         IndexMergeTask(stores, thread, vectors.wake),
         ErasureTask(plans, stores, thread, shared, continuations.drop),
     )
     return Group(plans, stores, parts, shared)
+
+
+def _make_queries(
+    thread: DatabaseThread, stores: Sequence[str], outbox: Outbox, shared: WorkerContext
+) -> Queries:
+    return Queries(
+        thread,
+        stores,
+        outbox.publish,
+        shared.limits.message_bytes,
+        clock=shared.clock,
+        database=shared.database,
+    )
 
 
 def _unnamed(stores: Iterable[str], plans: Iterable[Plan]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pytest
 
 from memrelay.memory.errors import RecordNotFound, Refused
@@ -101,20 +102,21 @@ def test_a_cursor_with_other_filters_is_refused(store: Store, change: dict[str, 
         page(store, cursor="nonsense")
 
 
-def test_a_page_fits_into_an_answer(store: Store) -> None:
+@pytest.mark.parametrize(("text", "sizes"), [("x" * 10_000, [4]), ("\x01" * 10_000, [2, 2])])
+def test_a_page_fits_into_an_answer(store: Store, text: str, sizes: list[int]) -> None:
     for number in range(4):
-        put(store, f"k{number}", "x" * 10_000)
-    keys: list[str] = []
+        put(store, f"k{number}", text)
+    pages: list[Any] = []
     cursor = ""
     while cursor is not None:
         with store.transaction() as tx:
             own = {"agent": "a1", "store": "a1", "cursor": cursor}
-            taken = perform(tx, "items.list", result_bytes=150_000, **own)
-        assert 1 <= len(taken.keys) < 4
-        keys += taken.keys
-        cursor = taken.next_cursor
+            pages.append(perform(tx, "items.list", result_bytes=150_000, **own))
+        cursor = pages[-1].next_cursor
 
-    assert keys == ["k0", "k1", "k2", "k3"]
+    assert [key for page in pages for key in page.keys] == ["k0", "k1", "k2", "k3"]
+    assert [len(page.entries) for page in pages] == sizes
+    assert all(len(orjson.dumps(page)) <= 150_000 for page in pages)
 
 
 @pytest.mark.slow

@@ -79,3 +79,20 @@ def test_a_postponed_continuation_has_a_new_due_time_and_attempt_count(tmp_path:
 
     assert store.pending.find("a") == make_pending("a")._replace(due=NOW + 9, attempts=3)
     assert (store.pending.find("b"), store.pending.find("c")) == (make_pending("b"), None)
+
+
+def test_the_result_of_a_failed_errand_is_parked_for_its_replay(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        tx.pending.add(make_pending("a"))
+        tx.pending.add(make_pending("b")._replace(request=b"{}"))
+        assert tx.pending.keep_result(make_pending("b")._replace(result=b"1"))
+        tx.pending.park(["a", "b"], NOW)
+
+    assert (store.pending.all(), store.pending.has_cascade("p", "1-0")) == ([], False)
+    assert store.pending.find_parked("a") is None
+    parked = store.pending.find_parked("b")
+    assert parked is not None and parked.result == b"1"
+    with store.transaction() as tx:
+        tx.pending.park([], NOW + 31 * 86_400_000)
+    assert store.pending.find_parked("b") is None
