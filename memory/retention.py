@@ -37,7 +37,7 @@ def delete_expired(store: "Store", now_ms: int, history_days: float) -> Retentio
             gone = tx.records.delete_expired(now_ms, MAX_PER_STEP)
             gone += tx.records.versions.delete_expired(now_ms, MAX_PER_STEP)
             gone += tx.records.versions.delete_before(before_ms, MAX_PER_STEP)
-            gone += tx.feed.delete_before(before_ms, MAX_PER_STEP)
+            gone += tx.feed.delete_before(before_ms)
         next_ms = _next_ms(store, history_days)
     return RetentionStep(gone, next_ms)
 

@@ -125,7 +125,7 @@ class Session:
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
         self._outbox = Outbox(writer, echo, limits.log_length, public_fanout, log_trimmer)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)
-        self._timers = Timers(self._control)
+        self._timers = Timers(self._control, self._has_errand)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.register(self._connections, self._describe_worker())
@@ -310,6 +310,10 @@ class Session:
             for connection in self._quiet:
                 with suppress(BusRefused):  # a refusal keeps the connection open too
                     await connection.call("PING")
+
+    def _has_errand(self, uid: str, alias: str) -> bool:
+        """Return whether an agent waits for an errand."""
+        return any(group.has_errand(uid, alias) for group in self._groups if uid in group.slots)
 
     def _describe_worker(self) -> dict[str, Any]:
         host_locks = self._memory.host_locks

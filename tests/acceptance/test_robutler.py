@@ -200,11 +200,12 @@ def test_12_the_dialect_of_anthropic(a1: Agent) -> None:
 
 
 def test_13_a_jwt_is_one_agent(agents: list[Agent]) -> None:
+    a1, a2, _ = agents
+
     def bearing(agent: Agent, **claims: Any) -> Agent:
         token = ISSUER_KEY.sign(sub=a1.id, **claims)
         return agent._replace(headers={"Authorization": f"Bearer {token}"})
 
-    a1, a2, _ = agents
     own = bearing(a1)
 
     assert (own.put("k", 1).status, own.get("k").status) == (200, 200)

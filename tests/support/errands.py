@@ -52,9 +52,16 @@ async def refuse(request: object, errand_id: str) -> object:
     return {refuse}
 
 
-async def fetches(call: AsyncCall, args: BlockArgs) -> Message:
+class UrlArgs(BlockArgs):
+    """The address of the service, for calls of a timer, which have no text."""
+
+    url: str = ""
+
+
+async def fetches(call: AsyncCall, args: UrlArgs) -> Message:
     """Answer with what the service says about the text."""
     url, _, text = call.text.partition(" ")
+    url = args.url or url
     if "not now" in text and count_up(text.rpartition(" ")[2]) <= 2:
         raise Transient("it is not the time", after_s=0.01)
     return call.reply(await _get(url, text, call.errand_id))

@@ -48,12 +48,12 @@ def keyed() -> Iterator[Keyed]:
         yield Keyed(served, (first, second), keys)
 
 
-def is_soat(body: Any) -> bool:
+def is_soat(body: dict[str, Any]) -> bool:
     return body.keys() == {"error", "detail"} and isinstance(body["error"], str)
 
 
-def is_later_soat(body: Any) -> bool:
-    return body.keys() == {"error"} and {"code", "message", "meta"} == body["error"].keys()
+def is_later_soat(body: dict[str, Any]) -> bool:
+    return body.keys() == {"error"} and set(body["error"]) == {"code", "message", "meta"}
 
 
 SOAT = {

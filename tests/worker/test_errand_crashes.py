@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -80,20 +81,17 @@ def test_a_request_without_a_result_is_repeated_under_the_same_id(
 def test_a_crash_at_any_step_leaves_one_answer_and_at_most_one_repetition(
     service: Service,
 ) -> None:
-    steps, number = [""], 0
-    while steps[-1] != "over":
-        number += 1
+    for number in count(1):
         service.asked.clear()
         with House() as house:
             worker = house.start_stepping_worker(
                 bundles=[make_asking()], armed=False, die_at=number
             )
-            arm(worker)
             skipped = len(house.steps)
+            arm(worker)
             house.client.enter(UID, f"{service.url} tea")
             if worker.lives_until(lambda house=house: find_answers(house)):
-                steps = ["over"]
-                continue
+                break
             steps = house.steps[skipped:]
             house.start_worker()
 

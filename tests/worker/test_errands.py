@@ -168,6 +168,30 @@ def test_an_errand_that_takes_too_long_fails() -> None:
     assert b"longer than 0.05 s (worker.errand_s)" in run_errand(wait, 0.05).result
 
 
+def test_pipelines_take_turns() -> None:
+    begun: list[str] = []
+
+    async def run() -> None:
+        runner, all_ended = ErrandRunner(1, 60.0, Address()), asyncio.Event()
+
+        def work(key: str) -> Work:
+            async def begin(_: BusOperations) -> bytes:
+                begun.append(key)
+                return b""
+
+            return begin
+
+        for key in ("a/1", "a/2", "a/3", "b/1", "b/2"):
+            runner.submit(key, work(key), lambda _: len(begun) == 4 and all_ended.set())
+        assert runner.withdraw(["a/1", "a/3"]) == {"a/1"}
+        await all_ended.wait()
+        runner.close()
+
+    asyncio.run(run())
+
+    assert begun == ["a/1", "b/1", "a/2", "b/2"]
+
+
 def test_an_executor_that_exits_ends_only_its_errand() -> None:
     async def leave(_: BusOperations) -> bytes:
         sys.exit("it believed that this was its own program")

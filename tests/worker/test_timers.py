@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Client, input_of
+from tests.support.errands import Service
 from tests.support.house import House
 from tests.support.locks import locked
 from tests.support.waiting import LATE_S, wait_for
@@ -138,3 +139,21 @@ def test_ticks_do_not_accumulate_while_a_store_is_busy(house: House) -> None:
     assert longest == 1
     found = ticks(house.client, uid)
     assert len(set(found)) == len(found)
+
+
+def test_a_timer_is_skipped_while_its_block_waits_for_an_errand() -> None:
+    uid = make_uid()
+    with Service() as service, House() as house:
+        service.hold.clear()
+        asks = make_ticking("asks") | {
+            "wf_diagram_webhook": "test_fetches",
+            "wf_webhook_args": {"url": service.url},
+        }
+        house.start_worker(bundles=[make_bundle(uid, asks, make_ticking())])
+        wait_for(lambda: service.asked, "the timer asks")
+        before = len(ticks(house.client, uid))
+
+        await_ticks(house, uid, before + 3)
+        assert house.rows(uid, "SELECT count(*) FROM pending", "relay") == [(1,)]
+        service.hold.set()
+        await_ticks(house, uid, 2, "asks")

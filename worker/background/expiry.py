@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 import structlog
 
@@ -12,7 +12,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.lease.workers import read_server_time
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.retention import delete_expired
+from memrelay.memory.retention import RetentionStep, delete_expired
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.run.busy_retry import run_if_exists
@@ -25,6 +25,7 @@ ROUND_PAUSE_S = 5.0
 STEP_PAUSE_S = 0.008
 # Maximum sleep, because a clock may be changed.
 MAX_SLEEP_S = 3600.0
+NOTHING_DELETED = RetentionStep(0, None)
 
 
 class ExpiryTask:
@@ -100,36 +101,26 @@ class ExpiryTask:
 
     async def _delete(self, name: str, now_ms: int) -> int | None:
         """Delete everything expired in one store. Return when more expires, in Unix ms."""
-        delete = partial(_delete_some, now_ms=now_ms, history_days=self._history_days)
-        work = partial(run_if_exists, name=name, work=delete, absent=NOTHING_DELETED)
+        step = partial(delete_expired, now_ms=now_ms, history_days=self._history_days)
+        work = partial(run_if_exists, name=name, work=step, absent=NOTHING_DELETED)
         total = 0
         try:
-            while (step := await self._thread.run(work)).gone:
-                total += step.gone
-                if step.last_change is not None:
-                    self._announce({name: step.last_change})
+            while (deleted := await self._thread.run(work)).gone:
+                total += deleted.gone
                 await asyncio.sleep(STEP_PAUSE_S)
         except (StoreBusy, StoreBroken):
             return now_ms
         if total:
             log.info("expired_deleted", memory_id=name, count=total)
-        return step.next_ms
+            await self._announce_changes(name)
+        return deleted.next_ms
+
+    async def _announce_changes(self, name: str) -> None:
+        take_last = partial(run_if_exists, name=name, work=_take_last_change, absent=None)
+        with suppress(StoreBusy, StoreBroken):
+            if (last := await self._thread.run(take_last)) is not None:
+                self._announce({name: last})
 
 
-class _Step(NamedTuple):
-    """The result of one step in one store."""
-
-    # Number of rows deleted.
-    gone: int
-    # Unix ms at which the next deletion is due, None for never.
-    next_ms: int | None
-    # Number of the last change, None if the change feed has not grown.
-    last_change: int | None
-
-
-NOTHING_DELETED = _Step(0, None, None)
-
-
-def _delete_some(store: Store, now_ms: int, history_days: float) -> _Step:
-    step = delete_expired(store, now_ms, history_days)
-    return _Step(*step, store.feed.take_last())
+def _take_last_change(store: Store) -> int | None:
+    return store.feed.take_last()

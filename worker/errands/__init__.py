@@ -1,1 +1,1 @@
-"""Errands: requests of blocks that wait, executed in a thread of their own."""
+"""Errands: requests of blocks that wait, executed in a separate thread."""

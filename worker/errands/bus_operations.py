@@ -14,7 +14,7 @@ from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
 from memrelay.memory.operation import all_operations, find_operation
 from memrelay.pipelines.secret_references import SecretResolver
 
-# The longest time for one operation, and the pause before it is tried again while nobody serves
+# The longest time for one operation, and the pause before it is tried again while no worker serves
 # the pipeline, as during a deploy.
 CALL_S, PAUSE_S = 30.0, 0.1
 
@@ -28,12 +28,14 @@ class BusOperations:
     def __init__(self, address: Address, secrets: SecretResolver) -> None:
         self._address, self.secrets, self._stack = address, secrets, AsyncExitStack()
         self._requester: Requester | None = None
+        self._opening = asyncio.Lock()
 
     async def send(self, call: NewCall) -> dict[str, Any]:
         """Return the answer to a call. Raises OperationFailed."""
-        if self._requester is None:
-            self._requester = Requester(self._address)
-            await self._stack.enter_async_context(self._requester)
+        async with self._opening:
+            if self._requester is None:
+                self._requester = Requester(self._address)
+                await self._stack.enter_async_context(self._requester)
         until = asyncio.get_running_loop().time() + CALL_S
         while True:
             left_s = until - asyncio.get_running_loop().time()

@@ -43,6 +43,14 @@ class _Conversation:
     waiting: list[tuple[tuple[int, int], int, OpenErrand]] = field(default_factory=list)
 
 
+class _Place(NamedTuple):
+    """The conversation of an errand, and the agent of a pipeline that waits for it."""
+
+    conversation: str
+    uid: str
+    alias: str
+
+
 class OpenErrands:
     """Submits errands to the runner of the worker and collects their results in `ended`.
 
@@ -57,8 +65,8 @@ class OpenErrands:
         self._runner, self._wanted, self._max_bytes = runner, wanted, max_bytes
         self.ended: deque[tuple[OpenErrand, Ended]] = deque()
         self._conversations: dict[str, _Conversation] = {}
-        # By id of an errand that is open, or whose continuation has not ended: its conversation.
-        self._names: dict[str, str] = {}
+        # By id of an errand that is open, or whose continuation has not ended.
+        self._places: dict[str, _Place] = {}
         self._sizes: dict[str, int] = {}
         self._bytes = 0
         self._numbers = count()
@@ -69,8 +77,11 @@ class OpenErrands:
 
     def count(self, uid: str) -> int:
         """Return how many errands of a pipeline are open."""
-        prefix = f"{uid}/"
-        return sum(key.startswith(prefix) for key in self._sizes)
+        return sum(self._places[key].uid == uid for key in self._sizes)
+
+    def has_agent(self, uid: str, alias: str) -> bool:
+        """Return whether an agent of a pipeline waits for an errand."""
+        return any(place.uid == uid and place.alias == alias for place in self._places.values())
 
     @property
     def is_full(self) -> bool:
@@ -91,7 +102,8 @@ class OpenErrands:
         name = self.conversation_of(pending, errand.plan)
         conversation = self._conversations.setdefault(name, _Conversation())
         size = len(pending.data) + len(pending.request or b"")
-        self._names[pending.id], self._sizes[pending.id] = name, size
+        self._places[pending.id] = _Place(name, pending.pipeline, pending.agent)
+        self._sizes[pending.id] = size
         self._bytes += size
         place = (arrival_of_id(pending.root), next(self._numbers), errand)
         heappush(conversation.waiting, place)
@@ -99,8 +111,9 @@ class OpenErrands:
 
     def hold(self, pending: Pending, plan: Plan) -> None:
         """Keep others of the conversation waiting: the continuation of this errand comes first."""
-        if pending.id not in self._names:
-            name = self._names[pending.id] = self.conversation_of(pending, plan)
+        if pending.id not in self._places:
+            name = self.conversation_of(pending, plan)
+            self._places[pending.id] = _Place(name, pending.pipeline, pending.agent)
             self._conversations.setdefault(name, _Conversation()).holder = pending.id
 
     def take_result(self, errand: OpenErrand) -> None:
@@ -118,9 +131,10 @@ class OpenErrands:
 
     def finish(self, key: str) -> None:
         """Note that the continuation of an errand has ended. The next errand begins."""
-        name = self._names.pop(key, None)
-        if name is None:
+        place = self._places.pop(key, None)
+        if place is None:
             return
+        name = place.conversation
         conversation = self._conversations[name]
         if conversation.holder == key:
             conversation.holder = ""
@@ -136,9 +150,9 @@ class OpenErrands:
                 conversation.waiting[:] = kept
                 heapify(conversation.waiting)
         holders = {conversation.holder for conversation in self._conversations.values()}
-        for key in (keys & self._names.keys()) - holders:
+        for key in (keys & self._places.keys()) - holders:
             self._bytes -= self._sizes.pop(key, 0)
-            del self._names[key]
+            del self._places[key]
 
     @property
     def waiting(self) -> list[OpenErrand]:

@@ -17,7 +17,7 @@ from memrelay.worker.errands.bus_operations import BusOperations
 from memrelay.worker.errands.stored import pack_error
 from memrelay.worker.errors import describe_error
 
-# Results that nobody takes, because the pipeline went to another worker. The latest are kept.
+# Results that no group takes, because the pipeline went to another worker. The latest are kept.
 MAX_UNCLAIMED = 64
 # How long the end of a worker waits for the thread.
 CLOSE_S = 1.0
@@ -54,7 +54,8 @@ class _Job:
 
 
 class ErrandRunner:
-    """Executes at most `most` errands at once, each for at most `limit_s` seconds.
+    """Executes at most `most` errands at once, each for at most `limit_s` seconds. Pipelines take
+    turns.
 
     The thread starts with the first errand. An errand goes on when its group ends, as at a deploy,
     and the next group that submits its id gets the result. All methods belong to the worker's
@@ -67,7 +68,8 @@ class ErrandRunner:
         self._most, self._limit_s = most, limit_s
         self._bus = BusOperations(address, secrets)
         self._jobs: dict[str, _Job] = {}
-        self._waiting: deque[_Job] = deque()
+        # By pipeline, the one whose turn is next first.
+        self._waiting: dict[str, deque[_Job]] = {}
         self._running: set[_Job] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -81,7 +83,7 @@ class ErrandRunner:
         job = self._jobs.get(key)
         if job is None:
             job = self._jobs[key] = _Job(key, work, alone, on_end)
-            self._waiting.append(job)
+            self._waiting.setdefault(_uid_of(key), deque()).append(job)
             self._start_next()
         elif job.ended is not None:
             on_end(job.ended)
@@ -93,13 +95,17 @@ class ErrandRunner:
 
     def withdraw(self, keys: Collection[str]) -> set[str]:
         """Drop those errands that have not begun. Return the others."""
-        for job in [job for job in self._waiting if job.key in keys]:
-            self._waiting.remove(job)
-            del self._jobs[job.key]
+        for uid in {_uid_of(key) for key in keys} & self._waiting.keys():
+            queue = self._waiting.pop(uid)
+            for job in [job for job in queue if job.key in keys]:
+                queue.remove(job)
+                del self._jobs[job.key]
+            if queue:
+                self._waiting[uid] = queue
         return {key for key in keys if key in self._jobs}
 
     def leave(self, keys: Collection[str]) -> None:
-        """Drop those errands that have not begun. Nobody awaits the others from now on."""
+        """Drop those errands that have not begun. The others go on without a group."""
         for key in self.withdraw(keys):
             self._jobs[key].on_end = None
 
@@ -112,10 +118,14 @@ class ErrandRunner:
 
     def _start_next(self) -> None:
         while self._waiting and len(self._running) < self._most:
-            must_wait = self._waiting[0].alone or any(job.alone for job in self._running)
+            uid, queue = next(iter(self._waiting.items()))
+            must_wait = queue[0].alone or any(job.alone for job in self._running)
             if self._running and must_wait:
                 return
-            self._start(self._waiting.popleft())
+            del self._waiting[uid]
+            self._start(queue.popleft())
+            if queue:
+                self._waiting[uid] = queue
 
     def _start(self, job: _Job) -> None:
         self._running.add(job)
@@ -170,6 +180,10 @@ class ErrandRunner:
                 with suppress(SystemExit, KeyboardInterrupt):
                     loop.run_forever()
             runner.run(self._bus.close())
+
+
+def _uid_of(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:

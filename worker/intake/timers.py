@@ -24,13 +24,17 @@ MARGIN_S = 0.001
 class Timers:
     """Asks the server for ticks. The server decides by its own clock whether one is due.
 
-    `clock` returns seconds and never goes back; it only measures the waits.
+    `is_waiting` returns whether an agent of a pipeline still waits for an errand. `clock` returns
+    seconds and never goes back; it only measures the waits.
     """
 
     def __init__(
-        self, connection: ReconnectingConnection, clock: Callable[[], float] = time.monotonic
+        self,
+        connection: ReconnectingConnection,
+        is_waiting: Callable[[str, str], bool] = lambda uid, alias: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connection, self._clock = connection, clock
+        self._connection, self._is_waiting, self._clock = connection, is_waiting, clock
         self._due: dict[tuple[str, Timer], float] = {}
         self._changed = asyncio.Event()
 
@@ -57,6 +61,8 @@ class Timers:
 
     async def _tick(self, uid: str, timer: Timer) -> float:
         """Request a tick. Return the seconds until the next one may be due."""
+        if self._is_waiting(uid, timer.agent.alias):
+            return timer.interval_ms / 1000
         part = Part(timer.agent.username, "")
         data = encode(Message(timer.agent.name, timer.agent.alias, "", PLAIN, None, (part,)))
         try:

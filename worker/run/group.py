@@ -112,6 +112,10 @@ class Group:
         """Return how many errands of a pipeline are open."""
         return self._continuations.errands.count(uid)
 
+    def has_errand(self, uid: str, alias: str) -> bool:
+        """Return whether an agent waits for an errand."""
+        return self._continuations.errands.has_agent(uid, alias)
+
     @property
     def has_open_erasure(self) -> bool:
         """Whether an erasure is not yet complete."""
