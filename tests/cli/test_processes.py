@@ -35,6 +35,8 @@ CALLS = {
     "stores": "stores list first --agent a1",
     "contexts": "contexts list first",
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
+    "changes": "changes list first",
+    "reseal": "reseal first",
     "erase": "erase first --text hello",
     "search": "search first tea",
     "tail": "tail first --no-follow",
@@ -51,6 +53,7 @@ CALLS = {
     "salvage": "salvage first --force",
     "rm": "rm second",
 }
+SEAL_KEYS = {"MEMRELAY_MEMORY__SEAL_KEYS": "env:SEAL_KEY", "SEAL_KEY": "ab" * 32}
 # These need a memory root without a worker.
 OFFLINE = ("restore", "salvage")
 
@@ -87,6 +90,7 @@ def test_every_command_has_a_call() -> None:
 def test_a_command_runs_as_a_process(program: Program, memory_id: str, name: str) -> None:
     words = CALLS[name].replace("MEMORY", memory_id).split()
     environment = offline_root(program) if name in OFFLINE else {}
+    environment |= SEAL_KEYS if name == "reseal" else {}
 
     ended = program.run_process(*words, **environment)
 

@@ -106,6 +106,8 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "stores.list": ("read", False),
         "knowledge.context": ("search", False),
         "knowledge.search": ("search", False),
+        "memory_tool.read": ("search", False),
+        "memory_tool.write": ("write", True),
         "records.append": ("append", True),
         "records.create": ("write", True),
         "records.delete": ("delete", True),
