@@ -4,7 +4,8 @@
     [--part expiry] [--expired 1000000]
 
 Times are of the operation in the worker, without the bus and HTTP. Ratios compare figures of one
-run. A search ranks by words: the vectors of benchmarks/recall_latency.py come on top.
+run. Searches use synthetic vectors, as in benchmarks/recall_latency.py. The built-in model's 5 ms
+per question come on top.
 """
 
 import argparse
@@ -24,10 +25,14 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.recall.product import embed_all
 from benchmarks.recall_latency import Texts
+from benchmarks.support.synthetic_vectors import LoadedEmbedder, SyntheticVectors
+from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.operation import Context, find_operation
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.versions import State
 from memrelay.memory.stores import OpenStores
@@ -175,9 +180,13 @@ def measure_search(folder: Path) -> None:
     whole: dict[int, float] = {}
     for size in (10_000, MANY):
         for stores in (1, 100):
-            store = Store(NAME, folder / f"search-{size}-{stores}.db")
+            embedder = SyntheticVectors()
+            questions = QuestionEmbedder(LoadedEmbedder(embedder))  # type: ignore[arg-type]
+            meaning = SemanticResources(questions, Pool())
+            store = Store(NAME, folder / f"search-{size}-{stores}.db", meaning)
             texts = Texts()
             fill(store, list(texts.make_records(size)), stores=stores)
+            embed_all(store, embedder)
             queries = [texts.make_query(3) for _ in range(300)]
             search = partial(call, store, "items.search")
             times_ms(lambda query, search=search: search(query=query), queries[:20])
@@ -190,6 +199,7 @@ def measure_search(folder: Path) -> None:
             label = f"search {size:,} in 1 of {stores} stores"
             print(f"{label:<34}p50 {p50:8.2f} ms  p95 {p95:8.2f} ms  {bound}")
             store.close()
+            questions.close()
 
 
 async def measure_expiry(folder: Path, expired: int) -> None:

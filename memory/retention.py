@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 # Default number of days that earlier versions and deleted records are kept.
 HISTORY_DAYS = 90
 DAY_MS = 86_400_000
-# Maximum number of deletions per step and kind. A step of records takes about 2 ms, so that reads
-# wait little for it.
-MAX_PER_STEP = 48
+# Maximum number of deletions per step and kind. A step of short records takes about 10 ms.
+MAX_PER_STEP = 1000
 
 
 class RetentionStep(NamedTuple):

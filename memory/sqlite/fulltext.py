@@ -77,11 +77,12 @@ class FullTextIndex:
             f"FROM records AS r{which} ORDER BY row",
             values,
         )
-        self._connection.execute(
-            f"INSERT INTO {PARTS_COLUMNS} SELECT 'delete', row, content, parts "
-            f"FROM records AS r{which} AND parts IS NOT NULL ORDER BY row",
-            values,
-        )
+        if self.has_parts:
+            self._connection.execute(
+                f"INSERT INTO {PARTS_COLUMNS} SELECT 'delete', row, content, parts "
+                f"FROM records AS r{which} AND parts IS NOT NULL ORDER BY row",
+                values,
+            )
 
     def catch_up(self, last_row: int) -> None:
         """Bring the indexes in sync with the table up to `last_row`."""

@@ -16,6 +16,7 @@ from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_write import write
 from memrelay.memory.retention import MAX_PER_STEP, delete_expired
 from memrelay.memory.search.pool import Pool, SemanticResources
+from memrelay.memory.sqlite.filters import MAX_EXPIRED_BYTES
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.timestamps import LAST_MS, format_time
 from tests.memory.builders import (
@@ -264,3 +265,16 @@ def test_the_expiry_flag_is_correct_after_open_and_rollback(
     store.close()
 
     assert make_store(tmp_path).records.expiry.concerns is True
+
+
+def test_a_step_deletes_few_long_records(store: Store) -> None:
+    with store.transaction() as tx:
+        for _ in range(3):
+            write(tx, make_record("tea " * MAX_EXPIRED_BYTES, expires_at=END))
+
+    left = []
+    for _ in range(3):
+        delete_expired(store, END, 90)
+        left.append(store._connection.execute("SELECT count(*) FROM records").get)
+
+    assert left == [2, 1, 0]
