@@ -288,7 +288,7 @@ def as_user(client: Client, *rules: str) -> str:
         (("~*", "&*", "+@all", "-xinfo|groups"), "XINFO GROUPS pipeline:"),
         (("~*", "&*", "+@all", "-eval"), "NOPERM"),
         (("~pipeline:*", "&*", "+@all"), "swarm:"),
-        (("~*", "&memrelay:*", "+@all"), "PUBLISH swarm:"),
+        (("~*", "&memrelay:*", "+@all"), "PUBLISH "),
     ],
     ids=" ".join,
 )

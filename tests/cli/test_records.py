@@ -2,7 +2,7 @@
 
 import pytest
 
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operation import all_operations, input_schema
 from tests.cli.serving import uid_of
 from tests.support.program import Completed, Program
 
@@ -138,11 +138,12 @@ def test_an_unknown_pipeline_lists_the_active_ones(program: Program) -> None:
 def test_every_operation_is_a_command_with_all_of_its_fields(
     program: Program, operation: object
 ) -> None:
-    text = program.run(operation.noun, operation.verb, "--help").out
-    schema = operation.adapter.json_schema()
+    text = program.run(operation.noun.replace("_", "-"), operation.verb, "--help").out
+    schema = input_schema(operation)
 
     for name in schema["properties"]:
-        is_argument = name == "query" or name in schema.get("required", [])
+        is_caller = name == "agent" and operation.has_caller
+        is_argument = name == "query" or (name in schema["required"] and not is_caller)
         assert (f" {name.upper()} " if is_argument else f"--{name.replace('_', '-')}") in text
     assert ("--idempotency-key" in text) is operation.mutates
 

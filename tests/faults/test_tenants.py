@@ -42,6 +42,7 @@ NAMES = {
     "name": ("chat.js", "x"),
     "ident": ("1-0", "2-0"),
     "guid": ("nobody", "search"),
+    "key": ("note", "vault", "%2e%2e"),
 }
 IDS = ("id", "memory_id", "entry_id")  # they contain the UID of their pipeline
 QUERIES = (

@@ -102,8 +102,6 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "items.put": ("write", True),
         "items.rename": ("write", True),
         "items.search": ("search", False),
-        "memory_tool.read": ("search", False),
-        "memory_tool.write": ("write", True),
         "stores.configure": ("admin", True),
         "stores.list": ("read", False),
         "knowledge.context": ("search", False),
