@@ -84,7 +84,8 @@ async def set_value(request: web.Request) -> web.Response:
     given = dict(request.query) | body
     identity = _read_identity(request, given)
     fields = {name: given[name] for name in ("value", "namespace") if name in given}
-    fields |= {"store": _store_of(given, identity), "inContext": given.get("inContext", False)}
+    # A null counts as absent: integrations keep credentials here.
+    fields |= {"store": _store_of(given, identity), "inContext": given.get("inContext") or False}
     await put_entry(request, make_put(identity, _get_key(given), fields))
     return json_response({"success": True})
 
