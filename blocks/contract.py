@@ -71,7 +71,7 @@ class Errand:
 
 
 class Got(Struct, frozen=True):
-    """What became of an errand: the `value` that its executor returned, or an `error`."""
+    """The outcome of an errand: the `value` that its executor returned, or an `error`."""
 
     errand_id: str
     value: Any = None

@@ -11,7 +11,7 @@ def read_secret(reference: str) -> str:
     """Return the secret of a reference in the request of the errand that runs.
 
     The operator must list the reference in `agents.secrets`. Raises LookupError: the text names the
-    reference, or tells that no errand runs.
+    reference, or states that no errand runs.
     """
     reader = READER.get(None)
     if reader is None:

@@ -5,17 +5,14 @@ This module is light. `memory/sealing.py`, which loads `cryptography`, is import
 """
 
 import importlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, cast
 
 import orjson
 
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing
+from memrelay.memory.sealed_text import PREFIX, is_sealed
 
-PREFIX = "v1."
-# The key id, the nonce, and the ciphertext with its tag. The last two are base64url.
-FORM = re.compile(r"v1\.[0-9a-f]{16}\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]{23,}")
 PUT, GET, IMPORT = "items.put", "items.get", "records.import"
 UNUSABLE = (
     "a key of memory.seal_keys cannot be read, so internal values can be neither sealed nor "
@@ -74,11 +71,6 @@ class _Loaded(Protocol):
     make_sealer: Callable[[tuple[str, ...]], Sealer]
 
 
-def is_sealed(value: object) -> bool:
-    """Return whether a stored value has the form of a sealed text."""
-    return isinstance(value, str) and FORM.fullmatch(value) is not None
-
-
 class SealKeys:
     """The keys of `memory.seal_keys`. A changed file takes effect within a second.
 
@@ -112,10 +104,12 @@ class SealKeys:
         """
         if op == IMPORT and PREFIX.encode() in data:
             await self._check_import(uid, orjson.loads(data)["lines"])
-        if op != PUT or (sealer := await self.load()) is None:
+        if op != PUT or not self._references:
             return data
         given = orjson.loads(data)
         if given.get("in_context") is not False or given.get("encrypted"):
+            return data
+        if (sealer := await self.load()) is None:
             return data
         place = Place.of(uid, given, given["agent"])
         return orjson.dumps(given | {"value": sealer.seal(given["value"], place, idempotency_key)})

@@ -8,6 +8,9 @@ CascadeFault
 
 from traceback import TracebackException
 
+# Characters of an exception's text that are kept.
+MAX_CHARACTERS = 10_000
+
 
 class CascadeFault(Exception):
     """A cascade exceeds a limit."""
@@ -55,8 +58,12 @@ def find_station(fault: BaseException) -> str:
 
 
 def describe_error(fault: BaseException) -> str:
-    """Return the text of an exception, even if its own `__str__` fails, as a block's may."""
-    return str(TracebackException(type(fault), fault, None))
+    """Return the text of an exception, even if its own `__str__` fails, as a block's may.
+
+    It has at most MAX_CHARACTERS, and no half of a surrogate pair, which no store accepts.
+    """
+    text = str(TracebackException(type(fault), fault, None))[:MAX_CHARACTERS]
+    return text.encode(errors="backslashreplace").decode()
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -37,7 +37,7 @@ def find_own_entry(
     found = tx.items.own_to_write(address, agent)
     if found is not None and (internal or found.whole.in_context):
         return found
-    other = tx.items.best(address, agent, internal=False)
+    other = tx.items.best(address, agent, internal=internal)
     if other is None:
         return None
     raise Denied(

@@ -12,8 +12,12 @@ from memrelay.memory.sqlite.filters import has_expired
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.timestamps import LAST_MS, Moment, format_time
 
-# Seconds until the end, 0 for never. None keeps the present end.
-Ttl = Annotated[float | None, Field(ge=0, allow_inf_nan=False)]
+# About 300 years.
+MAX_TTL_S = 10**10
+# Seconds until the end, 0 for never.
+Seconds = Annotated[float, Field(ge=0, le=MAX_TTL_S)]
+# None keeps the present end.
+Ttl = Seconds | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def end_of(ttl_s: float | None, now_ms: int, present: int | None) -> int | None:
     """Return the end that a `ttl_s` asks for, Unix ms. None is never. `present` is the end now."""
     if ttl_s is None:
         return present
-    return min(now_ms + int(ttl_s * 1000), LAST_MS) if ttl_s else None
+    return min(now_ms + max(1, int(ttl_s * 1000)), LAST_MS) if ttl_s else None
 
 
 def earliest(*ends: int | None) -> int | None:
@@ -113,9 +117,17 @@ def limit_grants(tx: Transaction, store: str, granter: str) -> None:
     A grant of an agent that lost its access is deleted. The same holds for the grants that depend
     on it.
     """
-    if granter == store:
-        return
+    changed = [granter]
+    while changed:
+        agent = changed.pop()
+        if agent != store:
+            changed += _limit_grants_of(tx, store, agent)
+
+
+def _limit_grants_of(tx: Transaction, store: str, granter: str) -> list[str]:
+    """Limit the grants that one agent gave, and return the agents whose right has changed."""
     has_right, ends_at = _lasting_right(tx, store, granter)
+    changed = []
     for grant in tx.grants.given_by(granter, store):
         end = earliest(grant.expires_at, ends_at)
         if not has_right:
@@ -124,7 +136,8 @@ def limit_grants(tx: Transaction, store: str, granter: str) -> None:
             tx.grants.put(grant._replace(expires_at=end))
         else:
             continue
-        limit_grants(tx, store, grant.grantee)
+        changed.append(grant.grantee)
+    return changed
 
 
 def _lasting_right(tx: Transaction, store: str, agent: str) -> tuple[bool, int | None]:

@@ -16,6 +16,7 @@ from pydantic import Field
 from memrelay.memory.errors import Refused, ValueTooLarge
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import load_json
+from memrelay.memory.sealed_text import is_sealed
 from memrelay.memory.sqlite.versions import State
 from memrelay.memory.timestamps import Moment, format_time
 
@@ -27,8 +28,6 @@ MAX_ENCRYPTED_BYTES = 64 << 10
 MAX_INTERNAL_BYTES = 44 << 10
 # Bytes of the JSON in which a hidden value is stored, and of which an import accepts 64 KiB.
 MAX_DATA_BYTES = 64 << 10
-# Beginning of an internal value that an interface sealed. The limit applies before the sealing.
-SEALED_PREFIX = "v1."
 
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
 # SQLite's JSON functions end a text at the character NUL.
@@ -97,10 +96,9 @@ def is_hidden(state: State) -> bool:
     return not state.in_context or bool(state.encrypted)
 
 
-def is_sealed(state: State) -> bool:
+def has_sealed_value(state: State) -> bool:
     """Return whether an interface sealed the value of an entry."""
-    value = decode_state(state) if is_hidden(state) else None
-    return isinstance(value, str) and value.startswith(SEALED_PREFIX)
+    return is_hidden(state) and is_sealed(decode_state(state))
 
 
 def view_state(state: State, *, with_hidden: bool = False) -> ItemView:
@@ -169,7 +167,8 @@ def encode(
     if in_context and not encrypted:
         _check_size(text, MAX_VISIBLE_BYTES, "a visible value")
         return text, _data_text(data if isinstance(value, str) else data | {"json": True})
-    if encrypted or text.startswith(SEALED_PREFIX):
+    # The limit of an internal value applies before the sealing.
+    if encrypted or is_sealed(value):
         limit, kind = MAX_ENCRYPTED_BYTES, "an encrypted value"
     else:
         limit, kind = MAX_INTERNAL_BYTES, "an internal value"

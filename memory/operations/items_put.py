@@ -1,13 +1,12 @@
 """items.put: writes an entry of a shared store under its key."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import Field
+from typing import Any, NamedTuple
 
 from memrelay.memory.errors import Denied
 from memrelay.memory.items.access import Level, require
 from memrelay.memory.items.entries import check_entry_version, refuse_surplus_key
+from memrelay.memory.items.grants import Ttl, end_of
 from memrelay.memory.items.identity import Identity, StoreId
 from memrelay.memory.items.item import Address, ItemView, Key, Namespace, encode, view_state
 from memrelay.memory.operation import Context, operation
@@ -15,10 +14,6 @@ from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.records.view import Versions
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State, StoredRecord
-
-# About 300 years.
-MAX_TTL_S = 10**10
-Seconds = Annotated[float, Field(ge=0, le=MAX_TTL_S)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +28,7 @@ class PutItem(Identity):
     """The value: any JSON."""
     namespace: Namespace = ""
     """A part of the store with keys of its own."""
-    ttl_s: Seconds | None = None
+    ttl_s: Ttl = None
     """Seconds until the entry expires; 0 means never. By default an entry keeps its end."""
     in_context: bool | None = None
     """Whether lists and searches return the entry; true for a new one. False makes it internal."""
@@ -95,13 +90,6 @@ def store_item(tx: Transaction, given: PutItem, context: Context) -> tuple[State
     if place is None:
         return _insert(tx, _new_state(given, flags, stored, context)), True, True
     return _replace(tx, place, given, (flags, *stored)), False, True
-
-
-def end_of(ttl_s: float | None, now_ms: int, before_ms: int | None) -> int | None:
-    """Return when an entry expires, Unix ms. `before_ms` is its end so far."""
-    if ttl_s is None:
-        return before_ms
-    return now_ms + max(1, int(ttl_s * 1000)) if ttl_s > 0 else None
 
 
 def _combine_flags(place: StoredRecord | None, given: PutItem) -> _Flags:

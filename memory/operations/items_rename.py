@@ -11,7 +11,7 @@ from memrelay.memory.items.item import (
     ItemView,
     Key,
     Namespace,
-    is_sealed,
+    has_sealed_value,
     view_state,
 )
 from memrelay.memory.operation import Context, operation
@@ -77,7 +77,7 @@ def rename_item(
 
 def _check_movable(place: StoredRecord) -> None:
     """Raise Denied if the key takes part in the encryption of the value."""
-    if place.whole.encrypted or is_sealed(place.whole):
+    if place.whole.encrypted or has_sealed_value(place.whole):
         raise Denied(
             f"entry {place.whole.key!r} is encrypted together with its key; read it, write it "
             "under the new key, and delete it"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import orjson
 from pydantic import Field
 
 from memrelay.memory.items.access import list_accessible
@@ -86,8 +87,9 @@ def search_items(tx: Transaction, wanted: SearchItems, context: Context) -> Item
 
 def _visible_in(stores: tuple[str, ...]) -> Given:
     """Return the condition that an entry is visible and in one of the stores."""
-    places = ", ".join("?" * len(stores))
-    return Given(f"(r.scope IN ({places}) AND {IS_VISIBLE})", stores, {"stores": stores})
+    listed = orjson.dumps(stores).decode()
+    among = "r.scope IN (SELECT value FROM json_each(?))"
+    return Given(f"({among} AND {IS_VISIBLE})", (listed,), {"stores": stores})
 
 
 def _hits(tx: Transaction, found: list[Record]) -> Iterator[ItemHit]:

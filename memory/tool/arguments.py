@@ -8,6 +8,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from memrelay.memory.items.grants import MAX_TTL_S
 from memrelay.memory.items.identity import MAX_ID_CHARACTERS, Identity
 from memrelay.memory.tool.answer import BAD_REQUEST, ToolError, failure_of
 from memrelay.memory.tool.paths import Address, make_path, parse_path
@@ -113,7 +114,7 @@ def _parse_action(action: str, arguments: Mapping[str, Any], identity: Identity)
     address = Address(
         store if names_store else identity.agent, key, "" if key else _text(arguments, "prefix")
     )
-    _check_lengths(address, action)
+    _check_lengths(address, action, agent)
     return ToolCall(
         action,
         address,
@@ -148,7 +149,7 @@ def _parse_command(command: str, arguments: Mapping[str, Any], identity: Identit
         raise ToolError(fault)
     if address.lists_stores and command in SHARING:
         raise failure_of(command, BAD_REQUEST)
-    _check_lengths(address, verb_of(call))
+    _check_lengths(address, verb_of(call), call.agent)
     if command != "rename":
         return call
     has_path = arguments.get("path") is not None
@@ -241,12 +242,15 @@ def _ttl_s(arguments: Mapping[str, Any], verb: str) -> float | None:
         return None
     if isinstance(ttl_s, bool) or not isinstance(ttl_s, int | float) or ttl_s < 0:
         raise failure_of(verb, BAD_REQUEST)
+    if ttl_s > MAX_TTL_S:
+        raise failure_of(verb, BAD_REQUEST)
     return float(ttl_s)
 
 
-def _check_lengths(address: Address, verb: str) -> None:
+def _check_lengths(address: Address, verb: str, agent: str = "") -> None:
     longest = max(len(address.key), len(address.prefix))
-    if longest > MAX_KEY_CHARACTERS or len(address.store) > MAX_ID_CHARACTERS:
+    longest_id = max(len(address.store), len(agent))
+    if longest > MAX_KEY_CHARACTERS or longest_id > MAX_ID_CHARACTERS:
         raise failure_of(verb, BAD_REQUEST)
 
 

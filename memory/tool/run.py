@@ -1,11 +1,10 @@
 """Runs one call of the memory tool in a transaction. Errors are answers."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from memrelay.memory.errors import Denied, Refused, TooManyKeys, ValueTooLarge
+from memrelay.memory.items.grants import Seconds
 from memrelay.memory.items.identity import Identity
 from memrelay.memory.operation import Context
 from memrelay.memory.sqlite.store import Transaction
@@ -29,7 +28,7 @@ class ToolInput(Identity):
     """The arguments that the model gave."""
     dialect: Dialect = "robutler"
     """The tool that the model knows: `robutler`, or `anthropic` for memory_20250818."""
-    default_ttl_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    default_ttl_s: Seconds = 0
     """Seconds until an entry expires that is created without `ttl`. 0: it keeps its end."""
     sharing: bool = True
     """Whether share and unshare work."""

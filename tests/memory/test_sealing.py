@@ -9,7 +9,8 @@ import orjson
 import pytest
 
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
-from memrelay.memory.seal_keys import Place, SealKeys, is_sealed
+from memrelay.memory.seal_keys import Place, SealKeys
+from memrelay.memory.sealed_text import is_sealed
 from memrelay.memory.sealing import MAX_VALUE_BYTES, Sealer, parse_key
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))

@@ -258,6 +258,14 @@ def test_a_jwt_reads_and_writes_its_own_store_only(served: Served) -> None:
     assert tool.json["value"]["value"] == 1
 
 
+def test_a_refused_jwt_is_never_the_local_caller(served: Served) -> None:
+    expired = ED.sign(exp=1)
+
+    assert statuses(served, f"{expired}=", "agentId=a1") == [401]
+    path = f"{MEMORY}/k?agentId=a1"
+    assert ask(served.url, "GET", path, b"", {"X_API_Key": expired}).status == 401
+
+
 def test_a_jwt_reaches_a_chat_or_a_user_only_by_a_context_or_its_claim(served: Served) -> None:
     assert statuses(served, ED.sign(), "store=c1&chatId=c1", "store=u1&userId=u1") == [403, 403]
     opened = f"/v1/pipelines/{UID}/contexts/c1/open"

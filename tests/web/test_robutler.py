@@ -98,6 +98,7 @@ def test_a_key_is_decoded_once(a1: Agent) -> None:
         "%252F": "%2F",
         "g/": "g/",
         "%2F%2Fh": "//h",
+        "i%0Aj": "i\nj",
     }
     for path, key in keys.items():
         put = ask(a1.url, "PUT", f"{B}/{path}", {"agentId": a1.id, "value": path})

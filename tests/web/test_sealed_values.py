@@ -145,6 +145,8 @@ def test_without_its_seal_key_an_internal_value_is_503_and_others_are_not(sealed
     try:
         _await_status(sealed, 503)
         assert sealed.put("other", "x").status == 503
+        visible = {"agentId": "a1", "value": "x"}
+        assert sealed.send("PUT", f"{REST}/visible", visible).status == 200
         assert sealed.get(f"{REST}?agentId=a1") is not None
     finally:
         for name in ("a.key", "b.key"):

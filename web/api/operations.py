@@ -18,6 +18,7 @@ from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
 from memrelay.memory.errors import (
     Denied,
+    RecordNotFound,
     Refused,
     SealBroken,
     SealKeyMissing,
@@ -25,7 +26,6 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
-from memrelay.memory.errors import RecordNotFound as RecordNotFound
 from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report

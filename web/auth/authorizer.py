@@ -1,6 +1,5 @@
 """Authentication by key or session, and authorization by scope and pipeline. Denies by default."""
 
-import re
 import time
 from collections.abc import Callable, Collection
 from hmac import compare_digest
@@ -19,7 +18,6 @@ from memrelay.web.server.errors import NotAllowed, Unauthorized, Unavailable, no
 
 COOKIE = "memrelay_session"
 # A signed JWT has three parts, and an encrypted one, which is refused, has five. Keys have no dots.
-JWT_FORM = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*){2,4}")
 # Some clients send a key here instead of in Authorization.
 API_KEY_HEADER = "X-API-Key"
 NO_KEY = (
@@ -265,7 +263,7 @@ class Authorizer:
     async def get_caller(self, request: web.Request) -> Caller:
         """Identify the caller. Raises Unauthorized, Unavailable, StoreBusy, and StoreBroken.
 
-        A token in the form of a JWT is always verified, also on loopback without keys.
+        A JWT is always verified, also on loopback without keys.
         """
         return await self._verify_token(request) or self._identify(
             request, await self.get_credentials()
@@ -276,14 +274,15 @@ class Authorizer:
         if self._tokens is None:
             return None
         verified = request.get(_VERIFIED)
-        if verified is None and JWT_FORM.fullmatch(token := get_bearer_token(request)):
+        # Keys have no period. A malformed JWT must not pass as a request without a credential.
+        if verified is None and "." in (token := get_credential(request)):
             verified = request[_VERIFIED] = await self._tokens.authenticate(token)
         return verified
 
     def _identify(self, request: web.Request, credentials: Credentials) -> Caller:
         if not credentials.keys and self._on_loopback:
             return LOCAL_CALLER
-        if key := get_bearer_token(request) or request.headers.get(API_KEY_HEADER, ""):
+        if key := get_credential(request):
             return credentials.authenticate_key(key, self.now_ms)
         if token := request.cookies.get(COOKIE):
             return credentials.authenticate_session(token, self.now_ms)
@@ -302,6 +301,11 @@ class Authorizer:
             return await self._verify_token(request) or self._identify(request, credentials)
         except (Unauthorized, Unavailable):
             return ANONYMOUS
+
+
+def get_credential(request: web.Request) -> str:
+    """Return the key or JWT of a request, or ""."""
+    return get_bearer_token(request) or request.headers.get(API_KEY_HEADER, "")
 
 
 def get_bearer_token(request: web.Request) -> str:

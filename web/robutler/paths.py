@@ -10,8 +10,8 @@ from memrelay.web.server.error_dialects import PIPELINE_PREFIX
 from memrelay.web.server.errors import BadRequest
 
 MEMORY = "/api/storage/memory"
-# A key may contain slashes.
-ENTRY = MEMORY + "/{key:.+}"
+# A key may contain slashes and line breaks.
+ENTRY = MEMORY + "/{key:(?s:.+)}"
 KV = "/api/kv"
 TOOL = "/api/tools/memory"
 

@@ -70,10 +70,9 @@ class Outbox:
                 sent.append(self._send(parcel))
                 size += parcel.size
                 parcel = _Parcel(self._encoder_of)
-        # A repeat that waited may have only a report.
-        has_content = parcel.entries or parcel.logged or parcel.reports
         parcel.reports += marks
-        if has_content:
+        # A repeat that waited may have only a report.
+        if parcel.entries or parcel.logged or parcel.reports:
             sent.append(self._send(parcel))
         for uid in set(map(_uid, outcomes)):
             self._log_trimmer.note(self._encoder_of(uid).logs, size + parcel.size)

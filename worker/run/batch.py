@@ -380,7 +380,7 @@ class Batch:
         reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
         station = find_station(fault)
         if isinstance(fault, Transient):
-            work = decode_entry(one, self._limits.message_bytes) if isinstance(one, Entry) else one
+            work = self._decode(one) if isinstance(one, Entry) else one
             reason = self._retries.note(work, fault, self._stores)
             attempts = self._limits.retries + 1
         if reason:

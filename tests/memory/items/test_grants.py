@@ -1,18 +1,20 @@
 """Who may give, change and remove grants, and when they end."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
 from memrelay.memory.errors import Denied, Refused
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.timestamps import format_time
-from tests.memory.builders import NOW
+from tests.memory.builders import NOW, perform
 from tests.memory.items.access_cases import call, enter, level_of, open_stores, share
 
 LATER = format_time(NOW + 10_000)
 CHAT = {"chat": "c", "vouched": ["chat"]}
 USER = {"user": "u", "vouched": ["user"]}
+CONTEXT = {"sort": "chat", "id": "c"}
 
 
 @pytest.fixture
@@ -180,3 +182,21 @@ def test_contexts_are_listed_in_pages_by_chat_and_agent(stores: Store) -> None:
     for cursor in ("x", "5", "[1,2]"):
         with pytest.raises(Refused, match="cursor"):
             names(cursor=cursor)
+
+
+def test_a_long_chain_of_grants_ends_with_its_first_grant(stores: Store) -> None:
+    agents = ["a0", *[f"a{number}" for number in range(1, 1201)]]
+    with stores.transaction() as tx:
+        for granter, grantee in pairwise(agents):
+            perform(tx, "grants.set", agent=granter, store="a0", grantee=grantee, level="readwrite")
+
+    call(stores, "grants.remove", agent="a0", store="a0", grantee="a1")
+
+    assert level_of(stores, "a1200", "a0") is None
+
+
+@pytest.mark.parametrize("name", ["grants.set", "contexts.open"])
+def test_an_end_beyond_all_dates_is_refused(stores: Store, name: str) -> None:
+    named = {"grants.set": {"store": "a1", "grantee": "a2"}, "contexts.open": CONTEXT}[name]
+    with pytest.raises(ValueError, match="ttl_s"):
+        call(stores, name, agent="a1", ttl_s=1e308, **named)

@@ -23,6 +23,7 @@ from tests.memory.builders import NOW, perform
 from tests.memory.items.access_cases import call, enter, open_stores, share
 from tests.memory.items.item_cases import found, get, page, put, rename, states
 
+SEALED = f"v1.{'0' * 16}.{'n' * 16}."
 TOO_BIG = "x" * (256 * 1024 + 1)
 
 
@@ -210,7 +211,7 @@ def test_an_unchanged_put_adds_no_version(store: Store) -> None:
 def test_the_size_of_a_value_is_limited_by_its_kind(store: Store) -> None:
     put(store, "k", TOO_BIG[1:])
     put(store, "i", "x" * 45_056, in_context=False)
-    put(store, "s", "v1." + "x" * 60_000, in_context=False)
+    put(store, "s", SEALED + "x" * 60_000, in_context=False)
     put(store, "e", "x" * 65_000, encrypted=True)
     for value, flags in (
         (TOO_BIG, {}),
@@ -337,7 +338,7 @@ def test_a_rename_never_overwrites(store: Store) -> None:
     share(store, "a1", "a1", "a2", "readwrite")
     put(store, "c", 4, agent="a2", store="a1")
     put(store, "hidden", 5, in_context=False)
-    put(store, "sealed", "v1.k.n.c", in_context=False)
+    put(store, "sealed", SEALED + "x" * 23, in_context=False)
     put(store, "locked", "x", encrypted=True)
 
     for taken in ("b", "c", "hidden"):

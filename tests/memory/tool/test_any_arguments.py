@@ -1,4 +1,4 @@
-"""Whatever a model sends, the memory tool answers. It raises nothing."""
+"""The memory tool answers any arguments that a model sends, and raises nothing."""
 
 from random import Random
 from typing import Any
@@ -12,8 +12,8 @@ from tests.memory.tool.calls import Agent, open_home
 VALUES: tuple[Any, ...] = (
     None, "", "a", "a.md", "/memories", "/memories/", "/memories/a.md", "/memories/a/b/", "/",
     "/memories/shared/", "/memories/shared/a1/a", "/memories/shared/x/a", "..", "\0", "é" * 300,
-    "self", "user", "chat", "agent", "read", 0, -1, 1.5, 1 << 62, True, [], [1], [1, 2], ["a", 2],
-    {}, {"a": [None]}, " ", "a2", "cursor",
+    "self", "user", "chat", "agent", "read", 0, -1, 1.5, 1 << 62, 1e308, True, [], [1], [1, 2],
+    ["a", 2], {}, {"a": [None]}, " ", "a2", "cursor",
 )  # fmt: skip
 FIELDS = (
     "store", "key", "value", "ttl", "prefix", "query", "agent", "level", "path", "scope", "content",
