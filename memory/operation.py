@@ -74,12 +74,19 @@ class Operation:
     summary: str
     # Validates untrusted input. Only the edges (JSON) use it.
     adapter: TypeAdapter[Any]
-    # The only store on which it runs, "" for any store, by default the first.
+    # The store on which it runs. "" for any store, by default the first.
     home: Home = ""
     # Input field whose text is embedded before the operation runs, if there is an embedder.
     embeds: str = ""
     # Whether it may use a closed home, because its answer has ids and no values.
     shows_ids_only: bool = False
+    # Whether the home is only the default, and a call may name another store.
+    any_store: bool = False
+
+    @property
+    def takes_store(self) -> bool:
+        """Return whether a call may name the store."""
+        return not self.home or self.any_store
 
     @property
     def noun(self) -> str:
@@ -97,7 +104,8 @@ class Operation:
 
         An admin can erase and import the records of any store.
         """
-        is_allowed = self.home or self.access == "admin" or self.shows_ids_only
+        is_at_home = bool(self.home) and not self.any_store
+        is_allowed = is_at_home or self.access == "admin" or self.shows_ids_only
         if is_closed(memory_id) and not is_allowed:
             raise Refused(
                 f"{self.name} cannot use {memory_id}, which holds the items of agents with their "
@@ -121,6 +129,7 @@ def operation(
     home: Home = "",
     embeds: str = "",
     shows_ids_only: bool = False,
+    any_store: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -149,6 +158,7 @@ def operation(
             home,
             embeds,
             shows_ids_only,
+            any_store,
         )
         return run
 

@@ -82,7 +82,7 @@ def route_of(operation: Operation) -> OperationRoute:
 
 def selects_store(operation: Operation) -> bool:
     """Return whether callers may name the store of the bundle on which the operation runs."""
-    return not operation.home and STORE not in input_schema(operation)["properties"]
+    return operation.takes_store and STORE not in input_schema(operation)["properties"]
 
 
 @cache

@@ -80,11 +80,12 @@ def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
 
     Raises Refused for a store of another pipeline.
     """
-    if operation.home:
-        home = plan.homes[operation.home]
-        if memory_id not in ("", home):
-            raise Refused(f"{operation.name} works only on {home}; leave the store out")
-        return home
+    if operation.home and (memory_id in ("", plan.homes[operation.home])):
+        return plan.homes[operation.home]
+    if not operation.takes_store:
+        raise Refused(
+            f"{operation.name} works only on {plan.homes[operation.home]}; leave the store out"
+        )
     if not memory_id:
         return _default_store(plan, operation)
     if memory_id not in plan.all_stores:
