@@ -27,6 +27,7 @@ RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
     "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
+    "agents": Allowed(own=("memory", "blocks", "bus.message", "client", "embedded"), never=REDIS),
     "pipelines": Allowed(
         own=("blocks", "memory.memory_id", "memory.validation", "bus.keys", "bus.message"),
         never=(*REDIS, "apsw"),
