@@ -26,8 +26,8 @@ class Allowed:
 RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
-    "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
     "agents": Allowed(own=("memory", "blocks", "bus.message", "client", "embedded"), never=REDIS),
+    "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
     "pipelines": Allowed(
         own=("blocks", "memory.memory_id", "memory.validation", "bus.keys", "bus.message"),
         never=(*REDIS, "apsw"),
