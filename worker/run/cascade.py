@@ -201,9 +201,8 @@ class Cascade:
     ) -> None:
         work, outcome = self._work, self.outcome
         producer_id = work.producer_id or work.step_of
-        ident = f"{work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
         pending = Pending(
-            ident,
+            self.next_errand_id(),
             work.plan.uid,
             work.plan.hash,
             station.agent.alias,
@@ -230,6 +229,11 @@ class Cascade:
     def secret(self, reference: str) -> str:
         """Return a secret that the operator has listed for blocks. Raises LookupError."""
         return self._secrets.read_for_block(reference)
+
+    def next_errand_id(self) -> str:
+        """Return the id of the next continuation. A replay returns the same one."""
+        outcome = self.outcome
+        return f"{self._work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid for an agent. A replay returns the same ones."""
