@@ -35,6 +35,8 @@ class Agent:
     username: str
     publishes: bool
     swarm: str = ""  # swarm that it listens on; "" if none
+    # Usernames of the pipeline's agents that are not chats, itself included.
+    programs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,11 @@ class BlockArgs(BaseModel):
     @property
     def home(self) -> str:
         """Return the home of the pipeline that is the block's only store; "" for any store."""
+        return ""
+
+    @property
+    def default_home(self) -> str:
+        """Return the home that is the block's store if it has no `memory_id`; "" for no store."""
         return ""
 
     @property

@@ -1,0 +1,185 @@
+"""One turn of an agent: the executor of the errands of the block `agent`.
+
+A turn may run again after a crash. Each response of the model is committed before its tools run,
+and each call of a tool has an idempotency key, so a repeated turn continues where the first one
+ended.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+)
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langsmith import tracing_context
+
+from memrelay.agents import history
+from memrelay.agents.graph import State, build_graph, is_answer
+from memrelay.agents.guarded_http import GuardedClient
+from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
+from memrelay.agents.prompt import fallback_messages, system_messages
+from memrelay.agents.request import TurnRequest, parse_request
+from memrelay.agents.tools import as_error, find_knowledge, make_tools
+from memrelay.agents.wire import from_wire, invalid_ids, text_of, to_wire
+from memrelay.blocks.async_call import OperationFailed
+from memrelay.blocks.contract import RunningErrand
+from memrelay.memory.timestamps import format_time
+
+Json = dict[str, Any]
+MAX_ACTION = 2_000  # characters of a tool's result in an episode
+
+
+class TurnFault(Exception):
+    """The turn has no answer. The text is for the user of the agent."""
+
+
+async def run_turn(given: Mapping[str, Any], errand: RunningErrand) -> Json:
+    """Return the answer of a turn: `text` or `error`, and the `actions` of its tools."""
+    request = parse_request(given)
+    actions: list[Json] = []
+    try:
+        async with GuardedClient(private=errand.may_call_private) as client:
+            model = ChatModel(client, _model_options(request), _read_key(request, errand))
+            # No trace of a conversation is sent to LangSmith, whatever the environment sets.
+            with tracing_context(enabled=False):
+                text = await Turn(request, errand, model, actions).run()
+    except (TurnFault, ModelFault, OperationFailed) as fault:
+        return {"error": str(fault), "actions": actions}
+    return {"text": text, "actions": actions}
+
+
+def _model_options(request: TurnRequest) -> ModelOptions:
+    options = request.options
+    return ModelOptions(options.url, options.model, options.temperature, options.max_tokens)
+
+
+def _read_key(request: TurnRequest, errand: RunningErrand) -> str:
+    """Return the API key, "" for none. Raises TurnFault."""
+    reference = request.options.api_key
+    try:
+        return errand.secret(reference) if reference else ""
+    except LookupError as error:
+        raise TurnFault(f"api_key cannot be read: {error.args[0]}") from error
+
+
+class Turn:
+    """The nodes of one turn's graph. `actions` collects what the tools did."""
+
+    def __init__(
+        self, request: TurnRequest, errand: RunningErrand, model: ChatModel, actions: list[Json]
+    ) -> None:
+        self._request, self._errand, self._model = request, errand, model
+        self._actions = actions
+        self._tools = make_tools(request, errand.operate)
+        self._knowledge: str | None = None
+
+    async def run(self) -> str:
+        """Return the text of the answer.
+
+        Raises TurnFault, ModelFault and OperationFailed.
+        """
+        request = self._request
+        graph = build_graph(self.prepare, self.ask, self.call_tool, checkpointer=None)
+        asked = HumanMessage(
+            request.text,
+            id=self._errand.id,
+            additional_kwargs={"timestamp": format_time(request.asked_at_ms)},
+        )
+        limit = 2 * request.options.max_steps + 10
+        ended = await graph.ainvoke(
+            {"messages": [*fallback_messages(request.prompt), asked]},
+            {"recursion_limit": limit},
+        )
+        text = text_of(ended["messages"][-1])
+        if not text.strip():
+            raise TurnFault("the model answered without text")
+        return text
+
+    async def prepare(self, state: State) -> Json:
+        """Return the conversation as the model gets it, unless the turn has its answer already."""
+        messages = state["messages"]
+        at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
+        # A tail without an answer is from an earlier attempt of this turn, which runs again.
+        if messages[at + 1 :] and is_answer(messages[-1]):
+            return {}
+        kept = await self._fit([*messages[:at], messages[at]])
+        if kept == messages:
+            return {}
+        return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]}
+
+    async def ask(self, state: State) -> Json:
+        """Return the next response of the model."""
+        messages = state["messages"]
+        at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
+        step = sum(isinstance(one, AIMessage) for one in messages[at:])
+        if step >= self._request.options.max_steps:
+            raise TurnFault(
+                f"the agent asked the model {step} times without an answer: raise max_steps, or "
+                "improve the prompt"
+            )
+        said = await self._respond(messages, step)
+        answer = from_wire(said, f"{self._errand.id}/{step}")
+        answer.additional_kwargs["timestamp"] = format_time(said["at_ms"])
+        return {"messages": [history.clean(answer) or answer]}
+
+    async def call_tool(self, call: ToolCallRequest, execute: Any) -> ToolMessage:
+        """Return the result of a tool. A fault of the model is a result too."""
+        asked, name, ident = (
+            call.state["messages"][-1],
+            call.tool_call["name"],
+            call.tool_call["id"],
+        )
+        index = [one["id"] for one in asked.tool_calls].index(ident)
+        step = asked.id.rpartition("/")[2]
+        tool = self._tools.get(name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            result = as_error(f"there is no tool {name!r}; tools are {known}")
+        elif ident in invalid_ids(asked):
+            result = as_error("the arguments are no JSON object")
+        else:
+            result = await tool.call(call.tool_call["args"], f"{step}/{index}")
+        self._actions.append({"tool": name, "result": result[:MAX_ACTION]})
+        return ToolMessage(result, tool_call_id=str(ident), name=name, id=f"{asked.id}/{index}")
+
+    async def _respond(self, messages: Sequence[BaseMessage], step: int) -> Json:
+        """Return the response of a step: the committed one, or that of a request."""
+        if self._knowledge is None:
+            self._knowledge = await find_knowledge(
+                self._request.options.knowledge, self._request.question, self._errand.operate
+            )
+        sent = [*system_messages(self._request.prompt, self._knowledge), *messages]
+        try:
+            said = await self._send(sent, step)
+        except EmptyText:
+            filled = [history.drop_blank(message) for message in sent]
+            said = await self._send([one for one in filled if one is not None], step)
+        return said | {"at_ms": time.time_ns() // 1_000_000}
+
+    async def _send(self, messages: Sequence[BaseMessage], step: int) -> Json:
+        return await self._model.ask(
+            [to_wire(message) for message in messages],
+            [tool.on_wire for tool in self._tools.values()],
+            request_id=f"{self._errand.id}/{step}",
+        )
+
+    async def _fit(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        """Return the messages repaired, cleaned, and without turns that exceed the window."""
+        cleaned = [history.clean(message) for message in history.repair(messages)]
+        pinned, turns = history.split_turns([one for one in cleaned if one is not None])
+        options = self._request.options
+        window = history.find_window(options.model, options.context_window)
+        # The prompt is sent twice.
+        fixed = 2 * history.count_tokens(pinned) + (
+            options.knowledge.token_budget if options.knowledge.is_read else 0
+        )
+        budget = history.find_budget(window, options.max_tokens)
+        kept = history.keep_last_turns(turns, max(1, budget - fixed) if budget > 0 else 0)
+        return [*pinned, *(message for turn in kept for message in turn)]
