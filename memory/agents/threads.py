@@ -26,5 +26,10 @@ def input_thread(execution: str, alias: str) -> str:
     return f"exec:{_encode(execution)}:{alias}"
 
 
+def turn_thread(errand_id: str) -> str:
+    """Return the thread with the committed responses of one turn, which is deleted at its end."""
+    return f"turn:{errand_id}"
+
+
 def _encode(part: str) -> str:
     return part.replace("%", "%25").replace(":", "%3A")
