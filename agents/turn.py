@@ -21,18 +21,24 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langsmith import tracing_context
 
 from memrelay.agents import history
+from memrelay.agents.calls import calls_of
+from memrelay.agents.compaction import fit
 from memrelay.agents.graph import State, build_graph, is_answer
 from memrelay.agents.guarded_http import GuardedClient
+from memrelay.agents.history import PROMPT_ID
 from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
 from memrelay.agents.prompt import fallback_messages, system_messages
 from memrelay.agents.request import TurnRequest, parse_request
+from memrelay.agents.responses import Responses
 from memrelay.agents.tools import as_error, find_knowledge, make_tools
 from memrelay.agents.wire import from_wire, invalid_ids, text_of, to_wire
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import RunningErrand
+from memrelay.memory.agents.threads import turn_thread
 from memrelay.memory.timestamps import format_time
 
 Json = dict[str, Any]
+SUMMARY_STEP = "summary"
 MAX_ACTION = 2_000  # characters of a tool's result in an episode
 
 
@@ -78,6 +84,7 @@ class Turn:
         self._request, self._errand, self._model = request, errand, model
         self._actions = actions
         self._tools = make_tools(request, errand.operate)
+        self._responses = Responses(calls_of(errand, store=request.store), turn_thread(errand.id))
         self._knowledge: str | None = None
 
     async def run(self) -> str:
@@ -86,6 +93,7 @@ class Turn:
         Raises TurnFault, ModelFault and OperationFailed.
         """
         request = self._request
+        await self._responses.read()
         graph = build_graph(self.prepare, self.ask, self.call_tool, checkpointer=None)
         asked = HumanMessage(
             request.text,
@@ -109,7 +117,9 @@ class Turn:
         # A tail without an answer is from an earlier attempt of this turn, which runs again.
         if messages[at + 1 :] and is_answer(messages[-1]):
             return {}
-        kept = await self._fit([*messages[:at], messages[at]])
+        # The bundle may have lost its prompt since the last turn.
+        asked = [one for one in messages[: at + 1] if self._request.prompt or one.id != PROMPT_ID]
+        kept = await fit(asked, self._request.options, self._summarize)
         if kept == messages:
             return {}
         return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]}
@@ -151,35 +161,33 @@ class Turn:
 
     async def _respond(self, messages: Sequence[BaseMessage], step: int) -> Json:
         """Return the response of a step: the committed one, or that of a request."""
+        if (known := self._responses.find(str(step))) is not None:
+            return known
         if self._knowledge is None:
             self._knowledge = await find_knowledge(
                 self._request.options.knowledge, self._request.question, self._errand.operate
             )
         sent = [*system_messages(self._request.prompt, self._knowledge), *messages]
+        tools = [tool.on_wire for tool in self._tools.values()]
         try:
-            said = await self._send(sent, step)
+            said = await self._send(sent, str(step), tools)
         except EmptyText:
             filled = [history.drop_blank(message) for message in sent]
-            said = await self._send([one for one in filled if one is not None], step)
-        return said | {"at_ms": time.time_ns() // 1_000_000}
+            said = await self._send([one for one in filled if one is not None], str(step), tools)
+        return await self._commit(str(step), said)
 
-    async def _send(self, messages: Sequence[BaseMessage], step: int) -> Json:
-        return await self._model.ask(
-            [to_wire(message) for message in messages],
-            [tool.on_wire for tool in self._tools.values()],
-            request_id=f"{self._errand.id}/{step}",
-        )
+    async def _summarize(self, messages: Sequence[BaseMessage]) -> Json:
+        """Return the response of the model to a request for a summary."""
+        if (known := self._responses.find(SUMMARY_STEP)) is not None:
+            return known
+        return await self._commit(SUMMARY_STEP, await self._send(messages, SUMMARY_STEP, ()))
 
-    async def _fit(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        """Return the messages repaired, cleaned, and without turns that exceed the window."""
-        cleaned = [history.clean(message) for message in history.repair(messages)]
-        pinned, turns = history.split_turns([one for one in cleaned if one is not None])
-        options = self._request.options
-        window = history.find_window(options.model, options.context_window)
-        # The prompt is sent twice.
-        fixed = 2 * history.count_tokens(pinned) + (
-            options.knowledge.token_budget if options.knowledge.is_read else 0
-        )
-        budget = history.find_budget(window, options.max_tokens)
-        kept = history.keep_last_turns(turns, max(1, budget - fixed) if budget > 0 else 0)
-        return [*pinned, *(message for turn in kept for message in turn)]
+    async def _send(
+        self, messages: Sequence[BaseMessage], step: str, tools: Sequence[Json]
+    ) -> Json:
+        sent = [to_wire(message) for message in messages]
+        return await self._model.ask(sent, tools, request_id=f"{self._errand.id}/{step}")
+
+    async def _commit(self, step: str, said: Json) -> Json:
+        said |= {"at_ms": time.time_ns() // 1_000_000}
+        return await self._responses.commit(step, said)
