@@ -21,15 +21,15 @@ COMPRESSED_FROM = 1024  # bytes
 class Responses:
     """The responses of one turn by step. `read` comes first."""
 
-    def __init__(self, calls: Calls, thread: str) -> None:
-        self._calls, self._thread = calls, thread
+    def __init__(self, calls: Calls, agent: str, thread: str) -> None:
+        self._calls, self._place = calls, {"agent": agent, "thread": thread, "id": CHECKPOINT}
         self._known: dict[str, Json] = {}
 
     async def read(self) -> None:
         """Read what an earlier run of the turn has committed."""
         data, total, writes = b"", 1, []
         while len(data) < total:
-            wanted = {"thread": self._thread, "id": CHECKPOINT, "at": len(data)}
+            wanted = self._place | {"at": len(data)}
             found = await self._calls.arun("checkpoints.get", wanted)
             data, total, writes = data + b64decode(found["data"]), found["total"], found["writes"]
         at = 0
@@ -45,9 +45,7 @@ class Responses:
         """Commit the response of a step. Return the one that counts."""
         data = _pack(response)
         write = {"idx": 0, "channel": CHANNEL, "type": TYPE, "size": len(data)}
-        given = {
-            "thread": self._thread,
-            "id": CHECKPOINT,
+        given = self._place | {
             "task": step,
             "writes": [write],
             "data": b64encode(data).decode(),

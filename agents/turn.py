@@ -57,8 +57,12 @@ async def run_turn(given: Mapping[str, Any], errand: RunningErrand) -> Json:
             with tracing_context(enabled=False):
                 text = await Turn(request, errand, model, actions).run()
     except (TurnFault, ModelFault, OperationFailed) as fault:
-        return {"error": str(fault), "actions": actions}
-    return {"text": text, "actions": actions}
+        return {"error": str(fault), "actions": actions, "ended_at_ms": _now_ms()}
+    return {"text": text, "actions": actions, "ended_at_ms": _now_ms()}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _model_options(request: TurnRequest) -> ModelOptions:
@@ -84,7 +88,9 @@ class Turn:
         self._request, self._errand, self._model = request, errand, model
         self._actions = actions
         self._tools = make_tools(request, errand.operate)
-        self._responses = Responses(calls_of(errand, store=request.store), turn_thread(errand.id))
+        self._responses = Responses(
+            calls_of(errand, store=request.store), request.alias, turn_thread(errand.id)
+        )
         self._knowledge: str | None = None
 
     async def run(self) -> str:
@@ -189,5 +195,5 @@ class Turn:
         return await self._model.ask(sent, tools, request_id=f"{self._errand.id}/{step}")
 
     async def _commit(self, step: str, said: Json) -> Json:
-        said |= {"at_ms": time.time_ns() // 1_000_000}
+        said |= {"at_ms": _now_ms()}
         return await self._responses.commit(step, said)

@@ -22,7 +22,20 @@ from memrelay.blocks.memory_args import MemoryId
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
-from memrelay.memory.agents.threads import input_thread, thread_name, user_of_speaker
+from memrelay.memory.agents.episodes import (
+    CompletedEpisode,
+    NewEpisode,
+    NewStep,
+    begin_episode,
+    complete_episode,
+)
+from memrelay.memory.agents.threads import (
+    input_thread,
+    thread_name,
+    turn_thread,
+    user_of_speaker,
+)
+from memrelay.memory.operation import Context
 from memrelay.memory.operations.knowledge_search import MemoryIds, MemoryTags
 from memrelay.memory.records.memory_view import Ident
 
@@ -212,17 +225,55 @@ def agent(call: Call, args: AgentArgs) -> Message | Errand:
         "session_id": str(part.get(SESSION_ID) or ""),
         "options": args.for_turn,
     }
+    if args.record_episodes:
+        begin_episode(call.tx, _new_episode(call, args, execution), _context(call, call.now_ms))
     return Errand(request, order=thread)
 
 
 def _answer(call: Call, got: Got, args: AgentArgs) -> Message:
-    """Return the answer of a turn that has ended."""
-    if got.error:
-        return call.error(got.error)
-    outcome: Mapping[str, Any] = got.value
+    """Return the answer of a turn that has ended, complete its episode, and delete its committed
+    responses."""
+    outcome: Mapping[str, Any] = got.value if not got.error else {"error": got.error}
+    call.tx.checkpoints.delete_thread(call.agent.alias, turn_thread(got.errand_id))
+    if args.record_episodes:
+        _complete(call, args, outcome)
     if fault := outcome.get("error"):
         return call.error(fault)
     return call.reply(outcome["text"])
+
+
+def _new_episode(call: Call, args: AgentArgs, execution: str) -> NewEpisode:
+    user, workflow = _find_user(call), args.workflow_id or call.agent.pipeline
+    return NewEpisode(
+        f"workflow:{workflow}",
+        execution,
+        user,
+        str(call.part.get(SESSION_ID) or execution),
+        workflow,
+        trigger_type=user.partition(":")[0] or "manual",
+        trigger_input=call.text,
+    )
+
+
+def _complete(call: Call, args: AgentArgs, outcome: Mapping[str, Any]) -> None:
+    """End the episode of a turn. One that was deleted since begins again."""
+    context = _context(call, outcome.get("ended_at_ms", call.now_ms))
+    guid = begin_episode(call.tx, _new_episode(call, args, call.errand_id), context)
+    fault, text = outcome.get("error", ""), outcome.get("text")
+    steps = [NewStep(text=call.text, role="user")]
+    steps += [
+        NewStep("action", tool=action["tool"], result=action["result"])
+        for action in outcome.get("actions", ())
+    ]
+    steps += [NewStep(text=text, role="assistant")] if text else []
+    ended = CompletedEpisode(
+        guid, not fault, text or {"error": fault}, tuple(steps), error_message=fault
+    )
+    complete_episode(call.tx, ended, context)
+
+
+def _context(call: Call, now_ms: int) -> Context:
+    return Context(now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
 
 
 def _find_user(call: Call) -> str:
