@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import proxy
 
+from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
 from memrelay.memory.feed import has_feed
@@ -84,6 +85,7 @@ class Store:
         self.entries = EntryTable(self._connection)
         self.tallies = TallyTable(self._connection)
         self.items = ItemTable(self._connection, self.records)
+        self.checkpoints = CheckpointTable(self._connection)
         self.grants = GrantTable(self._connection)
         self.contexts = ContextTable(self._connection)
         self.agent_settings = AgentSettingsTable(self._connection)
