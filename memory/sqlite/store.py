@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import proxy
 
+from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.agents.episode_table import EpisodeTable
 from memrelay.memory.agents.user_table import UserTable
 from memrelay.memory.disk import inode_of
@@ -89,6 +90,7 @@ class Store:
         self.items = ItemTable(self._connection, self.records)
         self.episodes = EpisodeTable(self._connection, self.records)
         self.users = UserTable(self._connection, self.records)
+        self.checkpoints = CheckpointTable(self._connection)
         self.grants = GrantTable(self._connection)
         self.contexts = ContextTable(self._connection)
         self.agent_settings = AgentSettingsTable(self._connection)
