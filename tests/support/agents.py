@@ -31,9 +31,25 @@ class Asked:
         **args: Any,
     ) -> None:
         self.house, self.model, self.uid = house, model, make_uid()
-        args = {"url": model.url, "model": "stub"} | args
-        bot = make_agent("bot", "agent", args, hears=hears, on=on)
-        house.deploy(make_bundle(self.uid, *before, bot))
+        self._before, self._hears, self._on = before, hears, on
+        self._args = {"url": model.url, "model": "stub"} | args
+        self._version = 0
+        self.deploy_again()
+
+    def deploy_again(self, **args: Any) -> None:
+        """Deploy the bundle with these further arguments of the agent."""
+        self._args |= args
+        self._version += 1
+        bot = make_agent("bot", "agent", self._args, hears=self._hears, on=self._on)
+        probe = make_agent("plus", "add_1", {"amount": self._version}, on="probe", to="answers")
+        self.house.deploy(make_bundle(self.uid, *self._before, bot, probe))
+        wait_for(self._runs, f"version {self._version} of {self.uid} runs")
+
+    def _runs(self) -> bool:
+        client = self.house.client
+        ident = client.enter(self.uid, "0", swarm="probe")
+        client.await_done(self.uid, ident)
+        return client.log(self.uid, "answers")[-1].text == str(self._version)
 
     def send(self, text: str, *, username: str = "User", **part: Any) -> str:
         """Send a message of a person and return the input's id."""
