@@ -3,6 +3,7 @@
 # fmt: off
 
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
+from memrelay.methods.checkpoints import BlockingCheckpoints, EmbeddedCheckpoints, RemoteCheckpoints
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
@@ -20,6 +21,7 @@ class RemoteNouns:
 
     def __init__(self, call: RemoteCall) -> None:
         self.changes = RemoteChanges(call)
+        self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
         self.entries = RemoteEntries(call)
         self.grants = RemoteGrants(call)
@@ -36,6 +38,7 @@ class BlockingNouns:
 
     def __init__(self, remote: RemoteNouns, run: Run) -> None:
         self.changes = BlockingChanges(remote.changes, run)
+        self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.grants = BlockingGrants(remote.grants, run)
@@ -52,6 +55,7 @@ class EmbeddedNouns:
 
     def __init__(self, call: EmbeddedCall) -> None:
         self.changes = EmbeddedChanges(call)
+        self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
         self.entries = EmbeddedEntries(call)
         self.grants = EmbeddedGrants(call)
