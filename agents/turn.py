@@ -30,6 +30,7 @@ from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
 from memrelay.agents.prompt import fallback_messages, system_messages
 from memrelay.agents.request import TurnRequest, parse_request
 from memrelay.agents.responses import Responses
+from memrelay.agents.saver import MemrelaySaver
 from memrelay.agents.tools import as_error, find_knowledge, make_tools
 from memrelay.agents.wire import from_wire, invalid_ids, text_of, to_wire
 from memrelay.blocks.async_call import OperationFailed
@@ -100,7 +101,12 @@ class Turn:
         """
         request = self._request
         await self._responses.read()
-        graph = build_graph(self.prepare, self.ask, self.call_tool, checkpointer=None)
+        saver = (
+            MemrelaySaver(self._errand, request.alias, store=request.store)
+            if request.is_remembered
+            else None
+        )
+        graph = build_graph(self.prepare, self.ask, self.call_tool, checkpointer=saver)
         asked = HumanMessage(
             request.text,
             id=self._errand.id,
@@ -109,7 +115,8 @@ class Turn:
         limit = 2 * request.options.max_steps + 10
         ended = await graph.ainvoke(
             {"messages": [*fallback_messages(request.prompt), asked]},
-            {"recursion_limit": limit},
+            {"configurable": {"thread_id": request.thread}, "recursion_limit": limit},
+            durability="exit" if saver is not None else None,
         )
         text = text_of(ended["messages"][-1])
         if not text.strip():
@@ -143,7 +150,8 @@ class Turn:
         said = await self._respond(messages, step)
         answer = from_wire(said, f"{self._errand.id}/{step}")
         answer.additional_kwargs["timestamp"] = format_time(said["at_ms"])
-        return {"messages": [history.clean(answer) or answer]}
+        cleaned = history.clean(answer) or answer.model_copy(update={"content": ""})
+        return {"messages": [cleaned]}
 
     async def call_tool(self, call: ToolCallRequest, execute: Any) -> ToolMessage:
         """Return the result of a tool. A fault of the model is a result too."""

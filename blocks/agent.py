@@ -22,6 +22,7 @@ from memrelay.blocks.memory_args import MemoryId
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
+from memrelay.memory.agents.checkpoint_pruning import prune_thread
 from memrelay.memory.agents.episodes import (
     CompletedEpisode,
     NewEpisode,
@@ -203,14 +204,9 @@ def agent(call: Call, args: AgentArgs) -> Message | Errand:
         return _answer(call, call.got, args)
     if not call.text.strip():
         return call.error(NO_TEXT)
-    user, part = _find_user(call), call.part
+    user, part, execution = _find_user(call), call.part, call.next_errand_id
     workflow = args.workflow_id or call.agent.pipeline
-    execution = call.next_errand_id
-    thread = (
-        thread_name(user, str(part.get(CHAT_ID) or ""), workflow)
-        if user
-        else input_thread(execution, call.agent.alias)
-    )
+    thread = _stored_thread(call, args) or input_thread(execution, call.agent.alias)
     request = {
         "text": args.prompt_prefix + call.text,
         "question": call.text,
@@ -234,7 +230,10 @@ def _answer(call: Call, got: Got, args: AgentArgs) -> Message:
     """Return the answer of a turn that has ended, complete its episode, and delete its committed
     responses."""
     outcome: Mapping[str, Any] = got.value if not got.error else {"error": got.error}
-    call.tx.checkpoints.delete_thread(call.agent.alias, turn_thread(got.errand_id))
+    alias, thread = call.agent.alias, _stored_thread(call, args)
+    call.tx.checkpoints.delete_thread(alias, turn_thread(got.errand_id))
+    if args.conversation_memory and thread:
+        prune_thread(call.tx.checkpoints, alias, thread, args.keep_checkpoints)
     if args.record_episodes:
         _complete(call, args, outcome)
     if fault := outcome.get("error"):
@@ -274,6 +273,12 @@ def _complete(call: Call, args: AgentArgs, outcome: Mapping[str, Any]) -> None:
 
 def _context(call: Call, now_ms: int) -> Context:
     return Context(now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
+
+
+def _stored_thread(call: Call, args: AgentArgs) -> str:
+    """Return the thread of the user of a message; "" without a user."""
+    user, chat = _find_user(call), str(call.part.get(CHAT_ID) or "")
+    return thread_name(user, chat, args.workflow_id or call.agent.pipeline) if user else ""
 
 
 def _find_user(call: Call) -> str:

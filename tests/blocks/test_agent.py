@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -13,6 +15,7 @@ from memrelay.blocks.contract import Call, Errand, Got
 from memrelay.blocks.registry import find_block
 from memrelay.bus.message import Message
 from tests.blocks.calls import UID, args_of, make_call, make_message
+from tests.memory.builders import make_store
 
 MODEL = {"url": "http://127.0.0.1:11434/v1", "model": "llama3"}
 # Runs without the packages of the extra.
@@ -34,9 +37,12 @@ print(*[fault.as_line() for fault in check({"agents": [agent]}).faults])
 
 
 def run(call: Call, **args: Any) -> Message | Errand:
+    """Call the block in a transaction of an empty store."""
     found = find_block("agent")
     assert found is not None and found.handle is not None
-    answer = found.handle(call, args_of("agent", **MODEL, **args))
+    with TemporaryDirectory() as folder, make_store(Path(folder)).transaction() as tx:
+        given = args_of("agent", **MODEL, **args)
+        answer = found.handle(structs.replace(call, tx=tx), given)
     assert answer is not None
     return answer
 
