@@ -22,6 +22,8 @@ BY_IDENTIFIER = {
     "AND json_extract(r.data, '$.telegram_id') = ?",
     "email": f" INDEXED BY user_emails WHERE {IS_USER} AND json_extract(r.data, '$.email') = ?",
 }
+# Fields of a user that name the person outside of the store. The indexed ones are unique.
+IDENTIFIERS = ("telegram_id", "telegram_username", "email")
 MERGED_INTO = f" WHERE {IS_USER} AND json_extract(r.data, '$.merged_into') = ?"
 MOST_USED_FACTS = (
     f" LEFT JOIN tallies AS t USING (guid) WHERE r.kind = '{FACT_KIND}' AND r.scope = ? "
