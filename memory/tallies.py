@@ -54,6 +54,12 @@ class Tally(NamedTuple):
         return self.total_ms / self.timed if self.timed else None
 
 
+# The columns of `tallies AS t` in the order of Tally, after a LEFT JOIN that may find no row.
+COUNTS = ", ".join(
+    f"t.{name}" if name.endswith("_at") else f"ifnull(t.{name}, 0)" for name in Tally._fields
+)
+
+
 class TallyTable:
     """Counts and reads inside the store's open transaction. The guid is that of a record."""
 

@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.agents.episodes import EpisodeId, NewStep, add_step
+from memrelay.memory.agents.episodes import NewStep, add_step
 from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.view import Guid
 from memrelay.memory.sqlite.store import Transaction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AddStep(NewStep):
     """A step to append."""
 
-    id: EpisodeId = ""
-    """The id of the episode. Required."""
+    id: Guid
+    """The id of the episode."""
 
 
 @dataclass(frozen=True, slots=True)

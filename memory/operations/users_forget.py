@@ -8,8 +8,6 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.records.view import Reason
 from memrelay.memory.sqlite.store import Transaction
 
-NAME = "users.forget"
-
 
 @dataclass(frozen=True, slots=True)
 class ForgetUser:
@@ -21,7 +19,9 @@ class ForgetUser:
     """The reason, which is kept. It must not contain what is to be erased."""
 
 
-@operation(NAME, access="admin", mutates=True, erases=True, home="memories", any_store=True)
+@operation(
+    "users.forget", access="admin", mutates=True, erases=True, home="memories", any_store=True
+)
 def forget(tx: Transaction, target: ForgetUser, context: Context) -> Forgotten:
     """Erase a user permanently, with all records and threads, also those of merged users.
 
