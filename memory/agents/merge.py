@@ -1,5 +1,6 @@
 """Merge two users: what belongs to one moves to the other."""
 
+from memrelay.memory.agents.user_table import IDENTIFIERS
 from memrelay.memory.agents.users import (
     UserView,
     data_of,
@@ -7,7 +8,6 @@ from memrelay.memory.agents.users import (
     packed,
     view_user,
 )
-from memrelay.memory.agents.user_table import IDENTIFIERS
 from memrelay.memory.errors import Refused
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State, StoredRecord

@@ -5,6 +5,7 @@
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
+from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
@@ -14,6 +15,7 @@ from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool,
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
+from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
 
 
@@ -24,6 +26,7 @@ class RemoteNouns:
         self.changes = RemoteChanges(call)
         self.contexts = RemoteContexts(call)
         self.entries = RemoteEntries(call)
+        self.episodes = RemoteEpisodes(call)
         self.facts = RemoteFacts(call)
         self.grants = RemoteGrants(call)
         self.items = RemoteItems(call)
@@ -33,6 +36,7 @@ class RemoteNouns:
         self.procedures = RemoteProcedures(call)
         self.records = RemoteRecords(call)
         self.stores = RemoteStores(call)
+        self.users = RemoteUsers(call)
 
 
 class BlockingNouns:
@@ -42,6 +46,7 @@ class BlockingNouns:
         self.changes = BlockingChanges(remote.changes, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.entries = BlockingEntries(remote.entries, run)
+        self.episodes = BlockingEpisodes(remote.episodes, run)
         self.facts = BlockingFacts(remote.facts, run)
         self.grants = BlockingGrants(remote.grants, run)
         self.items = BlockingItems(remote.items, run)
@@ -51,6 +56,7 @@ class BlockingNouns:
         self.procedures = BlockingProcedures(remote.procedures, run)
         self.records = BlockingRecords(remote.records, run)
         self.stores = BlockingStores(remote.stores, run)
+        self.users = BlockingUsers(remote.users, run)
 
 
 class EmbeddedNouns:
@@ -60,6 +66,7 @@ class EmbeddedNouns:
         self.changes = EmbeddedChanges(call)
         self.contexts = EmbeddedContexts(call)
         self.entries = EmbeddedEntries(call)
+        self.episodes = EmbeddedEpisodes(call)
         self.facts = EmbeddedFacts(call)
         self.grants = EmbeddedGrants(call)
         self.items = EmbeddedItems(call)
@@ -69,3 +76,4 @@ class EmbeddedNouns:
         self.procedures = EmbeddedProcedures(call)
         self.records = EmbeddedRecords(call)
         self.stores = EmbeddedStores(call)
+        self.users = EmbeddedUsers(call)
