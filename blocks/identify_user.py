@@ -41,9 +41,9 @@ class IdentifyUserArgs(BlockArgs):
         return self.memory_id
 
     @property
-    def home(self) -> str:
+    def default_home(self) -> str:
         """Return the home of the block's store, if no other store is named."""
-        return "" if self.memory_id else "memories"
+        return "memories"
 
 
 class Person(NamedTuple):

@@ -131,7 +131,7 @@ class FactWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FoundFacts:
     """Facts, the best or the newest first."""
 
     items: tuple[FactView, ...]
@@ -225,7 +225,7 @@ def recall_facts(tx: Transaction, wanted: FactName, context: Context) -> FactVie
     return _view_place(tx, found.whole)
 
 
-def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> Facts:
+def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> FoundFacts:
     """Return the visible facts that match a query, the best first. See docs/agents.md.
 
     Raises Refused: when a type is unknown.
@@ -236,7 +236,7 @@ def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> Fact
     within = FactFilter(wanted.ids.visible, wanted.fact_types, wanted.min_confidence, wanted.limit)
     tx.records.flush()
     with tx.time_limit.bounded():
-        return Facts(tuple(map(view_fact, tx.facts.search(wanted.query, within))))
+        return FoundFacts(tuple(map(view_fact, tx.facts.search(wanted.query, within))))
 
 
 def visible_facts(tx: Transaction, ids: Ids, limit: int) -> list[FactView]:

@@ -7,7 +7,7 @@
 from typing import Any, Literal
 
 from memrelay.memory.agents.deletion import Deleted
-from memrelay.memory.agents.facts import FactView, FactWritten, Facts
+from memrelay.memory.agents.facts import FactView, FactWritten, FoundFacts
 from memrelay.memory.operations.facts_list import FactPage
 from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
 
@@ -44,7 +44,7 @@ class RemoteFacts(RemoteNoun):
 
     async def search(self, pipeline: str, query: str, *, agent_id: str = "", user_id: str = "",
             session_id: str = "", fact_types: Strings = (), min_confidence: float = 0.5,
-            limit: int = 10, store: str = "") -> Facts:
+            limit: int = 10, store: str = "") -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
         return await self._call("facts.search", locals())
 
@@ -98,7 +98,7 @@ class EmbeddedFacts(EmbeddedNoun):
         return self._call("facts.recall", locals())
 
     def search(self, query: str, *, agent_id: str = "", user_id: str = "", session_id: str = "",
-            fact_types: Strings = (), min_confidence: float = 0.5, limit: int = 10) -> Facts:
+            fact_types: Strings = (), min_confidence: float = 0.5, limit: int = 10) -> FoundFacts:
         """Find visible facts, the most reliable first, then those with the words in their key."""
         return self._call("facts.search", locals())
 
