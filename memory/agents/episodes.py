@@ -202,6 +202,16 @@ def recent_episodes(
     return [view_episode(place.whole) for place in found]
 
 
+def rate_episode(
+    tx: Transaction, place: StoredRecord, rating: int | None, feedback: str
+) -> EpisodeView:
+    """Store a rating and a comment. None and "" keep what was stored."""
+    given = {"rating": rating, "feedback": feedback or None}
+    changes = {name: value for name, value in given.items() if value is not None}
+    data = _packed(_data_of(place.whole) | changes)
+    return view_episode(tx.episodes.change(place, place.whole._replace(data=data)))
+
+
 def fetch_episode(tx: Transaction, guid: str) -> StoredRecord:
     """Return an episode. Raises RecordNotFound."""
     if (found := tx.episodes.by_guid(guid)) is None:

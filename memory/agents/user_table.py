@@ -22,12 +22,18 @@ BY_IDENTIFIER = {
     "AND json_extract(r.data, '$.telegram_id') = ?",
     "email": f" INDEXED BY user_emails WHERE {IS_USER} AND json_extract(r.data, '$.email') = ?",
 }
+# Fields of a user that name the person outside of the store. The indexed ones are unique.
+IDENTIFIERS = ("telegram_id", "telegram_username", "email")
 MERGED_INTO = f" WHERE {IS_USER} AND json_extract(r.data, '$.merged_into') = ?"
 MOST_USED_FACTS = (
     f" LEFT JOIN tallies AS t USING (guid) WHERE r.kind = '{FACT_KIND}' AND r.scope = ? "
     f"AND {UNEXPIRED} ORDER BY ifnull(t.uses, 0) DESC, r.updated_at DESC, r.row DESC LIMIT ?"
 )
 BELONGING = " WHERE (r.owner = ?1 OR r.scope = 'user:' || ?1) AND r.kind <> 'memory.user'"
+TURNS = (
+    "SELECT guid, content, source, ifnull(data, '') FROM records WHERE thread IS NOT NULL "
+    "AND (instr(lower(content), ?1) OR lower(source) = ?1 OR instr(lower(ifnull(data, '')), ?1))"
+)
 
 
 class UserTable(KeyedTable):
@@ -65,6 +71,17 @@ class UserTable(KeyedTable):
         """Return the records of a user in any kind: by owner, or in the scope of the user."""
         self._records.flush()
         return list(stored_records(self._connection, BELONGING, [user_id]))
+
+    def states(self, place: StoredRecord) -> list[State]:
+        """Return the current state of a user and all earlier ones."""
+        whole = place.whole
+        versions = self._records.versions.of(place.guid, whole.content, whole.number)
+        return [whole, *(version.state for version in versions)]
+
+    def turns(self, word: str) -> Iterator[tuple[str, str, str, str]]:
+        """Yield (guid, content, source, data) of turns and steps that may quote a word."""
+        self._records.flush()
+        yield from self._connection.execute(TURNS, (word,))
 
     def facts(self, user_id: str, limit: int) -> Iterator[tuple[Record, Further]]:
         """Yield the facts of a user, the most used first."""

@@ -6,14 +6,15 @@ The functions run inside the store's open transaction. A user's tally counts con
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import orjson
 from pydantic import Field
 
 from memrelay.memory.agents.scopes import MAX_ID_CHARACTERS
 from memrelay.memory.agents.user_ids import EMAIL, TELEGRAM, canonical_id, clean_id
 from memrelay.memory.agents.user_table import USERS
-from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.errors import KeyTaken, RecordNotFound, ValueTooLarge
 from memrelay.memory.operation import Context
-from memrelay.memory.records.data import Data, as_text, checked, kept_data
+from memrelay.memory.records.data import MOST_BYTES, as_text, kept_data
 from memrelay.memory.records.kinds import USER_KIND
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.view import version_of
@@ -104,6 +105,40 @@ def identify(
     return Identified(view_user(tx, state), is_new)
 
 
+@dataclass(frozen=True, slots=True)
+class UserChange:
+    """Changes of a user. None keeps a value, and "" removes it."""
+
+    display_name: str | None
+    # By field: telegram_id, telegram_username and email.
+    identifiers: dict[str, str | None]
+    # None removes a preference. The others stay.
+    preferences: dict[str, Any]
+
+
+def update_user(tx: Transaction, place: StoredRecord, change: UserChange) -> UserView:
+    """Change a user, and return it.
+
+    Raises KeyTaken: when another user has the telegram_id or the email.
+    Raises ValueTooLarge: when the preferences become too long.
+    """
+    before = place.whole
+    data = data_of(before)
+    for name, value in change.identifiers.items():
+        if value is not None:
+            data[name] = clean_id(name, value)
+    preferences = data.get("preferences", {}) | change.preferences
+    data["preferences"] = {name: one for name, one in preferences.items() if one is not None}
+    content = before.content if change.display_name is None else change.display_name.strip()
+    after = before._replace(content=content, data=packed(data))
+    if (holder := tx.users.holder(after)) is not None:
+        raise KeyTaken(
+            f"user {holder.whole.key!r} has this telegram_id or email already; merge the two users "
+            "with users.merge"
+        )
+    return view_user(tx, place.whole if after == before else tx.users.change(place, after))
+
+
 def find_user(tx: Transaction, user_id: str) -> StoredRecord | None:
     """Return the user with that canonical id, or the one that it was merged into, or None."""
     found = tx.users.by_id(user_id)
@@ -152,12 +187,18 @@ def data_of(state: State) -> dict[str, Any]:
     return kept_data(state.record, state.further)
 
 
-def packed(data: Data) -> str | None:
+def packed(data: dict[str, Any]) -> str | None:
     """Return the `data` of a user as stored, without null and empty values.
 
-    Raises ValidationError: when it is too large.
+    Raises ValueTooLarge: when it is too long.
     """
-    return as_text(checked({name: value for name, value in data.items() if value}))
+    given = {name: value for name, value in data.items() if value}
+    if len(orjson.dumps(given)) > MOST_BYTES:
+        raise ValueTooLarge(
+            f"the identifiers and preferences of a user have at most {MOST_BYTES} bytes as JSON; "
+            "remove preferences, or store them as facts"
+        )
+    return as_text(given)
 
 
 def _final(tx: Transaction, place: StoredRecord) -> StoredRecord:

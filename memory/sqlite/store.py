@@ -10,6 +10,8 @@ from weakref import proxy
 
 from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.agents.episode_table import EpisodeTable
+from memrelay.memory.agents.fact_table import FactTable
+from memrelay.memory.agents.procedure_table import ProcedureTable
 from memrelay.memory.agents.user_table import UserTable
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
@@ -91,6 +93,8 @@ class Store:
         self.episodes = EpisodeTable(self._connection, self.records)
         self.users = UserTable(self._connection, self.records)
         self.checkpoints = CheckpointTable(self._connection)
+        self.facts = FactTable(self._connection, self.records)
+        self.procedures = ProcedureTable(self._connection, self.records)
         self.grants = GrantTable(self._connection)
         self.contexts = ContextTable(self._connection)
         self.agent_settings = AgentSettingsTable(self._connection)
@@ -127,7 +131,7 @@ class Store:
         """Return the other record that has the key of a record, None if the key is free or need not
         be unique. Expired records with the key are removed.
         """
-        tables = (self.items, self.episodes, self.users)
+        tables = (self.items, self.facts, self.procedures, self.episodes, self.users)
         return next((found for table in tables if (found := table.holder(state))), None)
 
     @property

@@ -34,12 +34,12 @@ from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
     ACTION,
-    ENTRY,
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
     REFERENCE_FIELDS,
     STORE,
+    STORED_FIELDS,
     OperationRoute,
     returns_stored_text,
     route_of,
@@ -192,7 +192,9 @@ def hide_stored_text(request: web.Request, operation: Operation, output: Any) ->
     """Return only ids and the version if the caller may not read the stored text in the output."""
     if not returns_stored_text(operation) or "read" in get_caller(request).scopes:
         return output
-    stored = output | output.get(ENTRY, {})
+    stored = dict(output)
+    for name in STORED_FIELDS:
+        stored |= output.get(name, {})
     return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}
 
 
