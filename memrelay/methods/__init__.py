@@ -5,6 +5,7 @@
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.checkpoints import BlockingCheckpoints, EmbeddedCheckpoints, RemoteCheckpoints
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
+from memrelay.methods.conversations import BlockingConversations, EmbeddedConversations, RemoteConversations
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
@@ -23,6 +24,7 @@ class RemoteNouns:
         self.changes = RemoteChanges(call)
         self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
+        self.conversations = RemoteConversations(call)
         self.entries = RemoteEntries(call)
         self.grants = RemoteGrants(call)
         self.items = RemoteItems(call)
@@ -40,6 +42,7 @@ class BlockingNouns:
         self.changes = BlockingChanges(remote.changes, run)
         self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
+        self.conversations = BlockingConversations(remote.conversations, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.grants = BlockingGrants(remote.grants, run)
         self.items = BlockingItems(remote.items, run)
@@ -57,6 +60,7 @@ class EmbeddedNouns:
         self.changes = EmbeddedChanges(call)
         self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
+        self.conversations = EmbeddedConversations(call)
         self.entries = EmbeddedEntries(call)
         self.grants = EmbeddedGrants(call)
         self.items = EmbeddedItems(call)
