@@ -148,9 +148,11 @@ class CheckpointTable:
         found = self._connection.execute(FIND + end, key).fetchone()
         return Checkpoint(*found) if found else None
 
-    def values(self, one: Checkpoint) -> list[bytes]:
-        """Return the parts of a checkpoint as stored, in order. Raises RecordDamaged."""
-        numbers = from_text(one.numbers)
+    def values(self, one: Checkpoint, first: int = 0, count: int | None = None) -> list[bytes]:
+        """Return parts of a checkpoint as stored, in order; by default all. Raises
+        RecordDamaged.
+        """
+        numbers = from_text(one.numbers)[first : None if count is None else first + count]
         found: dict[int, bytes] = {}
         for first, last in runs_of(sorted(set(numbers))):
             found.update(self._connection.execute(VALUES, (*one.key[:2], first, last)))

@@ -5,6 +5,7 @@
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.checkpoints import BlockingCheckpoints, EmbeddedCheckpoints, RemoteCheckpoints
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
+from memrelay.methods.conversations import BlockingConversations, EmbeddedConversations, RemoteConversations
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
@@ -27,6 +28,7 @@ class RemoteNouns:
         self.changes = RemoteChanges(call)
         self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
+        self.conversations = RemoteConversations(call)
         self.entries = RemoteEntries(call)
         self.episodes = RemoteEpisodes(call)
         self.facts = RemoteFacts(call)
@@ -48,6 +50,7 @@ class BlockingNouns:
         self.changes = BlockingChanges(remote.changes, run)
         self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
+        self.conversations = BlockingConversations(remote.conversations, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.episodes = BlockingEpisodes(remote.episodes, run)
         self.facts = BlockingFacts(remote.facts, run)
@@ -69,6 +72,7 @@ class EmbeddedNouns:
         self.changes = EmbeddedChanges(call)
         self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
+        self.conversations = EmbeddedConversations(call)
         self.entries = EmbeddedEntries(call)
         self.episodes = EmbeddedEpisodes(call)
         self.facts = EmbeddedFacts(call)
