@@ -1,97 +1,42 @@
-"""The tools of an agent. Each call is an operation of the pipeline with a key of its own, so it
-applies once."""
+"""The tools that an agent may have. Each call is an operation with a key of its own, so it applies
+once."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
 
+from memrelay.agents.fact_tools import make_recall, make_remember
 from memrelay.agents.request import Knowledge, TurnRequest
+from memrelay.agents.tool import Arguments, Operate, Tool, ToolFault
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.memory.operations.knowledge_search import MOST_CHARACTERS
 from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
 
 Json = dict[str, Any]
-# (operation, input, store, key) -> output. Raises OperationFailed.
-Operate = Callable[..., Awaitable[Any]]
 MAX_RECORDS = 10
 MAX_CONTENT = 4_000  # characters of a found text
 NOT_FOUND = "not_found"
 
 
-class ToolFault(Exception):
-    """A tool cannot do what the model asks for. The text is for the model."""
-
-
-class _Arguments(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-class SearchArguments(_Arguments):
+class SearchArguments(Arguments):
     """A search."""
 
     query: str
     """Words or a question."""
 
 
-class MemoryArguments(_Arguments):
+class MemoryArguments(Arguments):
     """A fact."""
 
     content: str
     """The atomic fact to write to the memory"""
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
-    """A tool. `run` takes the parsed arguments and an idempotency key, and returns text."""
-
-    name: str
-    description: str
-    arguments: type[BaseModel]
-    run: Callable[[Any, str], Awaitable[str]]
-
-    @property
-    def on_wire(self) -> Json:
-        """Return the tool as `/chat/completions` takes it."""
-        schema = self.arguments.model_json_schema()
-        properties = {
-            name: {key: value for key, value in field.items() if key != "title"}
-            for name, field in schema["properties"].items()
-        }
-        parameters = {
-            "type": "object",
-            "properties": properties,
-            "required": schema.get("required", []),
-        }
-        function = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": parameters,
-        }
-        return {"type": "function", "function": function}
-
-    async def call(self, given: Mapping[str, Any], key: str) -> str:
-        """Return the result for the model. A fault is a JSON object with `error`."""
-        try:
-            return await self.run(self.arguments.model_validate(given), key)
-        except ValidationError as error:
-            detail = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, detail["loc"]))
-            return as_error(f"{place}: {detail['msg']}" if place else detail["msg"])
-        except (ToolFault, OperationFailed) as error:
-            return as_error(str(error))
-
-
-def as_error(text: str) -> str:
-    """Return a result that tells the model about a fault."""
-    return orjson.dumps({"error": text}).decode()
-
-
 def make_tools(request: TurnRequest, operate: Operate) -> dict[str, Tool]:
     """Return the tools of an agent by name."""
     make = {
+        "recall": make_recall,
+        "remember": make_remember,
         "records_search": _records_search,
         "knowledge_search": _knowledge_search,
     }

@@ -31,7 +31,8 @@ from memrelay.agents.prompt import fallback_messages, system_messages
 from memrelay.agents.request import TurnRequest, parse_request
 from memrelay.agents.responses import Responses
 from memrelay.agents.saver import MemrelaySaver
-from memrelay.agents.tools import as_error, find_knowledge, make_tools
+from memrelay.agents.tool import as_error
+from memrelay.agents.tools import find_knowledge, make_tools
 from memrelay.agents.wire import from_wire, invalid_ids, text_of, to_wire
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import RunningErrand

@@ -282,3 +282,63 @@ def test_episodes_can_be_turned_off(house: House, model: ModelServer) -> None:
     asked.ask("hello")
 
     assert house.rows(asked.uid, "SELECT kind FROM records") == []
+
+
+def recall_of(asked: Asked, **arguments: Any) -> str:
+    """Let the model call `recall`, and return the result."""
+    asked.model.script.extend([calls(("recall", arguments)), "Done."])
+    asked.ask("go")
+    result: str = asked.model.sent[-1][-1][1]
+    return result
+
+
+def remember_in(asked: Asked, **arguments: Any) -> str:
+    """Let the model call `remember`, and return the result."""
+    asked.model.script.extend([calls(("remember", arguments)), "Done."])
+    asked.ask("go")
+    result: str = asked.model.sent[-1][-1][1]
+    return result
+
+
+def test_the_model_remembers_and_recalls(house: House, model: ModelServer) -> None:
+    asked = Asked(house, model, tools=["memory_read", "memory_write"])
+
+    assert recall_of(asked) == "Memory is empty — no facts stored."
+    assert recall_of(asked, key="color") == "No memory found for key: color"
+    assert recall_of(asked, query="shoes") == "No memories found for query: shoes"
+    assert remember_in(asked, value="blue") == "Error: key is required"
+    assert remember_in(asked, key="color") == "Error: value is required"
+    assert remember_in(asked, key="color", value="blue") == "Remembered: color = blue (created)"
+    assert remember_in(asked, key="color", value=7) == "Remembered: color = 7 (updated)"
+    assert remember_in(asked, key="x", value="y", fact_type="rumor").startswith(
+        "Error writing memory: unknown fact_type 'rumor'"
+    )
+    assert recall_of(asked, key="color") == "color = 7"
+    assert recall_of(asked, key="colo").startswith('[{"key":"color","value":7,"confidence":')
+    assert recall_of(asked).startswith('[{"key":"color","value":7,"confidence":')
+
+
+def test_a_query_finds_facts_procedures_and_episodes(house: House, model: ModelServer) -> None:
+    asked = Asked(house, model, tools=["recall"])
+    asked.operate("facts.set", {"key": "tea_kind", "value": "green"})
+    asked.operate("facts.set", {"key": "tea_hour", "value": 5, "scope": "user", "user_id": "x:y"})
+    asked.operate(
+        "procedures.save",
+        {
+            "name": "brew",
+            "description": "how to brew tea",
+            "procedure_type": "prompt_template",
+            "procedure_content": {},
+            "trigger_conditions": {"goal_contains": "tea"},
+        },
+    )
+    asked.ask("I drink tea")
+
+    found = orjson.loads(recall_of(asked, query="tea"))
+
+    assert [one.get("key", one.get("type")) for one in found] == [
+        "tea_kind",
+        "procedure",
+        "episode",
+    ]
+    assert found[2]["summary"] == "I drink tea → you said: I drink tea"
