@@ -38,8 +38,8 @@ def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> F
     ids = [user_id, *(place.whole.key or "" for place in users)]
     names = _names_of(tx, ids, users)
     guids = tx.erasures.matching((), _belong_to(ids), "")
-    guids += [guid for guid in _quoting_turns(tx, Quotes(names)) if guid not in guids]
-    return Forgotten(*tx.erasures.erase(guids, "", about, names))
+    erased = dict.fromkeys([*guids, *_quoting_turns(tx, Quotes(names))])
+    return Forgotten(*tx.erasures.erase(list(erased), "", about, names))
 
 
 def _users_of(tx: Transaction, user_id: str) -> list[StoredRecord]:
