@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import msgpack
 
 from memrelay.memory.agents.quotes import Quotes
 from memrelay.memory.agents.user_ids import canonical_id, split_canonical
@@ -226,14 +227,24 @@ def test_forgetting_leaves_only_what_belongs_to_others(tx: Store) -> None:
 
 
 def test_identifiers_count_as_whole_words() -> None:
-    quotes = Quotes(["telegram:7", "7", "ada", "ada@x.org", "7712345"])
+    quotes = Quotes(["telegram:7", "7", "Ada", "ada@x.org", "7712345"])
 
-    for text in ("telegram:7", "user telegram:7.", "telegram:7:w", "Ada", "ADA@X.org, hi"):
+    for text in ("telegram:7", "user telegram:7.", "telegram:7:w", "ADA@X.org, hi"):
         assert quotes.in_text(text), text
-    assert quotes.in_text('{"from": {"id": 7712345}}') and quotes.in_fields({"id": 7})
-    for text in ("telegram:77", "7 cups", "ada drinks", "bada@x.org", "ada@x.org.uk", "77123456"):
+    assert quotes.in_text('{"from": {"id": 7712345}}')
+    for text in ("telegram:77", "7", "Ada drinks", "bada@x.org", "ada@x.org.uk", "77123456"):
         assert not quotes.in_text(text), text
-    assert not quotes.in_fields({"id": 77, "size": 7})
+    assert quotes.in_fields({"id": 7}) and quotes.in_fields({"username": "ada"})
+    assert not quotes.in_fields({"id": 77, "size": 7, "name": "Ada"})
+
+
+def test_identifiers_are_found_in_serialized_values() -> None:
+    quotes = Quotes(["telegram:7"])
+    inner = msgpack.encode(["module", "Message", {"content": f"telegram:7 {'x' * 54}"}])
+
+    assert quotes.in_data(msgpack.encode({"a": [msgpack.Ext(5, inner)]}))
+    assert quotes.in_data(b"\xc1 telegram:7")
+    assert not quotes.in_data(msgpack.encode({"a": "telegram:77"}))
 
 
 @pytest.mark.parametrize(
