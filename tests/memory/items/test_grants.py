@@ -200,3 +200,20 @@ def test_an_end_beyond_all_dates_is_refused(stores: Store, name: str) -> None:
     named = {"grants.set": {"store": "a1", "grantee": "a2"}, "contexts.open": CONTEXT}[name]
     with pytest.raises(ValueError, match="ttl_s"):
         call(stores, name, agent="a1", ttl_s=1e308, **named)
+
+
+def test_a_change_of_a_grant_reads_no_grants_of_other_givers(stores: Store) -> None:
+    statements: list[tuple[str, object]] = []
+    connection = stores._connection
+    connection.exec_trace = lambda _, sql, values: statements.append((sql, values)) or True
+    share(stores, "a1", "a1", "a2", "read")
+    connection.exec_trace = None
+
+    plans = [
+        str(plan[3])
+        for sql, values in statements
+        if sql.startswith("SELECT * FROM grants")
+        for plan in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)
+    ]
+
+    assert plans and all(plan.count("=?") == 2 for plan in plans), plans
