@@ -95,20 +95,34 @@ def right_of(tx: Transaction, identity: Identity, store: str) -> Right | None:
     return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
 
 
-def list_accessible(tx: Transaction, identity: Identity) -> list[AccessibleStore]:
-    """Return the stores that the calling agent can use: its own, granted ones, chats and users."""
+def list_accessible(
+    tx: Transaction, identity: Identity, after: str = "", limit: int | None = None
+) -> tuple[list[AccessibleStore], str | None]:
+    """Return stores that the calling agent can use, and the `after` of the next page if there is
+    one.
+
+    The agent's own store and those that the interface vouches for come first. Grants and contexts
+    follow by id. A page considers `limit` stores, and has fewer if classes are switched off.
+    """
+    first = list(dict.fromkeys((identity.agent, *(one for _, one in _vouched(identity) if one))))
+    heads = ["", *first]
+    head, beyond = (heads[heads.index(after) + 1 :], "") if after in heads else ([], after)
+    most = -1 if limit is None else limit + len(first) + 1
     now_ms, settings = now_of(tx), tx.agent_settings.find(identity.agent)
-    grants = {grant.store: grant for grant in tx.grants.of_grantee(identity.agent, now_ms)}
-    contexts = {one.id: one for one in tx.contexts.of_agent(identity.agent, now_ms)}
-    vouched = [store for sort, store in _vouched(identity) if store]
+    grants = {one.store: one for one in tx.grants.of_grantee(identity.agent, now_ms, beyond, most)}
+    contexts = {one.id: one for one in tx.contexts.of_agent(identity.agent, now_ms, beyond, most)}
+    stores = [*head, *sorted({*grants, *contexts}.difference(first))]
+    page = stores[:limit]
     found = []
-    for store in dict.fromkeys((identity.agent, *grants, *contexts, *vouched)):
-        right = _decide(
-            identity, store, settings, now_ms, grant=grants.get(store), context=contexts.get(store)
-        )
+    for store in page:
+        grant, context = grants.get(store), contexts.get(store)
+        if store in first:
+            right = right_of(tx, identity, store)
+        else:
+            right = _decide(identity, store, settings, now_ms, grant=grant, context=context)
         if right is not None:
             found.append(AccessibleStore(store, right.level, right.source))
-    return found
+    return found, page[-1] if len(page) < len(stores) else None
 
 
 def _decide(

@@ -80,9 +80,15 @@ class GrantTable(_Table[Grant]):
         """Delete a grant."""
         self._delete("store = ? AND grantee = ?", store, grantee)
 
-    def of_grantee(self, grantee: str, now_ms: int) -> list[Grant]:
-        """Return the grants in force that an agent has, by store."""
-        found = self._find(f"grantee = ? AND {UNEXPIRED} ORDER BY store", grantee, now_ms)
+    def of_grantee(self, grantee: str, now_ms: int, after: str, limit: int) -> list[Grant]:
+        """Return grants in force that an agent has, by store after that one; -1 for no limit."""
+        found = self._find(
+            f"grantee = ? AND store > ? AND {UNEXPIRED} ORDER BY store LIMIT ?",
+            grantee,
+            after,
+            now_ms,
+            limit,
+        )
         return list(found)
 
     def page(self, store: str, now_ms: int, after: str, limit: int) -> list[Grant]:
@@ -126,9 +132,16 @@ class ContextTable(_Table[Participation]):
         """Delete the row of an agent."""
         self._delete("id = ? AND agent = ?", ident, agent)
 
-    def of_agent(self, agent: str, now_ms: int) -> list[Participation]:
-        """Return the present contexts of an agent, by id."""
-        return list(self._find(f"agent = ? AND {UNEXPIRED} ORDER BY id", agent, now_ms))
+    def of_agent(self, agent: str, now_ms: int, after: str, limit: int) -> list[Participation]:
+        """Return present contexts of an agent, by id after that one; -1 for no limit."""
+        found = self._find(
+            f"agent = ? AND id > ? AND {UNEXPIRED} ORDER BY id LIMIT ?",
+            agent,
+            after,
+            now_ms,
+            limit,
+        )
+        return list(found)
 
     def page(
         self, wanted: dict[str, str], now_ms: int, after: tuple[str, str], limit: int

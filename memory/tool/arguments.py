@@ -26,6 +26,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "edit": ("old_str", "new_str"),
     "rename": ("new_str",),
     "search": ("query",),
+    "stores": ("cursor",),
     "share": ("agent",),
     "unshare": ("agent",),
 }
@@ -125,6 +126,7 @@ def _parse_action(action: str, arguments: Mapping[str, Any], identity: Identity)
         agent=agent,
         level=_level(arguments, action),
         ttl_s=_ttl_s(arguments, action),
+        cursor=_text(arguments, "cursor") if action == "stores" else "",
     )
 
 

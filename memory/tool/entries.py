@@ -16,7 +16,7 @@ from memrelay.memory.operations.items_list import ItemPage, ListItems, list_item
 from memrelay.memory.operations.items_put import PutItem, store_item
 from memrelay.memory.operations.items_rename import RenameItem, rename_item
 from memrelay.memory.operations.items_search import ItemHit, SearchItems, search_items
-from memrelay.memory.operations.stores_list import ListStores, StoreAccess, list_stores
+from memrelay.memory.operations.stores_list import ListStores, StorePage, list_stores
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.tool.paths import Address
 
@@ -127,9 +127,10 @@ class Entries:
         wanted = SearchItems(**self._identity, query=query, stores=stores, limit=limit)
         return search_items(self._tx, wanted, self._context).items
 
-    def stores(self) -> tuple[StoreAccess, ...]:
-        """Return the stores that the agent can use."""
-        return list_stores(self._tx, ListStores(**self._identity), self._context).stores
+    def stores(self, cursor: str, limit: int = 100) -> StorePage:
+        """Return a page of the stores that the agent can use."""
+        wanted = ListStores(**self._identity, cursor=cursor, limit=limit)
+        return list_stores(self._tx, wanted, self._context)
 
     def share(self, store: str, grantee: str, level: Any) -> None:
         """Give another agent access to a store."""

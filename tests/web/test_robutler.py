@@ -126,6 +126,10 @@ def test_a_share_is_removed_by_the_agent_of_the_store(agents: list[Agent]) -> No
     own = {"storeId": a2.id, "level": "readwrite", "source": "self"}
     shared = {"storeId": a1.id, "level": "read", "source": "grant"}
     assert a2.browse(action="stores").json == {"stores": [own, shared]}
+    page = a2.browse(action="stores", limit="1").json
+    assert page["stores"] == [own]
+    rest = a2.browse(action="stores", limit="1", cursor=page["cursor"]).json
+    assert rest == {"stores": [shared]}
 
     removed = ask(a1.url, "DELETE", f"{B}/?action=share&store={a1.id}&grantee={a2.id}")
 

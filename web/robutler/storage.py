@@ -60,7 +60,7 @@ SHARE_FIELDS = ("store", "grantee", "level", "ttl")
     | {
         "inContext": "true, or false to list hidden entries without values (scope admin).",
         "prefix": "Only keys that begin with this text.",
-        "limit": "The maximum number of entries. The default is 100.",
+        "limit": "The maximum number of entries or stores. The default is 100.",
         "cursor": "The `cursor` of the previous page.",
         "q": "The text to search for. Required for action=search.",
     },
@@ -222,14 +222,15 @@ async def _search(request: web.Request) -> Json:
 
 
 async def _list_stores(request: web.Request) -> Json:
-    query = _read_query(request, ("action",))
-    found = await call(request, "stores.list", read_identity(request, query))
-    return {
-        "stores": [
-            {"storeId": one["store"], "level": one["level"], "source": one["source"]}
-            for one in found["stores"]
-        ]
-    }
+    query = _read_query(request, ("action", "limit", "cursor"))
+    page = {"limit": parse_limit(request, DEFAULT_LIMIT), "cursor": query.get("cursor", "")}
+    found = await call(request, "stores.list", read_identity(request, query) | page)
+    listed = [
+        {"storeId": one["store"], "level": one["level"], "source": one["source"]}
+        for one in found["stores"]
+    ]
+    more = {} if found["next_cursor"] is None else {"cursor": found["next_cursor"]}
+    return {"stores": listed} | more
 
 
 def to_result(hit: Json) -> Json:

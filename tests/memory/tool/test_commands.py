@@ -354,3 +354,19 @@ def test_reading_and_changing_calls_have_an_operation_each(agent: Agent) -> None
         agent.call("memory_tool.read", arguments={"command": "create"})
     with pytest.raises(Refused, match=r"call memory_tool\.read"):
         agent.call("memory_tool.write", arguments={"command": "view"})
+
+
+def test_stores_are_listed_in_pages(store: Store, agent: Agent) -> None:
+    for number in range(101):
+        Agent(store, f"b{number:03}").call(
+            "grants.set", store=f"b{number:03}", grantee="a1", level="read"
+        )
+
+    first = agent.use("stores")
+
+    assert len(first["stores"]) == 100
+    rest = agent.use("stores", cursor=first["cursor"])
+    assert [one["storeId"] for one in rest["stores"]] == ["b099", "b100"]
+    assert "cursor" not in rest
+    assert agent.use("view", "/memories/shared/", cursor=first["cursor"]) == rest
+    assert agent.answer({"action": "stores", "cursor": first["cursor"]}) == (rest, False)
