@@ -3,7 +3,8 @@
 The first rule that matches decides:
 
 1. The store belongs to the agent itself: readwrite.
-2. A grant is in force: the level of the grant, even if a later rule gives more.
+2. A grant is in force: the level of the grant, even if a later rule gives more. A grant that
+   another agent than the store's own gave does not lower what a later rule gives.
 3. The agent takes part in the chat of that id, or the interface vouches for the chat: readwrite.
 4. The same for the user.
 
@@ -12,6 +13,7 @@ rule would allow is denied.
 """
 
 from enum import StrEnum
+from math import inf
 from typing import Literal, NamedTuple
 
 from memrelay.memory.errors import Denied
@@ -95,6 +97,16 @@ def right_of(tx: Transaction, identity: Identity, store: str) -> Right | None:
     return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
 
 
+def lasting_right(tx: Transaction, agent: str, store: str) -> Right | None:
+    """Return the right that an agent has by grants and contexts alone, None if it has none.
+
+    Vouching of an interface and the agent's settings do not count.
+    """
+    grant, context = tx.grants.find(store, agent), tx.contexts.find(store, agent)
+    identity, settings = Identity(agent=agent), AgentSettings(agent)
+    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
+
+
 def list_accessible(
     tx: Transaction, identity: Identity, after: str = "", limit: int | None = None
 ) -> tuple[list[AccessibleStore], str | None]:
@@ -139,8 +151,30 @@ def _decide(
         return None
     if store == identity.agent:
         return Right(Level.READWRITE, "self") if settings.own else None
+    given = None
     if grant is not None and not has_expired(grant.expires_at, now_ms):
-        return Right(Level(grant.level), "grant", grant.expires_at)
+        given = Right(Level(grant.level), "grant", grant.expires_at)
+        if grant.granted_by == store:
+            return given
+    taken = _right_in_context(identity, store, settings, now_ms, context)
+    if given is None or taken is None:
+        return taken or given
+    return max(given, taken, key=_extent)
+
+
+def _extent(right: Right) -> tuple[int, float]:
+    """Return the level and the end of a right, to compare rights."""
+    return _RANKS[right.level], inf if right.ends_at is None else right.ends_at
+
+
+def _right_in_context(
+    identity: Identity,
+    store: str,
+    settings: AgentSettings,
+    now_ms: int,
+    context: Participation | None,
+) -> Right | None:
+    """Return the right that a chat or a user gives."""
     present = context is not None and not has_expired(context.expires_at, now_ms)
     for sort, vouched_store in _vouched(identity):
         is_open = context is not None and present and context.sort == sort

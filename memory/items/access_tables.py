@@ -12,6 +12,7 @@ Row = TypeVar("Row", bound=tuple[object, ...])
 UNEXPIRED = "(expires_at IS NULL OR expires_at > ?)"
 # Without the name of the index, SQLite reads all grants to the store.
 GIVEN_BY = "SELECT * FROM grants INDEXED BY grants_granter WHERE store = ? AND granted_by = ?"
+LAST_END = "SELECT max(expires_at) FROM contexts WHERE id = ? AND sort = ? AND expires_at > ?"
 # Expired rows are deleted with the next row of the same agent, at most so many at once.
 MAX_CLEARED = 100
 
@@ -142,6 +143,11 @@ class ContextTable(_Table[Participation]):
             limit,
         )
         return list(found)
+
+    def last_end(self, ident: str, sort: str, now_ms: int) -> int | None:
+        """Return the last end of the present contexts of a chat or user, None for none."""
+        found = self._connection.execute(LAST_END, (ident, sort, now_ms)).get
+        return None if found is None else int(found)
 
     def page(
         self, wanted: dict[str, str], now_ms: int, after: tuple[str, str], limit: int
