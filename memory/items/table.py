@@ -25,7 +25,15 @@ OWN = f"{AT_KEY} AND r.owner = ?"
 # The agent's own entry, then the newest.
 ORDER_BY_PREFERENCE = " ORDER BY r.owner = ? DESC, r.updated_at DESC, r.row DESC LIMIT 1"
 SELECT_PAGE = f"SELECT {COLUMNS} FROM records AS r{BY_INDEX} AND {NAMESPACE} = ?"
-IN_ORDER = " ORDER BY r.key, r.owner LIMIT ?"
+# Bytes of a value as text. SQLite reads the length of a column without its text.
+SIZE = (
+    "CASE WHEN r.encrypted = 0 THEN octet_length(r.content) "
+    "WHEN json_type(r.data,'$.value') = 'text' THEN octet_length(json_extract(r.data,'$.value')) "
+    "ELSE octet_length(r.data -> '$.value') END"
+)
+SELECT_SIZES = f"SELECT r.key, r.owner, {SIZE}, r.encrypted, r.updated_at FROM records AS r"
+BY_KEY = " ORDER BY r.key, r.owner"
+IN_ORDER = f"{BY_KEY} LIMIT ?"
 # Entries with a namespace, in the order of the index `store_items_by_key` (migration 0021).
 GIVEN_NAMESPACE = "json_extract(r.data,'$.namespace')"
 SELECT_NAMED_PAGE = (
@@ -47,6 +55,18 @@ class Listing(NamedTuple):
     prefix: str = ""
     # Visible or internal entries.
     in_context: bool = True
+
+
+class ItemSize(NamedTuple):
+    """The size of an entry, and what decides about it."""
+
+    key: str
+    owner: str
+    # Bytes of the value as text.
+    size: int
+    encrypted: int
+    # Unix ms.
+    updated_at: int
 
 
 class Position(NamedTuple):
@@ -132,6 +152,17 @@ class ItemTable:
             return self._page_of(listing, listing.namespace, beyond, limit)
         pages = self._page_of(listing, "", beyond, limit), self._named_page(listing, beyond, limit)
         return merge(*pages, key=page_order)
+
+    def sizes(self, store: str, prefix: str) -> Iterator[ItemSize]:
+        """Yield the sizes of visible entries of the default namespace, by key and owner."""
+        self._records.flush()
+        clauses, values = _prefix_bounds(prefix)
+        shown, times = self._shown(Listing(store))
+        found = self._connection.execute(
+            f"{SELECT_SIZES}{BY_INDEX} AND {NAMESPACE} = ''{clauses}{shown}{BY_KEY}",
+            (store, *values, *times),
+        )
+        return map(ItemSize._make, found)
 
     def _page_of(
         self, listing: Listing, namespace: str, beyond: Position | None, limit: int

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.items.access import Level, require
 from memrelay.memory.items.identity import Identity
 from memrelay.memory.items.item import ItemView
+from memrelay.memory.items.table import ItemSize
 from memrelay.memory.operation import Context
 from memrelay.memory.operations.grants_remove import RemoveGrant, delete_grant
 from memrelay.memory.operations.grants_set import SetGrant, put_grant
@@ -19,9 +21,6 @@ from memrelay.memory.operations.items_search import ItemHit, SearchItems, search
 from memrelay.memory.operations.stores_list import ListStores, StorePage, list_stores
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.tool.paths import Address
-
-# Entries that are read together to list a folder.
-PAGE = 1000
 
 
 class Entries:
@@ -114,13 +113,10 @@ class Entries:
         )
         return list_items(self._tx, wanted, self._context)
 
-    def every(self, store: str, prefix: str) -> Iterator[ItemView]:
-        """Yield all entries with a prefix, by key and owner."""
-        cursor: str | None = ""
-        while cursor is not None:
-            page = self.page(store, prefix, limit=PAGE, cursor=cursor)
-            yield from page.entries
-            cursor = page.next_cursor
+    def sizes(self, store: str, prefix: str) -> Iterator[ItemSize]:
+        """Return the sizes of all entries with a prefix, by key and owner."""
+        require(self._tx, Identity(**self._identity), store, Level.READ)
+        return self._tx.items.sizes(store, prefix)
 
     def search(self, query: str, stores: tuple[str, ...], limit: int) -> tuple[ItemHit, ...]:
         """Return the entries that match a query, best first."""
