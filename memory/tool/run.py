@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memrelay.memory.errors import Denied, Refused, TooManyKeys, ValueTooLarge
+from memrelay.memory.errors import BadValue, Denied, Refused, TooManyKeys, ValueTooLarge
 from memrelay.memory.items.grants import Seconds
 from memrelay.memory.items.identity import Identity
 from memrelay.memory.operation import Context
@@ -63,6 +63,8 @@ def _error_of(call: ToolCall, refused: Refused) -> ToolError:
     if isinstance(refused, Denied):
         denied = actions.DENIED if call.is_action else commands.DENIED_TEXTS.get(call.command, "")
         return ToolError(denied) if denied else failure(verb_of(call), refused)
+    if isinstance(refused, BadValue):
+        return ToolError(str(refused))
     text = LIMIT_TEXTS.get(type(refused), "") if call.command in ("create", "set") else ""
     return ToolError(text) if text else failure(verb_of(call), refused)
 

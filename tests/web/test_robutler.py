@@ -174,6 +174,8 @@ def test_internal_entries_are_listed_without_values_for_administrators(a1: Agent
 BAD: list[tuple[str, str, Any]] = [
     ("PUT", f"{B}/k?agentId=a1", {}),
     ("PUT", f"{B}/k?agentId=a1", b"{"),
+    ("PUT", f"{B}/k?agentId=a1", b'{"value": [18446744073709551616]}'),
+    ("PUT", f"{B}/k?agentId=a1", b'{"value": %b1%b}' % (b"[" * 150, b"]" * 150)),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "ttl": -1}),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "ttls": 1}),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "vouched": ["user"]}),

@@ -26,6 +26,7 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
+from memrelay.memory.json_integers import check_integers
 from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
@@ -282,6 +283,10 @@ async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[s
     if not isinstance(value, dict):
         fields = f" with {', '.join(names)}" if names else ""
         raise Unprocessable(f"the body must be a JSON object{fields}")
+    try:
+        check_integers(body)
+    except Refused as refused:
+        raise Unprocessable(str(refused)) from refused
     return value
 
 

@@ -370,3 +370,15 @@ def test_stores_are_listed_in_pages(store: Store, agent: Agent) -> None:
     assert "cursor" not in rest
     assert agent.use("view", "/memories/shared/", cursor=first["cursor"]) == rest
     assert agent.answer({"action": "stores", "cursor": first["cursor"]}) == (rest, False)
+
+
+@pytest.mark.parametrize("write", [{"command": "create", "content": None}, {"action": "set"}])
+def test_a_value_that_is_nested_too_deeply_is_an_error(agent: Agent, write: dict[str, str]) -> None:
+    deep: Any = []
+    for _ in range(150):
+        deep = [deep]
+
+    value, is_error = agent.answer(write | {"key": "k", "content": deep, "value": deep})
+
+    assert is_error and "more than 128 levels" in value["error"]
+    assert agent.use("view") == {"entries": [], "keys": [], "cursor": None}
