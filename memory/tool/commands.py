@@ -111,7 +111,7 @@ def stores(entries: Entries, call: ToolCall) -> Any:
 
 def share(entries: Entries, call: ToolCall) -> str:
     """Give another agent access to a store."""
-    entries.share(call.address.store, call.agent, call.level)
+    entries.share(call.address.store, call.agent, call.level, call.ttl_s)
     return "OK"
 
 

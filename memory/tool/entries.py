@@ -128,9 +128,10 @@ class Entries:
         wanted = ListStores(**self._identity, cursor=cursor, limit=limit)
         return list_stores(self._tx, wanted, self._context)
 
-    def share(self, store: str, grantee: str, level: Any) -> None:
+    def share(self, store: str, grantee: str, level: Any, ttl_s: float | None) -> None:
         """Give another agent access to a store."""
-        put_grant(self._tx, SetGrant(**self._identity, store=store, grantee=grantee, level=level))
+        given = SetGrant(**self._identity, store=store, grantee=grantee, level=level, ttl_s=ttl_s)
+        put_grant(self._tx, given)
 
     def unshare(self, store: str, grantee: str) -> None:
         """End the access of another agent to a store."""

@@ -10,7 +10,7 @@ from memrelay.memory.operation import Context
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.tool import actions, commands, files
 from memrelay.memory.tool.answer import ToolAnswer, ToolError, failure
-from memrelay.memory.tool.arguments import ToolCall, parse_call, verb_of
+from memrelay.memory.tool.arguments import ToolCall, parse_call, unknown_command, verb_of
 from memrelay.memory.tool.entries import Entries
 
 Dialect = Literal["robutler", "anthropic"]
@@ -73,8 +73,7 @@ def _run_on_files(entries: Entries, given: ToolInput) -> str:
     command = given.arguments.get("command")
     handler = files.HANDLERS.get(command) if isinstance(command, str) else None
     if handler is None:
-        *known, last = files.HANDLERS
-        raise ToolError(f"Unknown command: {command}. Use {', '.join(known)}, or {last}.")
+        raise unknown_command("" if command is None else str(command), [*files.HANDLERS])
     try:
         return handler(entries, given.arguments)
     except Denied as denied:

@@ -196,6 +196,18 @@ def test_a_read_returns_the_own_entry_else_the_newest(store: Store) -> None:
     assert (edited.entry.owner, edited.entry.value) == ("a3", "newer")
 
 
+def test_an_edit_never_passes_over_the_own_entry(store: Store) -> None:
+    share(store, "a1", "a1", "a2", "readwrite")
+    put(store, "k", "theirs", agent="a2", store="a1")
+    put(store, "k", "secret", in_context=False)
+    change = {"agent": "a1", "store": "a1", "key": "k", "old_str": "theirs", "new_str": "mine"}
+
+    with pytest.raises(Denied, match="own entry 'k' is internal"):
+        call(store, "items.edit", **change)
+
+    assert get(store, "k", owner="a2").value == "theirs"
+
+
 def test_a_conditional_put_has_one_winner(store: Store) -> None:
     share(store, "a1", "a1", "a2", "readwrite")
     results = [

@@ -130,6 +130,11 @@ def test_a_key_keeps_its_suffix_and_a_folder_is_a_prefix(agent: Agent) -> None:
             "Cannot rename /memories/d to /memories/d/e: the destination is inside of it",
         ),
         (
+            "",
+            {},
+            "command is required. Use view, create, str_replace, insert, delete, or rename.",
+        ),
+        (
             "move",
             {},
             "Unknown command: move. Use view, create, str_replace, insert, delete, or rename.",
