@@ -25,8 +25,9 @@ from memrelay.cli.composition import (
 from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
-from memrelay.memory.errors import BadTags
+from memrelay.memory.errors import Refused
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
+from memrelay.memory.json_integers import check_integers
 from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_as
@@ -186,11 +187,14 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
 
 def _parse_value(name: str, value: Any, kind: str, report: Report) -> Any:
     """Parse an object or a value of any type as JSON, and tags as the blocks parse them."""
-    if not name.endswith(TAGS):
-        return parse_as(kind, name, value, report)
     try:
+        if not name.endswith(TAGS):
+            parsed = parse_as(kind, name, value, report)
+            if isinstance(value, str) and parsed is not value:
+                check_integers(value.encode())
+            return parsed
         return [tag for text in value for tag in parse(text)]
-    except BadTags as error:
+    except Refused as error:
         report.error((name,), str(error))
         return []
 

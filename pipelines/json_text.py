@@ -9,8 +9,6 @@ from typing import Any
 import msgspec
 import orjson
 
-from memrelay.memory.errors import Refused
-from memrelay.memory.json_integers import check_integers
 from memrelay.pipelines.report import Place, Report
 
 MAX_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is replaced
@@ -89,14 +87,9 @@ def parse_as(kind: str, name: str, text: str, report: Report) -> Any:
     if kind:
         return text
     try:
-        value = orjson.loads(text)
+        return orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-    try:
-        check_integers(text.encode())
-    except Refused as refused:
-        report.error((name,), str(refused))
-    return value
 
 
 def bounded_object(value: object, place: Place, report: Report) -> dict[str, Any] | None:
