@@ -117,6 +117,15 @@ def _sources_of(tx: Transaction, store: str, agent: str) -> set[str]:
     return found
 
 
+def may_end_grants(tx: Transaction, agent: str, store: str, grantee: str) -> bool:
+    """Return whether a grant that an agent changes may end grants that the grantee gave.
+
+    Those of a grantee without a lasting right do not depend on its grant, unless the store's own
+    agent changes it. Call it before the change.
+    """
+    return agent == store or _has_readwrite(lasting_right(tx, grantee, store))
+
+
 def limit_grants(tx: Transaction, store: str, granter: str) -> None:
     """End the grants that an agent gave no later than its own right, which has changed.
 

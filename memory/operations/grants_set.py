@@ -16,6 +16,7 @@ from memrelay.memory.items.grants import (
     find_in_force,
     grant_view,
     limit_grants,
+    may_end_grants,
 )
 from memrelay.memory.items.identity import Identity, StoreId
 from memrelay.memory.operation import Context, operation
@@ -61,7 +62,9 @@ def put_grant(tx: Transaction, given: SetGrant) -> Grant:
     end = earliest(wanted_end, end_of_right(tx, right, given.agent, store))
     created_at = now_ms if before is None else before.created_at
     grant = Grant(store, grantee, Level(given.level or "read"), given.agent, end, created_at)
+    may_end_others = may_end_grants(tx, given.agent, store, grantee)
     tx.grants.clear_expired(grantee, now_ms)
     tx.grants.put(grant)
-    limit_grants(tx, store, grantee)
+    if may_end_others:
+        limit_grants(tx, store, grantee)
     return grant

@@ -102,6 +102,17 @@ def test_no_vouched_agent_reduces_the_access_of_another(
     )
 
 
+def test_no_vouched_agent_ends_the_grants_that_another_gave(stores: Store) -> None:
+    share(stores, "a2", "c", "a3", "readwrite", **CHAT)
+    for level in ("search", "read"):
+        share(stores, "a1", "c", "a2", level, **CHAT)
+    call(stores, "grants.remove", agent="a1", store="c", grantee="a2", **CHAT)
+    assert level_of(stores, "a3", "c") == "readwrite"
+
+    share(stores, "c", "c", "a2", "read")
+    assert level_of(stores, "a3", "c") is None
+
+
 def test_a_participant_does_not_reduce_the_access_of_another(stores: Store) -> None:
     enter(stores, "chat", "c", "a1")
     enter(stores, "chat", "c", "a2", ttl_s=10)
