@@ -9,7 +9,7 @@ from memrelay.memory.operation import all_operations
 from memrelay.web.api.operation_routes import route_of
 from memrelay.web.auth.access import get_access
 from tests.support.bundles import make_commands, make_memory
-from tests.support.http import Answer
+from tests.support.http import Answer, ask
 from tests.support.routes import app_for
 from tests.support.served import Served
 from tests.web.records import Records
@@ -435,6 +435,21 @@ def test_a_parameter_selects_a_store_of_the_bundle(served: Served) -> None:
     )
     assert records("GET").json["total"] == 0
     assert records("GET", store).json["total"] == 1
+
+
+def test_an_unknown_type_of_changes_is_rejected(served: Served, records: Records) -> None:
+    answer = ask(served.url, "GET", f"/v1/pipelines/{records.uid}/changes?types=record.create")
+
+    assert answer.problem[0] == 422
+    assert "did you mean 'record.created'?" in answer.json["detail"]
+
+
+def test_a_long_integer_in_a_body_is_rejected(records: Records) -> None:
+    body = b'{"content": "tea", "data": {"n": 18446744073709551616}}'
+    answer = records("POST", "", body)
+
+    assert answer.problem[0] == 422
+    assert "has more than 64 bits" in answer.json["detail"]
 
 
 def test_an_unknown_pipeline_is_not_found(served: Served) -> None:
