@@ -27,7 +27,7 @@ class Entries:
     """The entries that one agent can use, in one transaction.
 
     All methods raise the errors of the operations that they call. An internal entry does not
-    exist, unless a method says otherwise.
+    exist, except where a method states it.
     """
 
     def __init__(

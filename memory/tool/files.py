@@ -136,7 +136,7 @@ def _prefix_of(folder: str) -> str:
 
 
 def _files_in(entries: Entries, folder: str, limit: int = MAX_LISTED) -> list[ItemSize]:
-    """Return the files below a folder. Of several owners' files, the one that a read returns.
+    """Return the files below a folder. Among several owners, the file that a read returns counts.
 
     Raises ResultTooLarge: there are more than `limit`.
     """
