@@ -45,6 +45,9 @@ from memrelay.web.api.operation_routes import (
     route_of,
     selects_store,
 )
+from memrelay.web.api.tool_scopes import SCOPES as TOOL_SCOPES
+from memrelay.web.api.tool_scopes import WRITE as TOOL_WRITE
+from memrelay.web.api.tool_scopes import check_command, hide_context, scopes_of
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
@@ -98,11 +101,13 @@ def make_handler(operation: Operation) -> Handler:
     """Return the handler of an operation's route."""
     route, has_store = route_of(operation), selects_store(operation)
 
-    @requires(operation.access, is_for_agents=operation.home == AGENT_HOME)
+    @requires(*scopes_of(operation), is_for_agents=operation.home == AGENT_HOME)
     async def handle(request: web.Request) -> web.Response:
         uid = request.match_info["uid"]
         await get_services(request).directory.find(uid)
         data = await _read_input(request, operation, route)
+        if operation.name in TOOL_SCOPES:
+            check_command(get_caller(request), operation.name, orjson.loads(data))
         call = NewCall(
             uid,
             operation.name,
@@ -125,7 +130,8 @@ async def call_operation(request: web.Request, name: str, uid: str, given: dict[
     """
     operation = all_operations()[name]
     caller = get_caller(request)
-    caller.check(operation.access, uid)
+    check_command(caller, name, given)
+    caller.check_any(scopes_of(operation), uid)
     await get_services(request).directory.find(uid)
     call = NewCall(
         uid,
@@ -190,7 +196,11 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
 
 def hide_stored_text(request: web.Request, operation: Operation, output: Any) -> Any:
     """Return only ids and the version if the caller may not read the stored text in the output."""
-    if not returns_stored_text(operation) or "read" in get_caller(request).scopes:
+    if "read" in get_caller(request).scopes:
+        return output
+    if operation.name == TOOL_WRITE:
+        return hide_context(output)
+    if not returns_stored_text(operation):
         return output
     stored = output | output.get(ENTRY, {})
     return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}
