@@ -259,6 +259,18 @@ def test_a_jwt_reads_and_writes_its_own_store_only(served: Served) -> None:
     assert tool.json["value"]["value"] == 1
 
 
+def test_agents_use_the_same_idempotency_key_for_calls_of_their_own(served: Served) -> None:
+    def put(agent: str, value: int) -> Answer:
+        headers = {"Authorization": f"Bearer {ED.sign(sub=agent)}", "Idempotency-Key": "same"}
+        return ask(served.url, "PUT", f"{MEMORY}/once", {"value": value}, headers)
+
+    first, second, again, other = put("i1", 1), put("i2", 2), put("i1", 1), put("i1", 3)
+
+    assert (first.status, second.status, again.body) == (200, 200, first.body)
+    assert (second.json["ownerId"], second.json["value"]) == ("i2", 2)
+    assert (other.status, "'same'" in other.json["detail"]) == (422, True)
+
+
 def test_a_refused_jwt_is_never_the_local_caller(served: Served) -> None:
     expired = ED.sign(exp=1)
 

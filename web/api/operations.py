@@ -6,6 +6,7 @@ whole, and the response lists every fault.
 
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -73,6 +74,8 @@ NO_KEY_ACTOR = "http"
 AGENT_HOME = "stores"
 # The value of ACTION for a new record.
 CREATED = "created"
+# Hexadecimal digits of the id of an agent's call.
+CALL_ID_DIGITS = 32
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
     VersionConflict.code: PreconditionFailed,
@@ -115,7 +118,7 @@ def make_handler(operation: Operation) -> Handler:
             operation.mutates,
             request.query.get(STORE, "") if has_store else "",
             get_caller(request).name or NO_KEY_ACTOR,
-            parse_message_id(request) if operation.mutates else "",
+            _parse_call_id(request) if operation.mutates else "",
         )
         output = hide_stored_text(request, operation, await send_call(request, call))
         return _make_response(request, operation, output)
@@ -140,9 +143,20 @@ async def call_operation(request: web.Request, name: str, uid: str, given: dict[
         operation.mutates,
         "",
         caller.name or NO_KEY_ACTOR,
-        parse_message_id(request) if operation.mutates else "",
+        _parse_call_id(request) if operation.mutates else "",
     )
     return hide_stored_text(request, operation, await send_call(request, call))
+
+
+def _parse_call_id(request: web.Request) -> str:
+    """Return the id under which the pipeline remembers a call, "" for none. Raises BadRequest.
+
+    The agents of JWTs do not know of each other, so each has ids of its own.
+    """
+    given, caller = parse_message_id(request), get_caller(request)
+    if not given or caller.token is None:
+        return given
+    return sha256(orjson.dumps([caller.name, given])).hexdigest()[:CALL_ID_DIGITS]
 
 
 async def send_call(request: web.Request, call: NewCall) -> Any:
@@ -189,9 +203,12 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
         ) from error
     except CallFailed as error:
         raise Problem(str(error)) from error
-    if "error" in answer:
-        raise PROBLEMS.get(answer["error"]["code"], Unprocessable)(answer["error"]["detail"])
-    return answer["output"]
+    if "error" not in answer:
+        return answer["output"]
+    code, detail = answer["error"]["code"], answer["error"]["detail"]
+    if code == KEY_REUSED:
+        detail = detail.replace(call.producer_id, parse_message_id(request))
+    raise PROBLEMS.get(code, Unprocessable)(detail)
 
 
 def hide_stored_text(request: web.Request, operation: Operation, output: Any) -> Any:
