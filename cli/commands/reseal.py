@@ -29,8 +29,8 @@ from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.errors import MemoryFault, RecordNotFound, VersionConflict
 from memrelay.memory.items.internal_entries import InternalEntry, list_internal_entries
 from memrelay.memory.memory_id import home_of, store_path
-from memrelay.memory.seal_keys import GET, PUT, Place, Sealer
-from memrelay.memory.sealed_text import PREFIX, is_sealed
+from memrelay.memory.seal_keys import GET, PUT
+from memrelay.memory.sealed_text import PREFIX, Place, Sealer, is_sealed
 from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy
 
 # Entries that are sealed at the same time.

@@ -135,6 +135,23 @@ def test_reseal_rotates_and_seals_all_internal_values(sealed: Sealed) -> None:
     assert sealed.run(*GET, sealed.uid, "--agent", "r1", "r1", "k1", **only).code == 0
 
 
+def test_an_import_seals_internal_values(sealed: Sealed) -> None:
+    source, target = sealed.served.deploy(), sealed.served.deploy()
+    command = [*PUT, source, "--agent", "a1", "a1", "moved", "unsealed"]
+    assert sealed.run(*command, MEMRELAY_MEMORY__SEAL_KEYS="").code == 0
+    file = str(sealed.served.house.folder / "moved.export")
+    assert sealed.run("export", source, "--records", "--internal", "-o", file).code == 0
+
+    first, again = [sealed.run("import", target, file, "--json").lines[0] for _ in range(2)]
+
+    assert (first["added"], again["same"]) == (1, 1)
+    words = [*GET, target, "--agent", "a1", "a1", "moved"]
+    assert sealed.run(*words).lines[0]["value"] == "unsealed"
+    assert "'moved' is sealed" in sealed.run(*words, MEMRELAY_MEMORY__SEAL_KEYS="").err
+    for uid in (source, target):
+        sealed.served.house.remove(uid)
+
+
 def test_without_its_seal_key_an_internal_value_is_503_and_others_are_not(sealed: Sealed) -> None:
     assert sealed.put("lost", "x").status == 200
     words = [*GET, sealed.uid, "--agent", "a1", "a1", "lost"]
