@@ -1,5 +1,6 @@
 """Robutler's paths over HTTP: identity, flags, conditions, grants, kv, and bad input."""
 
+import re
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -206,6 +207,28 @@ def test_bad_input_is_refused(served: Served, method: str, path: str, body: Any)
     answer = ask(served.url, method, path, body)
 
     assert (answer.status, answer.json["error"]) == (400, "Invalid"), answer
+
+
+def test_errors_have_the_names_of_the_paths(a1: Agent) -> None:
+    a1.put("in_context", 1, inContext=False)
+    details = {
+        "ttl": a1.put("k", 1, ttl=-1),
+        "inContext": a1.put("k", 1, inContext="yes"),
+        "ifAbsent": a1.put("k", 1, ifAbsent="yes"),
+        "chatId": a1.put("k", 1, chatId="c" * 65),
+        "'ttl_s' in store": a1.get("ttl_s"),
+        "use GET /api/storage/memory/ to": a1.get("none"),
+        "repeat `inContext: false`": a1.put("in_context", 2),
+        "entry 'in_context' is internal": a1.put("in_context", 2),
+        "namespace, prefix or `inContext`;": a1.browse(cursor="WyJ4IiwiYSIsImIiLCIiXQ"),
+        "?action=share": a1.get("k", store="elsewhere"),
+    }
+
+    for expected, answer in details.items():
+        detail = answer.json["detail"]
+        assert expected in detail, answer
+        own = detail.replace("'in_context'", "").replace("'ttl_s'", "")
+        assert not re.search(r"ttl_s|in_context|if_|items\.|grants\.|chat ", own), answer
 
 
 def test_v1_sets_the_identity_and_refuses_vouched(served: Served, a1: Agent) -> None:
