@@ -20,7 +20,8 @@ class RemoteItems(RemoteNoun):
     """The operations on items, for the async client."""
 
     async def delete(self, pipeline: str, store: str, key: str, *, agent: str, namespace: str = "",
-            user: str = "", chat: str = "", idempotency_key: str | None = None) -> ItemDeleted:
+            if_version: Strings = (), user: str = "", chat: str = "",
+            idempotency_key: str | None = None) -> ItemDeleted:
         """Delete the agent's own entry. A missing key is no error."""
         return await self._call("items.delete", locals())
 
@@ -83,8 +84,8 @@ class BlockingItems(BlockingNoun):
 class EmbeddedItems(EmbeddedNoun):
     """The operations on items, for the embedded store."""
 
-    def delete(self, store: str, key: str, *, agent: str, namespace: str = "", user: str = "",
-            chat: str = "") -> ItemDeleted:
+    def delete(self, store: str, key: str, *, agent: str, namespace: str = "",
+            if_version: Strings = (), user: str = "", chat: str = "") -> ItemDeleted:
         """Delete the agent's own entry. A missing key is no error."""
         return self._call("items.delete", locals())
 

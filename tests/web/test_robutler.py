@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http import ask
+from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.robutler import TOOL, Agent, B
 from tests.support.served import Served
@@ -57,6 +57,37 @@ def test_a_put_replaces_the_version_in_if_match(a1: Agent) -> None:
     assert put.headers["etag"] == f'"{put.json["version"]}"'
     assert (second.status, third.status, third.json["error"]) == (200, 409, "Conflict")
     assert a1.get("k").json["value"] == 2
+
+
+def test_a_delete_requires_the_version_in_if_match(a1: Agent) -> None:
+    first, second = a1.put("k", 1), a1.put("k", 2)
+    path = f"{B}/k?agentId={a1.id}"
+
+    stale, fits, gone = [
+        ask(a1.url, "DELETE", path, b"", {"If-Match": put.headers["etag"]})
+        for put in (first, second, second)
+    ]
+
+    assert (stale.status, stale.json["error"]) == (409, "Conflict")
+    assert (fits.status, fits.json["deleted"], gone.status) == (200, True, 409)
+
+
+def test_a_put_with_if_none_match_writes_only_a_new_entry(served: Served, a1: Agent) -> None:
+    new = {"If-None-Match": "*"}
+
+    def put(key: str, value: int, headers: dict[str, str]) -> Answer:
+        return ask(a1.url, "PUT", f"{B}/{key}", {"agentId": a1.id, "value": value}, headers)
+
+    once = new | {"Idempotency-Key": f"new-{a1.id}"}
+    first, retried, second = put("k", 1, once), put("k", 1, once), put("k", 2, new)
+
+    assert (first.json["won"], retried.body) == (True, first.body)
+    assert (second.status, second.json["error"], a1.get("k").json["value"]) == (409, "Conflict", 1)
+    assert put("k", 2, {"If-None-Match": '"x"'}).status == 400
+    path, body = "/v1/pipelines/{}/items/v1", {"agent": a1.id, "store": a1.id, "value": 1}
+    uid = served.get("/v1/pipelines").json["items"][0]["pipeline_uid"]
+    answers = [ask(a1.url, "PUT", path.format(uid), body, new).status for _ in range(2)]
+    assert answers == [200, 412]
 
 
 def test_a_repeated_put_with_its_key_gets_the_same_answer(a1: Agent) -> None:

@@ -31,11 +31,19 @@ from memrelay.memory.operation import Operation, all_operations, input_schema, j
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import report_validation_error
-from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match, refuse_unknown
+from memrelay.web.api.answers import (
+    check_absence,
+    is_unchanged,
+    json_response,
+    parse_if_match,
+    refuse_unknown,
+    requires_absence,
+)
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
     ACTION,
     ENTRY,
+    IF_ABSENT,
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
@@ -226,6 +234,8 @@ def hide_stored_text(request: web.Request, operation: Operation, output: Any) ->
 def _make_response(request: web.Request, operation: Operation, output: Any) -> web.Response:
     if output is None:
         return web.Response(status=204)
+    if IF_ABSENT in route_of(operation).body_fields:
+        check_absence(request, won=output["won"])
     etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
     if etag and is_unchanged(request, output["version"]):
         return web.Response(status=304, headers=etag)
@@ -253,6 +263,8 @@ async def _read_input(request: web.Request, operation: Operation, route: Operati
         given |= identity_of(request, given)
     if route.has_if_match and (versions := parse_if_match(request, hdrs.IF_MATCH)):
         given[IN_HEADER] = versions
+    if IF_ABSENT in route.body_fields and requires_absence(request):
+        given[IF_ABSENT] = True
     return _validate(operation, given, report, is_text=route.method in IN_QUERY)
 
 

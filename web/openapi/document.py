@@ -14,6 +14,7 @@ from memrelay.memory.operation import Operation, all_operations, input_schema, j
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
+    IF_ABSENT,
     STORE,
     OperationRoute,
     returns_stored_text,
@@ -24,6 +25,7 @@ from memrelay.web.auth.access import OPEN, OWN, get_access
 from memrelay.web.openapi.route_docs import (
     HTML,
     IDEMPOTENCY_HEADERS,
+    IF_ABSENT_HEADER,
     IF_NONE_MATCH_HEADER,
     JSON,
     RouteDocs,
@@ -278,6 +280,8 @@ def _operation_parameters(
     headers: dict[str, str] = {}
     if route.has_if_match:
         headers["If-Match"] = "The record's ETag, several ETags, or *."
+    if IF_ABSENT in route.body_fields:
+        headers |= IF_ABSENT_HEADER
     if operation.mutates:
         headers |= IDEMPOTENCY_HEADERS
     elif operation.verb == "get":

@@ -5,10 +5,22 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from memrelay.memory.items.identity import VOUCHED
-from memrelay.web.api.answers import json_response, parse_if_match, parse_limit, refuse_unknown
+from memrelay.web.api.answers import (
+    check_absence,
+    json_response,
+    parse_if_match,
+    parse_limit,
+    refuse_unknown,
+    requires_absence,
+)
 from memrelay.web.api.operations import read_object
 from memrelay.web.auth.access import requires
-from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, IF_MATCH_HEADER, documented
+from memrelay.web.openapi.route_docs import (
+    IDEMPOTENCY_HEADERS,
+    IF_ABSENT_HEADER,
+    IF_MATCH_HEADER,
+    documented,
+)
 from memrelay.web.robutler import shapes
 from memrelay.web.robutler.calls import (
     IDENTITY,
@@ -153,7 +165,7 @@ async def get(request: web.Request) -> web.Response:
 @documented(
     {200: "The entry. `value` is null if the entry is hidden or encrypted."} | WRITE_ERRORS,
     query=IDENTITY_QUERY,
-    headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER,
+    headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER | IF_ABSENT_HEADER,
     body="{agentId, value, ttl?, store?, namespace?, inContext?, encrypted?, ifAbsent?, ...}",
     body_schema=shapes.NewEntry,
     schemas={200: shapes.PutEntry | shapes.PutReference},
@@ -166,7 +178,11 @@ async def put(request: web.Request) -> web.Response:
     given = make_put(read_identity(request, body), read_key(request), body)
     if versions := parse_if_match(request, hdrs.IF_MATCH):
         given["if_version"] = versions
-    return _entry_response(await put_entry(request, given))
+    if requires_absence(request):
+        given["if_absent"] = True
+    entry = await put_entry(request, given)
+    check_absence(request, won=entry["won"])
+    return _entry_response(entry)
 
 
 @serve(routes, "DELETE", ENTRY)
@@ -174,14 +190,15 @@ async def put(request: web.Request) -> web.Response:
 @documented(
     {200: "Whether the agent had this entry."} | WRITE_ERRORS,
     query=IDENTITY_QUERY | STORE_QUERY | NAMESPACE_QUERY,
-    headers=IDEMPOTENCY_HEADERS,
+    headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER,
     schemas={200: shapes.Deleted},
 )
 @requires("delete", is_for_agents=True)
 async def delete(request: web.Request) -> web.Response:
     """Delete an entry of the calling agent."""
     _read_query(request, ("store", "namespace"))
-    output = await call(request, "items.delete", _locate(request))
+    given = _locate(request) | {"if_version": parse_if_match(request, hdrs.IF_MATCH)}
+    output = await call(request, "items.delete", given)
     return json_response({"success": True, "deleted": output["deleted"]})
 
 
