@@ -262,6 +262,22 @@ def test_errors_have_the_names_of_the_paths(a1: Agent) -> None:
         assert not re.search(r"ttl_s|in_context|if_|items\.|grants\.|chat ", own), answer
 
 
+@pytest.mark.parametrize("path", [f"PUT {B}/k", f"POST {B}?action=share", "POST /api/kv"])
+def test_identities_in_query_and_body_must_agree(a1: Agent, path: str) -> None:
+    method, _, path = path.partition(" ")
+    body = {"agentId": a1.id, "chatId": None, "grantee": "g", "value": 1, "key": "k"}
+    kept = {"PUT": ["value"], "POST": ["grantee"] if "share" in path else ["key", "value"]}[method]
+    body = {name: body[name] for name in ("agentId", "chatId", *kept)}
+    joint = "&" if "?" in path else "?"
+
+    same = ask(a1.url, method, f"{path}{joint}agentId={a1.id}&chatId=c1", body)
+    other = ask(a1.url, method, f"{path}{joint}agentId=b9", body)
+
+    assert same.status == 200
+    assert (other.status, other.json["error"]) == (400, "Invalid")
+    assert "'b9' in the query" in other.json["detail"] and repr(a1.id) in other.json["detail"]
+
+
 def test_v1_sets_the_identity_and_refuses_vouched(served: Served, a1: Agent) -> None:
     uid = served.deploy()
     there = f"/v1/pipelines/{uid}/items"

@@ -29,6 +29,7 @@ from memrelay.web.robutler.calls import (
     call,
     get_entry,
     make_put,
+    merge_identity,
     parse_flag,
     put_entry,
     read_identity,
@@ -277,12 +278,12 @@ def _read_query(request: web.Request, names: tuple[str, ...]) -> Any:
 
 
 async def _read_body(request: web.Request, names: tuple[str, ...]) -> Json:
-    """Return the fields of the body, and the identity in the query. Raises BadRequest."""
+    """Return the fields of the body, and the identity in query and body. Raises BadRequest."""
     body = await read_object(request, names)
     known = (*IDENTITY, *names)
     if unknown := [name for name in body if name not in (*known, VOUCHED)]:
         raise BadRequest(f"unknown field {unknown[0][:50]!r}; known are {', '.join(known)}")
-    return {name: request.query[name] for name in IDENTITY if name in request.query} | body
+    return merge_identity(request, body)
 
 
 def _require_share(request: web.Request, names: tuple[str, ...]) -> None:
