@@ -44,7 +44,7 @@ from memrelay.web.server.errors import BadRequest
 routes = web.RouteTableDef()
 DEFAULT_LIMIT = 100
 IDENTITY_QUERY = {
-    "agentId": "The calling agent. Its id is also the id of its own store.",
+    "agentId": "The calling agent. Its id is also the id of its own store. A key must name it.",
     "chatId": "The chat for which the agent works.",
     "userId": "The user for whom the agent works.",
 }
@@ -52,13 +52,14 @@ STORE_QUERY = {"store": "The store. The default is the agent's own."}
 NAMESPACE_QUERY = {"namespace": "The namespace of the key. The default is the empty one."}
 ACTION_QUERY = {"action": "What to do instead of listing entries: search, or stores."}
 SHARE_QUERY = {"action": "Always share."}
+SHARE_SCHEMA = {"action": {"type": "string", "enum": ["share"]}}
 READ_ERRORS = {
     404: "The pipeline or key does not exist.",
-    409: "The entry has another version.",
     503: "No worker serves the pipeline.",
     504: "No answer in time.",
 }
 WRITE_ERRORS = READ_ERRORS | {422: "The Idempotency-Key belongs to another call."}
+CONFLICT = {409: "The entry has another version than If-Match, or exists despite If-None-Match."}
 SHARE_FIELDS = ("store", "grantee", "level", "ttl")
 
 
@@ -98,6 +99,8 @@ async def read_store(request: web.Request) -> web.Response:
 @documented(
     {200: "The grant is in force."} | WRITE_ERRORS,
     query=IDENTITY_QUERY | SHARE_QUERY,
+    query_schemas=SHARE_SCHEMA,
+    required_query=("action",),
     headers=IDEMPOTENCY_HEADERS,
     body="{agentId, grantee, store?, level?, ttl?, chatId?, userId?}",
     body_schema=shapes.NewShare,
@@ -121,7 +124,9 @@ async def share(request: web.Request) -> web.Response:
     query=IDENTITY_QUERY
     | SHARE_QUERY
     | STORE_QUERY
-    | {"grantee": "The agent that loses its access. Required."},
+    | {"grantee": "The agent that loses its access."},
+    query_schemas=SHARE_SCHEMA,
+    required_query=("action", "grantee"),
     headers=IDEMPOTENCY_HEADERS,
     schemas={200: shapes.Done},
 )
@@ -164,7 +169,9 @@ async def get(request: web.Request) -> web.Response:
 @serve(routes, "PUT", ENTRY)
 @error_dialect(ROBUTLER)
 @documented(
-    {200: "The entry. `value` is null if the entry is hidden or encrypted."} | WRITE_ERRORS,
+    {200: "The entry. `value` is null if the entry is hidden or encrypted."}
+    | WRITE_ERRORS
+    | CONFLICT,
     query=IDENTITY_QUERY,
     headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER | IF_ABSENT_HEADER,
     body="{agentId, value, ttl?, store?, namespace?, inContext?, encrypted?, ifAbsent?, ...}",
@@ -189,7 +196,7 @@ async def put(request: web.Request) -> web.Response:
 @serve(routes, "DELETE", ENTRY)
 @error_dialect(ROBUTLER)
 @documented(
-    {200: "Whether the agent had this entry."} | WRITE_ERRORS,
+    {200: "Whether the agent had this entry."} | WRITE_ERRORS | CONFLICT,
     query=IDENTITY_QUERY | STORE_QUERY | NAMESPACE_QUERY,
     headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER,
     schemas={200: shapes.Deleted},
