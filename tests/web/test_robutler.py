@@ -293,6 +293,9 @@ def test_v1_sets_the_identity_and_refuses_vouched(served: Served, a1: Agent) -> 
     assert ask(served.url, "GET", f"{there}/k?agent={a1.id}&store=c1").problem[0] == 403
     stale = ask(served.url, "PUT", f"{there}/k", mine | {"value": 1}, {"If-Match": '"0-0"'})
     assert stale.problem[0] == 412
+    unclear = ask(served.url, "GET", f"{B}/k?agentId={a1.id}")
+    assert unclear.status == 400 and uid in unclear.json["detail"]
+    assert "The uids are " in unclear.json["detail"]
     # The pipeline is one of two now, so the other tests would need a prefix.
     served.house.remove(uid)
 
