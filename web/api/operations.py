@@ -159,7 +159,7 @@ async def call_operation(request: web.Request, name: str, uid: str, given: dict[
 def _parse_call_id(request: web.Request) -> str:
     """Return the id under which the pipeline remembers a call, "" for none. Raises BadRequest.
 
-    The agents of JWTs do not know of each other, so each has ids of its own.
+    Agents with JWTs do not know of each other, so each agent has separate ids.
     """
     given, caller = parse_message_id(request), get_caller(request)
     if not given or caller.token is None:
