@@ -146,7 +146,12 @@ def row_of(state: State) -> ItemRow:
 
 def version_of(row: ItemRow | State) -> str:
     """Return the version of an entry, as `records.view.version_of` computes it."""
-    return f"{row.updated_at:x}-{row.crc or 0:x}"
+    return format_version(row.updated_at, row.crc)
+
+
+def format_version(updated_at: int, crc: int | None) -> str:
+    """Return the version of an entry with these columns."""
+    return f"{updated_at:x}-{crc or 0:x}"
 
 
 def namespace_of(data: str | None, guid: str) -> str:

@@ -41,6 +41,10 @@ SELECT_NAMED_PAGE = (
     f"WHERE r.kind = 'store.item' AND r.scope = ? AND {GIVEN_NAMESPACE} <> ''"
 )
 IN_NAMED_ORDER = f" ORDER BY r.key, r.owner, {GIVEN_NAMESPACE} LIMIT ?"
+HAS_SEALED = (
+    "SELECT EXISTS (SELECT 1 FROM records WHERE kind = 'store.item' AND in_context = 0 "
+    "AND encrypted = 0 AND json_extract(data, '$.value') GLOB 'v1.????????????????.*.*')"
+)
 LAST_CHARACTER, SURROGATES = "\U0010ffff", range(0xD800, 0xE000)
 page_order = attrgetter("key", "owner", "namespace")
 
@@ -141,6 +145,11 @@ class ItemTable:
         if not self._records.key_counts.knows(store):
             self._records.flush()
         return self._records.key_counts.of(store)
+
+    def has_sealed(self) -> bool:
+        """Return whether an interface sealed a value of the file. Reads all internal entries."""
+        self._records.flush()
+        return bool(next(self._connection.execute(HAS_SEALED))[0])
 
     def page(self, listing: Listing, beyond: Position | None, limit: int) -> Iterator[ItemRow]:
         """Yield entries in the order of key, owner and namespace, after the position `beyond`.

@@ -100,6 +100,7 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "items.get": ("read", False),
         "items.list": ("read", False),
         "items.put": ("write", True),
+        "items.reseal": ("admin", True),
         "items.rename": ("write", True),
         "items.search": ("search", False),
         "stores.configure": ("admin", True),

@@ -7,6 +7,7 @@ import pytest
 
 from memrelay.memory.operation import all_operations
 from memrelay.web.api.operation_routes import route_of
+from memrelay.web.api.tool_scopes import scopes_of
 from memrelay.web.auth.access import get_access
 from tests.support.bundles import make_commands, make_memory
 from tests.support.http import Answer, ask
@@ -34,7 +35,10 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         for route in app_for(tmp_path).router.routes()
     }
 
-    places = {route_of(operation): operation.access for operation in all_operations().values()}
+    places = {
+        route_of(operation): " or ".join(scopes_of(operation))
+        for operation in all_operations().values()
+    }
 
     assert {
         (place.method, place.path): access for place, access in places.items()
@@ -67,7 +71,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/changes"),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
-        *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename")],
+        *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],
         *[("GET", f"/{noun}") for noun in ("grants", "stores", "contexts")],
         *[("POST", f"/grants/{verb}") for verb in ("set", "remove")],
         ("POST", "/stores/configure"),
