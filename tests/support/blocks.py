@@ -174,6 +174,8 @@ async def send_secret(request: dict[str, str], errand_id: str) -> str:
 
 
 def _send(url: str, key: str) -> str:
+    if url == "nowhere":
+        raise ConnectionError(f"no service takes the header {key}") from ValueError(key)
     with urlopen(Request(url, headers={"Authorization": key}), timeout=5) as answer:
         return str(answer.status)
 

@@ -201,7 +201,7 @@ class Cascade:
     ) -> None:
         work, outcome = self._work, self.outcome
         producer_id = work.producer_id or work.step_of
-        ident = f"{work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
+        ident = f"{work.plan.uid}/{work.id}.{len(outcome.messages)}+{len(outcome.continuations)}"
         pending = Pending(
             ident,
             work.plan.uid,

@@ -74,6 +74,9 @@ class Retries:
                 if outcome is None:
                     store.pending.put_off(pending)
                 else:
+                    # A replay replaces the rows of its last run.
+                    store.pending.remove([outcome.key])
+                    store.inbox.forget([outcome.key])
                     store.pending.add(pending)
                     store.inbox.add(outcome.key, pending.bundle, DELAYED)
         del self._noted[memory_id]

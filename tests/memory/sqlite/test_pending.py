@@ -81,18 +81,19 @@ def test_a_postponed_continuation_has_a_new_due_time_and_attempt_count(tmp_path:
     assert (store.pending.find("b"), store.pending.find("c")) == (make_pending("b"), None)
 
 
-def test_the_result_of_a_failed_errand_is_parked_for_its_replay(tmp_path: Path) -> None:
+def test_what_a_replay_needs_is_parked(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     with store.transaction() as tx:
         tx.pending.add(make_pending("a"))
         tx.pending.add(make_pending("b")._replace(request=b"{}"))
+        tx.pending.add(make_pending("c.again", data=b'{"vouched":["user_id"]}'))
         assert tx.pending.keep_result(make_pending("b")._replace(result=b"1"))
-        tx.pending.park(["a", "b"], NOW)
+        tx.pending.park(["a", "b", "c.again"], NOW)
 
     assert (store.pending.all(), store.pending.has_cascade("p", "1-0")) == ([], False)
-    assert store.pending.find_parked("a") is None
-    parked = store.pending.find_parked("b")
-    assert parked is not None and parked.result == b"1"
+    assert store.pending.find_parked("a") == []
+    assert [one.result for one in store.pending.find_parked("b")] == [b"1"]
+    assert [one.id for one in store.pending.find_parked("c")] == ["c.again"]
     with store.transaction() as tx:
         tx.pending.park([], NOW + 31 * 86_400_000)
-    assert store.pending.find_parked("b") is None
+    assert store.pending.find_parked("b") == []
