@@ -16,7 +16,6 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.execute import execute
 from memrelay.worker.errands.runner import Ended, ErrandRunner
 from memrelay.worker.errands.stored import order_of
-from memrelay.worker.errors import describe_error
 from memrelay.worker.run.inputs import arrival_of_id
 
 log = structlog.stdlib.get_logger(__name__)
@@ -209,7 +208,7 @@ class OpenErrands:
     def _end(self, errand: OpenErrand, ended: Ended) -> None:
         self.ended.append((errand, ended))
         self._wanted.set()
-        if ended.fault is not None:
+        if ended.reason:
             pending = errand.pending
             log.warning(
                 "errand_failed",
@@ -217,5 +216,5 @@ class OpenErrands:
                 message_id=pending.root,
                 agent=pending.agent,
                 errand=pending.id,
-                reason=f"{type(ended.fault).__name__}: {describe_error(ended.fault)}"[:200],
+                reason=ended.reason[:200],
             )

@@ -26,12 +26,12 @@ CLOSE_S = 1.0
 class Ended(NamedTuple):
     """The end of an errand: its `result` as JSON. `transient` is set if it must be repeated.
 
-    `fault` is the exception that led to a result with an error.
+    `reason` is the text of the exception that led to a result with an error.
     """
 
     result: bytes
     transient: Transient | None = None
-    fault: BaseException | None = None
+    reason: str = ""
 
 
 class ErrandTooSlow(Exception):
@@ -149,7 +149,7 @@ class ErrandRunner:
     def _end(self, job: _Job) -> None:
         self._running.discard(job)
         assert job.future is not None
-        ended = job.ended = _outcome_of(job.future)
+        ended = job.ended = _outcome_of(job.future, self._bus.secrets)
         job.future = None
         if job.on_end is not None:
             job.on_end(ended)
@@ -191,9 +191,9 @@ def _call_in(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(end)
 
 
-def _outcome_of(future: "Future[bytes]") -> Ended:
+def _outcome_of(future: "Future[bytes]", secrets: SecretResolver) -> Ended:
     fault = CancelledError("it was cancelled") if future.cancelled() else future.exception()
     if fault is None:
         return Ended(future.result())
-    reason = f"{type(fault).__name__}: {describe_error(fault)}"
-    return Ended(pack_error(reason), fault if isinstance(fault, Transient) else None, fault)
+    reason = f"{type(fault).__name__}: {describe_error(fault, secrets)}"
+    return Ended(pack_error(reason), fault if isinstance(fault, Transient) else None, reason)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from traceback import format_exception
 
 import structlog
 
@@ -293,7 +294,7 @@ class Batch:
         for memory_id in stores:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
-                if work.replay_entry and done.outputs == DELAYED and self._has_failed(memory_id, key):
+                if self._has_failed(work, done, memory_id):
                     continue
                 return _repeat(work, done, memory_id, work.unkept)
             if digest and (kept := inbox.keys.find(digest)) is not None:
@@ -301,9 +302,11 @@ class Batch:
                 return self._add_step_results(work, repeat) if with_steps else repeat
         return None
 
-    def _has_failed(self, memory_id: str, key: str) -> bool:
-        """Return whether a delayed input no longer waits: then its replay is a new run."""
-        waiting = self._stores.get(memory_id).pending.find(key + RETRY_SUFFIX)
+    def _has_failed(self, work: Input, done: Done, memory_id: str) -> bool:
+        """Return whether an input is the replay of a delayed one that no longer waits."""
+        if not work.replay_entry or done.outputs != DELAYED:
+            return False
+        waiting = self._stores.get(memory_id).pending.find(work.key + RETRY_SUFFIX)
         return waiting is None or waiting.due < 0
 
     def _add_step_results(self, work: Input, repeat: Outcome) -> Outcome:
@@ -404,12 +407,13 @@ class Batch:
         if isinstance(fault, VectorPending) and isinstance(one, Entry):
             self._result.awaiting.append((one, fault.after_s))
             return
-        reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
+        text, attempts = describe_error(fault, self._secrets), 1
+        reason = f"{type(fault).__name__}: {text}"
         station = find_station(fault)
         if isinstance(fault, Transient):
             work = self._decode(one) if isinstance(one, Entry) else one
             self._restore(work)  # the rollback has put its rows back
-            reason = self._retries.note(work, fault, self._stores)
+            reason = self._retries.note(work, fault, text, self._stores)
             attempts = self._limits.retries + 1
         if reason:
             where = f" ({station})" if station else ""
@@ -427,7 +431,7 @@ class Batch:
             pipeline=one.plan.uid,
             message_id=one.id,
             station=station,
-            exc_info=fault,
+            exception=self._secrets.redact("".join(format_exception(fault))),
         )
 
     def _keep_delayed(self) -> None:
