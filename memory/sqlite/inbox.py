@@ -174,6 +174,11 @@ class Pending(NamedTuple):
         return self.request is not None and self.result is None
 
     @property
+    def texts(self) -> tuple[bytes, ...]:
+        """Return everything that may quote a record."""
+        return self.data, self.producer.encode(), self.request or b"", self.result or b""
+
+    @property
     def errand_id(self) -> str:
         """Return the id of its errand, which is the same after a replay and a retry."""
         return self.id.removesuffix(RETRY_SUFFIX)

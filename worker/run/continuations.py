@@ -273,17 +273,16 @@ class Continuations:
             await self._retry.in_thread(partial(_delete_pending, name=memory_id, outcomes=ended))
             self._shared.checkpoint("continuations forgotten")
 
-    def drop(self, unwanted: Callable[[Input], bool]) -> None:
-        """Forget unwanted retries. The caller deletes their pending rows."""
-        for work in self.delay_queue.drop(unwanted):
+    def drop(self, holds: Callable[[bytes], bool]) -> None:
+        """Forget retries and errands with a text that `holds` accepts. The caller deletes their
+        pending rows.
+        """
+        for work in self.delay_queue.drop(lambda work: any(map(holds, work.texts))):
             self.stores.pop(work.key, None)
-        waiting = [
-            one.pending.id
-            for one in self.errands.waiting
-            if unwanted(from_pending(one.pending, one.plan))
-        ]
-        self.errands.drop(set(waiting))
-        for key in waiting:
+        pending = [one.pending for one in self.errands.waiting]
+        unwanted = {one.id for one in pending if any(map(holds, one.texts))}
+        self.errands.drop(unwanted)
+        for key in unwanted:
             self.stores.pop(key, None)
 
     async def _schedule(self, pending: Pending, memory_id: str, crashes: int = 0) -> Outcome | None:

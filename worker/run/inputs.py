@@ -98,6 +98,11 @@ class Input(Struct, gc=False):
     got: Got | None = None
 
     @property
+    def texts(self) -> tuple[bytes, ...]:
+        """Return everything that may quote a record."""
+        return encode(self.message), self.producer_id.encode(), pack_again(self.got) or b""
+
+    @property
     def unkept(self) -> list[SwarmMessage]:
         """The published messages that the inbox row leaves out."""
         own: list[SwarmMessage] = [(self.swarm, encode(self.message))]
