@@ -18,6 +18,7 @@ from tests.support.errands import AGAIN, Service
 from tests.support.house import House
 from tests.support.waiting import wait_for
 
+CONTENTS = "SELECT content FROM records ORDER BY row"
 PENDING = "SELECT count(*) FROM pending"
 # The block of each pipeline.
 BLOCKS = {
@@ -270,3 +271,17 @@ def test_a_worker_without_errands_starts_no_thread() -> None:
 
     assert threading.active_count() == before
     runner.close()
+
+
+def test_a_full_queue_of_errands_does_not_hold_back_their_operations(service: Service) -> None:
+    texts = [f"word{number}" for number in range(6)]
+    with House() as house:
+        bundles = [make_asking("notes", BLOCKS["notes"])]
+        worker = house.start_worker(bundles=bundles, limits={"batch": 1, "open_errands": 2})
+
+        answers = Asked(house, service, "notes").ask(*texts)
+
+        assert [orjson.loads(answer)["content"] for answer in answers] == texts
+        assert [row for (row,) in house.rows("notes", CONTENTS, "relay")] == texts
+        house.client.await_quiet("notes")
+        assert worker.stop() == 0

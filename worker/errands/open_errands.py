@@ -16,6 +16,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.execute import execute
 from memrelay.worker.errands.runner import Ended, ErrandRunner
 from memrelay.worker.errands.stored import order_of
+from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import arrival_of_id
 
 log = structlog.stdlib.get_logger(__name__)
@@ -56,12 +57,12 @@ class OpenErrands:
     `wanted` wakes the group. A result stays in `ended` until the group has stored it.
     """
 
-    # Beyond these limits a group takes no new entries.
-    MAX_ERRANDS = 10_000
+    # Beyond this limit, and that of `limits`, a group takes no new messages.
     MAX_BYTES = 64 << 20
 
-    def __init__(self, runner: ErrandRunner, wanted: asyncio.Event, max_bytes: int) -> None:
-        self._runner, self._wanted, self._max_bytes = runner, wanted, max_bytes
+    def __init__(self, runner: ErrandRunner, wanted: asyncio.Event, limits: WorkerLimits) -> None:
+        self._runner, self._wanted = runner, wanted
+        self._max_bytes, self._max_errands = limits.message_bytes, limits.open_errands
         self.ended: deque[tuple[OpenErrand, Ended]] = deque()
         self._conversations: dict[str, _Conversation] = {}
         # By id of an errand that is open, or whose continuation has not ended.
@@ -85,7 +86,7 @@ class OpenErrands:
     @property
     def is_full(self) -> bool:
         """Whether a limit is reached."""
-        return len(self._sizes) >= self.MAX_ERRANDS or self._bytes >= self.MAX_BYTES
+        return len(self._sizes) >= self._max_errands or self._bytes >= self.MAX_BYTES
 
     @property
     def left_s(self) -> float | None:

@@ -37,7 +37,7 @@ class DelayQueue:
     `clock` returns seconds and never goes back, so a change of the system time shifts nothing.
     """
 
-    # Beyond these limits a group takes no new entries.
+    # Beyond these limits a group takes no new messages.
     MAX_INPUTS = 10_000
     MAX_BYTES = 64 << 20
 
@@ -142,7 +142,7 @@ class Continuations:
 
     def __init__(self, retry: BusyRetry, shared: WorkerContext, wanted: asyncio.Event) -> None:
         self._retry, self._shared = retry, shared
-        self.errands = OpenErrands(shared.errands, wanted, shared.limits.message_bytes)
+        self.errands = OpenErrands(shared.errands, wanted, shared.limits)
         # By key of a continuation: the store with its pending row.
         self.stores: dict[str, str] = {}
         self.delay_queue, self.replies = DelayQueue(), ReplyTracker()
