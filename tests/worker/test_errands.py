@@ -285,3 +285,18 @@ def test_a_full_queue_of_errands_does_not_hold_back_their_operations(service: Se
         assert [row for (row,) in house.rows("notes", CONTENTS, "relay")] == texts
         house.client.await_quiet("notes")
         assert worker.stop() == 0
+
+
+def test_errands_beyond_the_limit_of_a_cascade_do_not_stop_the_others(service: Service) -> None:
+    names = [f"asker{number}" for number in range(4)]
+    askers = [make_agent(name, "test_asks", hears="User") for name in names]
+    with House() as house:
+        house.start_worker(bundles=[make_bundle("many", *askers)], limits={"max_cascade": 3})
+        asked = Asked(house, service, "many")
+
+        (ident,) = asked.send("tea")
+
+        wait_for(lambda: len(house.client.log("many")) == 4, "three are answered")
+        (letter,) = house.dead_letters("many")
+        assert "worker.max_cascade" in letter.error and letter.id.startswith(ident)
+        wait_for(lambda: house.rows("many", PENDING, "relay") == [(0,)], "no row is left")

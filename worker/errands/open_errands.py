@@ -36,9 +36,11 @@ class OpenErrand(NamedTuple):
 
 @dataclass(slots=True)
 class _Conversation:
-    """`holder` is the id of the errand that runs, or whose continuation has not ended."""
+    """`holders` are the ids of the errand that runs, and of those whose continuation has not
+    ended. After a crash there may be several.
+    """
 
-    holder: str = ""
+    holders: set[str] = field(default_factory=set)
     # A heap of (arrival, order of submission, errand).
     waiting: list[tuple[tuple[int, int], int, OpenErrand]] = field(default_factory=list)
 
@@ -114,7 +116,7 @@ class OpenErrands:
         if pending.id not in self._places:
             name = self.conversation_of(pending, plan)
             self._places[pending.id] = _Place(name, pending.pipeline, pending.agent)
-            self._conversations.setdefault(name, _Conversation()).holder = pending.id
+            self._conversations.setdefault(name, _Conversation()).holders.add(pending.id)
 
     def take_result(self, errand: OpenErrand) -> None:
         """Note that a result is stored: the errand is no longer open."""
@@ -136,10 +138,9 @@ class OpenErrands:
             return
         name = place.conversation
         conversation = self._conversations[name]
-        if conversation.holder == key:
-            conversation.holder = ""
+        conversation.holders.discard(key)
         self._start_next(conversation)
-        if not conversation.holder and not conversation.waiting:
+        if not conversation.holders and not conversation.waiting:
             del self._conversations[name]
 
     def drop(self, keys: set[str]) -> None:
@@ -149,8 +150,8 @@ class OpenErrands:
             if len(kept) < len(conversation.waiting):
                 conversation.waiting[:] = kept
                 heapify(conversation.waiting)
-        holders = {conversation.holder for conversation in self._conversations.values()}
-        for key in (keys & self._places.keys()) - holders:
+        holders = [conversation.holders for conversation in self._conversations.values()]
+        for key in (keys & self._places.keys()).difference(*holders):
             self._bytes -= self._sizes.pop(key, 0)
             del self._places[key]
 
@@ -182,9 +183,9 @@ class OpenErrands:
         return f"{pending.pipeline}/{pending.agent}/{order_of(pending)}"
 
     def _start_next(self, conversation: _Conversation) -> None:
-        if conversation.waiting and not conversation.holder and self._until_s is None:
+        if conversation.waiting and not conversation.holders and self._until_s is None:
             _, _, errand = heappop(conversation.waiting)
-            conversation.holder = errand.pending.id
+            conversation.holders.add(errand.pending.id)
             self._submit(errand)
 
     def _submit(self, errand: OpenErrand) -> None:
