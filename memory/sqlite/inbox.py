@@ -103,8 +103,15 @@ class Inbox:
         return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
     def count_errand_attempts(self, idents: Iterable[str]) -> dict[str, int]:
-        """Record that errands are about to be repeated after a crash. Return how often by id."""
+        """Record that errands are about to be repeated after a crash. Return how often by id.
+
+        Attempts of errands that no longer exist are deleted.
+        """
         keys = {ident: ident + ERRAND_SUFFIX for ident in idents}
+        self._connection.execute(
+            f"DELETE FROM attempts WHERE id LIKE '%{ERRAND_SUFFIX}' AND id NOT IN "
+            f"(SELECT id || '{ERRAND_SUFFIX}' FROM pending)"
+        )
         self.count_attempts(keys.values())
         counts = self.attempts()
         return {ident: counts[key] for ident, key in keys.items()}
@@ -238,7 +245,7 @@ class PendingTable:
 
     def park(self, idents: Iterable[str], now_ms: int) -> None:
         """Keep the results of errands and the vouched fields for replays of dead letters. Delete
-        the other messages, and those that were parked long ago.
+        the other messages.
         """
         keys = [(ident,) for ident in idents]
         run_many = self._connection.executemany
@@ -247,8 +254,18 @@ class PendingTable:
             [(ident, VOUCHED) for (ident,) in keys],
         )
         run_many(f"UPDATE pending SET due = {-now_ms} WHERE id = ?", keys)
-        expired = PARKED_MS - now_ms
-        self._connection.execute("DELETE FROM pending WHERE due < 0 AND due > ?", (expired,))
+
+    def delete_parked(self, now_ms: int) -> int:
+        """Delete messages that were parked long ago. Return their number."""
+        self._connection.execute(
+            "DELETE FROM pending WHERE due < 0 AND due >= ?", (PARKED_MS - now_ms,)
+        )
+        return self._connection.changes()
+
+    def next_expiry_ms(self) -> int | None:
+        """Return when the next parked message is to be deleted, Unix ms. None if there is none."""
+        newest = self._connection.execute("SELECT max(due) FROM pending WHERE due < 0").get
+        return None if newest is None else PARKED_MS - int(newest)
 
     def find_parked(self, ident: str) -> list[Pending]:
         """Return the parked messages of an input: its own, and that of its retry."""

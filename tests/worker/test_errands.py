@@ -3,11 +3,13 @@
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from memrelay.bus.client.url import Address
 from memrelay.worker.errands.bus_operations import BusOperations
@@ -167,6 +169,25 @@ def test_an_errand_that_takes_too_long_fails() -> None:
         return b""
 
     assert b"longer than 0.05 s (worker.errand_s)" in run_errand(wait, 0.05).result
+
+
+def test_an_errand_that_blocks_the_others_is_logged() -> None:
+    async def block(_: BusOperations) -> bytes:
+        time.sleep(0.3)
+        return b""
+
+    async def run() -> None:
+        runner, ended = ErrandRunner(8, 60.0, Address()), asyncio.Future[Ended]()
+        runner.blocked_s = 0.1
+        runner.submit("p/1", block, ended.set_result)
+        await ended
+        runner.close()
+
+    with capture_logs() as logs:
+        asyncio.run(run())
+
+    assert logs[0]["event"] == "errands_blocked" and logs[0]["errands"] == ["p/1"]
+    assert "test_errands.py" in logs[0]["at"]
 
 
 def test_pipelines_take_turns() -> None:

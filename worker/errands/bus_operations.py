@@ -71,7 +71,7 @@ class CallOperations:
         if operation is None:
             known = ", ".join(all_operations())
             raise OperationFailed(REFUSED, f"unknown operation {name!r}; known are {known}")
-        number = key or str(self._count)
+        number = f"={key}" if key else str(self._count)
         call = NewCall(
             self._uid,
             name,

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.retention import delete_expired
+from memrelay.memory.sqlite.inbox import PARKED_MS, Pending
 from tests.memory.builders import NOW, make_store
 
 
@@ -94,6 +95,18 @@ def test_what_a_replay_needs_is_parked(tmp_path: Path) -> None:
     assert store.pending.find_parked("a") == []
     assert [one.result for one in store.pending.find_parked("b")] == [b"1"]
     assert [one.id for one in store.pending.find_parked("c")] == ["c.again"]
-    with store.transaction() as tx:
-        tx.pending.park([], NOW + 31 * 86_400_000)
+    assert delete_expired(store, NOW + PARKED_MS - 1, 90) == (0, NOW + PARKED_MS)
+    assert delete_expired(store, NOW + PARKED_MS, 90) == (2, None)
     assert store.pending.find_parked("b") == []
+
+
+def test_attempts_of_an_errand_end_with_its_row(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        for ident in ("a", "b"):
+            tx.pending.add(make_pending(ident)._replace(request=b"{}"))
+        tx.inbox.count_errand_attempts(["a", "b"])
+        tx.pending.remove(["a"])
+
+        assert tx.inbox.count_errand_attempts(["b"]) == {"b": 2}
+        assert tx.inbox.attempts() == {"b.errand": 2}
