@@ -149,8 +149,8 @@ class ChangeFeed:
         if not (guids or text) or not (self.is_on or self.last):
             return
         at, actor, _ = self._versions.current_act
-        # First, so that no number is assigned again.
-        self._new += (at, ERASED, "", actor, None)
+        # First, so that no number is assigned again. An erased text may name the actor.
+        self._new += (at, ERASED, "", "" if text and text in actor else actor, None)
         self.flush()
         self._connection.execute(DELETE_SUBJECTS, (orjson.dumps(guids).decode(),))
         if text:

@@ -157,6 +157,17 @@ def test_an_erasure_removes_the_rows_of_its_records_and_reuses_no_number(store: 
     assert [one.n for one in list_all(store)] == [1, 5, 6, 7]
 
 
+def test_an_erasure_of_the_name_of_its_actor_reuses_no_number(store: Store) -> None:
+    run(store, "records.create", content="tea", actor="ada")
+    run(store, "records.erase", text="ada", actor="ada")
+    run(store, "records.create", content="milk")
+
+    assert [(one.n, one.type, one.actor) for one in list_all(store)] == [
+        (3, "record.erased", ""),
+        (4, "record.created", "tester"),
+    ]
+
+
 def test_changes_end_with_the_history_except_the_newest(store: Store) -> None:
     for day in range(3):
         run(store, "records.create", content="tea", now_ms=NOW + day * DAY_MS)
