@@ -92,8 +92,8 @@ def start_new_set(store: Store, embedder: Embedder) -> None:
 
 
 def compute_vectors(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
-    """Return the vectors of (row, text); b"" for a text that is empty, or that the embedder rejects or
-    finds empty.
+    """Return the vectors of (row, text); b"" for an empty text, and for one that the embedder
+    rejects or finds empty.
 
     Raises EmbeddingFault: when the embedder fails.
     """
