@@ -177,6 +177,14 @@ def find_operation(name: str) -> Operation | None:
     return OPERATIONS.get(name)
 
 
+def known_operation(name: str) -> Operation:
+    """Return the named operation. Raises Refused: it does not exist."""
+    operation = find_operation(name)
+    if operation is None:
+        raise Refused(f"unknown operation {name[:200]!r}; known are {', '.join(all_operations())}")
+    return operation
+
+
 @cache
 def all_operations() -> dict[str, Operation]:
     """Import all operations and return them by name, sorted."""
