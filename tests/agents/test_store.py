@@ -275,8 +275,8 @@ def nested(depth: int) -> dict[str, Any]:
         (PutOp(("n",), "k", nested(16)), "16 deep"),
         (PutOp(("n",), "k", {"n": float("inf")}), "must be finite"),
         (PutOp(("n",), "k", {"t": (1,)}), "must be a JSON value"),
-        (PutOp(("n",), "k", ["t"]), "a dictionary, not list"),  # type: ignore[arg-type]
-        (PutOp(("n",), "k", {}, index="t"), "lists of paths"),  # type: ignore[arg-type]
+        (PutOp(("n",), "k", ["t"]), "a dictionary, not list"),
+        (PutOp(("n",), "k", {}, index="t"), "lists of paths"),
         (PutOp(("n",), "", {}), "1 to 256 characters"),
         (PutOp(("n",), "k" * 257, {}), "1 to 256 characters"),
         (GetOp(("n",), "\ud800"), "valid Unicode"),
@@ -286,7 +286,7 @@ def nested(depth: int) -> dict[str, Any]:
         (SearchOp((), {"n": {"$gte": 1, "x": 2}}), "unknown operator 'x'"),
         (SearchOp((), {"n": {"$gt": None}}), "text or a number"),
         (SearchOp((), {"n": {}}), "empty object"),
-        (SearchOp((), {1: 2}), "are texts"),  # type: ignore[dict-item]
+        (SearchOp((), {1: 2}), "are texts"),
         (SearchOp((), limit=-1), "integers from 0 on"),
         (SearchOp((), query="tea", limit=900, offset=101), "at most 1000 results"),
         (ListNamespacesOp(max_depth=0), "above 0"),
@@ -310,7 +310,7 @@ def test_an_invalid_namespace_is_refused(store: MemrelayStore, namespace: Any) -
     ops = [GetOp(namespace, "k"), PutOp(namespace, "k", {}), PutOp(namespace, "k", None)]
     if namespace:
         path = MatchCondition("prefix", namespace)
-        ops += [SearchOp(namespace), ListNamespacesOp((path,))]  # type: ignore[list-item]
+        ops += [SearchOp(namespace), ListNamespacesOp((path,))]
 
     for op in ops:
         with pytest.raises(InvalidNamespaceError):
