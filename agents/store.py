@@ -51,8 +51,8 @@ class MemrelayStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations and return their results, in their order.
 
-        The reads see the state before the batch. Of several puts of an item the last counts. The
-        puts are written in one transaction, unless they have more than 1000 items or 512 KiB.
+        Reads see the state before the batch, and only the last put of each item counts. One
+        transaction has up to 1000 puts and 512 KiB. Larger batches are written in parts.
 
         Raises ValueError: an operation is invalid. Then nothing runs.
         """

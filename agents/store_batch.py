@@ -21,10 +21,10 @@ MAX_PUT_BYTES = 512 << 10
 Result = TypeVar("Result")
 Value = TypeVar("Value")
 View = Mapping[str, Any]
-Calls = Generator[tuple[str, Json], Any, Result]
+CallSequence = Generator[tuple[str, Json], Any, Result]
 
 
-def run_steps(steps: Sequence[Step]) -> Calls[list[Any]]:
+def run_steps(steps: Sequence[Step]) -> CallSequence[list[Any]]:
     """Return the result of each step, in their order."""
     results: list[Any] = [None] * len(steps)
     accessed: dict[str, None] = {}
@@ -40,7 +40,9 @@ def run_steps(steps: Sequence[Step]) -> Calls[list[Any]]:
     return results
 
 
-def _get_all(steps: Sequence[Step], results: list[Any], accessed: dict[str, None]) -> Calls[None]:
+def _get_all(
+    steps: Sequence[Step], results: list[Any], accessed: dict[str, None]
+) -> CallSequence[None]:
     gets = [(place, step) for place, step in enumerate(steps) if isinstance(step, Get)]
     keys_by_scope: dict[str, dict[str, None]] = defaultdict(dict)
     for _, get in gets:
@@ -59,7 +61,7 @@ def _get_all(steps: Sequence[Step], results: list[Any], accessed: dict[str, None
             _note_access(view, get.refresh, accessed)
 
 
-def _search(search: Search, accessed: dict[str, None]) -> Calls[list[SearchItem]]:
+def _search(search: Search, accessed: dict[str, None]) -> CallSequence[list[SearchItem]]:
     found: list[tuple[View, float | None]] = []
     if search.limit and search.is_ranked:
         given = search.given | {"limit": search.offset + search.limit}
@@ -72,7 +74,7 @@ def _search(search: Search, accessed: dict[str, None]) -> Calls[list[SearchItem]
     return [SearchItem(**_fields(view), score=score) for view, score in found]
 
 
-def _list(search: Search) -> Calls[list[View]]:
+def _list(search: Search) -> CallSequence[list[View]]:
     """Return the items of a search without a query. A page of long items may have fewer."""
     found: list[View] = []
     while len(found) < search.limit:
@@ -87,7 +89,7 @@ def _list(search: Search) -> Calls[list[View]]:
     return found
 
 
-def _list_scopes(wanted: ListScopes) -> Calls[list[tuple[str, ...]]]:
+def _list_scopes(wanted: ListScopes) -> CallSequence[list[tuple[str, ...]]]:
     found: list[str] = []
     while wanted.given is not None and len(found) < wanted.limit:
         window = {
@@ -101,7 +103,7 @@ def _list_scopes(wanted: ListScopes) -> Calls[list[tuple[str, ...]]]:
     return [tuple(scope.split(SEPARATOR)) for scope in found]
 
 
-def _write_all(steps: Sequence[Step]) -> Calls[None]:
+def _write_all(steps: Sequence[Step]) -> CallSequence[None]:
     last = {(step.scope, step.key): step.item for step in steps if isinstance(step, Put)}
     for items in _batches(item for item in last.values() if item is not None):
         yield "records.put", {"items": items}
