@@ -28,7 +28,13 @@ from memrelay.cli.terminal.output import print_json
 from memrelay.memory.errors import Refused
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
 from memrelay.memory.json_integers import check_integers
-from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.memory.operation import (
+    Operation,
+    all_operations,
+    holds_objects,
+    input_schema,
+    json_type,
+)
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report
@@ -176,7 +182,7 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
     report, properties = Report(), input_schema(operation)["properties"]
     # typer passes an empty list for an option that is not given.
     given = {
-        name: _parse_value(name, value, json_type(properties[name]), report)
+        name: _parse_value(name, value, properties[name], report)
         for name, value in given.items()
         if value != []
     }
@@ -193,8 +199,11 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
     fail("\n".join(fault.as_line() for fault in report.errors))
 
 
-def _parse_value(name: str, value: Any, kind: str, report: Report) -> Any:
-    """Parse an object or a value of any type as JSON, and tags as the blocks parse them."""
+def _parse_value(name: str, value: Any, schema: dict[str, Any], report: Report) -> Any:
+    """Parse objects and a value of any type as JSON, and tags as the blocks parse them."""
+    kind = json_type(schema)
+    if kind == "array" and holds_objects(schema):
+        return [parse_as("object", name, one, report) for one in value]
     try:
         if not name.endswith(TAGS):
             parsed = parse_as(kind, name, value, report)

@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
@@ -16,6 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import orjson
 import structlog
 from pydantic import ValidationError
 
@@ -26,7 +27,7 @@ from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
-from memrelay.memory.operation import Context, Operation, find_operation
+from memrelay.memory.operation import Context, Operation, known_operation
 from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
@@ -62,6 +63,14 @@ class EmbeddedStore(EmbeddedNouns):
         self._turn, self._process = Lock(), os.getpid()
         super().__init__(self._call)
 
+    def operate(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Run an operation by its name, such as `records.create`, and return its output as JSON
+        values.
+
+        `given` is its input. Raises MemoryFault.
+        """
+        return orjson.loads(orjson.dumps(self._call(name, dict(given))))
+
     def close(self) -> None:
         """Refuse all further calls. `open_store` calls it and closes the file."""
         with self._turn:
@@ -75,8 +84,7 @@ class EmbeddedStore(EmbeddedNouns):
 
     def _call(self, name: str, values: dict[str, Any]) -> Any:
         """Run an operation; a change runs in its own transaction. Raises MemoryFault."""
-        operation = find_operation(name)
-        assert operation is not None
+        operation = known_operation(name)
         given = {field: value for field, value in values.items() if field != "self"}
         if operation.has_caller:
             given[VOUCHED] = CONTEXTS

@@ -6,6 +6,12 @@ from memrelay.memory.errors import Refused
 RESERVED = ("store.", "memory.")
 # An item in a shared store (memory/items). SQL names it literally, so that SQLite uses its index.
 ITEM_KIND = "store.item"
+# The memory of agents (memory/agents).
+FACT_KIND, PROCEDURE_KIND = "memory.fact", "memory.procedure"
+EPISODE_KIND, STEP_KIND = "memory.episode", "memory.step"
+USER_KIND = "memory.user"
+# An item of a LangGraph store.
+LANGGRAPH_ITEM_KIND = "memory.item"
 
 
 def refuse_reserved(kind: str | None) -> None:

@@ -13,7 +13,6 @@ from msgspec.structs import astuple
 
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
 from memrelay.memory.files.export_rows import ROW_SORTS, ExportedRow
-from memrelay.memory.items.table import ItemTable
 from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
@@ -21,7 +20,13 @@ from memrelay.memory.sqlite.copy import check_texts
 from memrelay.memory.sqlite.filters import has_expired
 from memrelay.memory.sqlite.memories import MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.versions import EXPIRED_DELETED, INSERT_VERSION, State, stored_records
+from memrelay.memory.sqlite.versions import (
+    EXPIRED_DELETED,
+    INSERT_VERSION,
+    State,
+    StoredRecord,
+    stored_records,
+)
 
 # Export.
 
@@ -131,10 +136,10 @@ class Imports:
         connection: apsw.Connection,
         records: RecordTable,
         memories: MemoryTable,
-        items: ItemTable,
+        key_holder: Callable[[State], StoredRecord | None],
     ) -> None:
         self._connection, self._records = connection, records
-        self._memories, self._items = memories, items
+        self._memories, self._key_holder = memories, key_holder
 
     def keep_piece(self, of: str, at: int, text: str) -> bool:
         """Store a piece of the line `of` that starts at that character.
@@ -184,7 +189,7 @@ class Imports:
             last = self._connection.execute(LAST_VERSION, (line.record.guid,)).fetchone()
             if self._current_number(line.record.guid) is not None:
                 return DIFFERS
-            if (holder := self._items.holder(_to_state(line.record))) is not None:
+            if (holder := self._key_holder(_to_state(line.record))) is not None:
                 return f"its key belongs to record {holder.guid}"
             return (
                 "it was deleted in the store"
@@ -233,7 +238,7 @@ class Imports:
         if tally is not None:
             # A trigger has deleted it with the record.
             self._connection.execute(TALLY.insert, tally)
-        if (holder := self._items.holder(_to_state(one))) is not None:
+        if (holder := self._key_holder(_to_state(one))) is not None:
             self._records.delete(holder)
         self._connection.execute(
             "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)

@@ -13,7 +13,15 @@ from memrelay.memory.operations.items_list import ItemPage
 from memrelay.memory.operations.items_put import PutResult
 from memrelay.memory.operations.items_reseal import ItemResealed
 from memrelay.memory.operations.items_search import ItemHits
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteItems(RemoteNoun):

@@ -8,7 +8,15 @@ from typing import Any, Literal
 
 from memrelay.memory.operations.stores_configure import AgentSettingsView
 from memrelay.memory.operations.stores_list import StorePage
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteStores(RemoteNoun):

@@ -26,6 +26,7 @@ class Allowed:
 RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
+    "agents": Allowed(own=("memory", "blocks", "bus.message", "client", "embedded"), never=REDIS),
     "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
     "pipelines": Allowed(
         own=("blocks", "memory.memory_id", "memory.validation", "bus.keys", "bus.message"),

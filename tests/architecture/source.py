@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 YARDSTICK = ROOT / "benchmarks" / "yardstick"  # an exact copy of fixed programs
-PACKAGES = ("memory", "bus", "blocks", "pipelines", "worker", "web", "cli")
+PACKAGES = ("memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli")
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,3 +159,16 @@ def test_knowledge_is_searched_with_and_without_a_query(program: Program) -> Non
             "knowledge", "search", "memory_test", *words, "--memory-ids", memory["id"]
         ).lines
         assert [one["entry_id"] for one in found["results"]] == [entry["id"]]
+
+
+def test_items_of_a_langgraph_store_are_written_and_found_by_command(program: Program) -> None:
+    item = '{"scope": "users.ada", "key": "diet", "data": {"value": {"food": "pizza"}}}'
+
+    (put,) = records(program, "put", item).lines
+    (found,) = records(program, "find", "users.ada", "diet").lines
+    (scopes,) = records(program, "scopes", "--prefix", "users").lines
+    broken = records(program, "put", "{food")
+
+    assert (put["created"], found["items"][0]["data"]["value"]) == (1, {"food": "pizza"})
+    assert scopes == {"scopes": ["users.ada"], "total": 1}
+    assert broken.code == 1 and "items" in broken.err

@@ -43,6 +43,7 @@ def test_only_homes_have_a_feed_by_default() -> None:
         "instances/u/memories": True,
         "instances/u/stores": True,
         "instances/u/recipes": True,
+        "instances/u/langgraph": True,
         "instances/u/notes": False,
         "instances/u/stores/x": False,
         "shared/u/memories": False,

@@ -114,12 +114,17 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "records.delete": ("delete", True),
         "records.erase": ("admin", True),
         "records.erasures": ("admin", False),
+        "records.find": ("read", False),
         "records.get": ("read", False),
         "records.history": ("read", False),
         "records.import": ("admin", True),
         "records.list": ("read", False),
+        "records.put": ("write", True),
+        "records.remove": ("delete", True),
         "records.restore": ("write", True),
+        "records.scopes": ("read", False),
         "records.search": ("search", False),
+        "records.touch": ("write", True),
         "records.update": ("write", True),
     }
 

@@ -20,6 +20,10 @@ SAMPLES: dict[str, Any] = {
     "contexts.open": {"sort": "chat"},
     "contexts.close": {"sort": "chat"},
     "grants.set": {"grantee": "y"},
+    "records.find": {"keys": ["x"]},
+    "records.put": {"items": [{"scope": "x", "key": "x", "data": {"value": {}}}]},
+    "records.remove": {"keys": ["x"]},
+    "records.touch": {"guids": ["x"]},
 }
 
 

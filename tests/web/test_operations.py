@@ -54,6 +54,8 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/records/{guid}/history"),
         ("POST", "/records/{guid}/restore"),
         *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures")],
+        ("PUT", "/records"),
+        *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch")],
         *[
             (method, f"/{noun}{path}")
             for noun in ("memories", "entries")
@@ -404,7 +406,7 @@ def test_a_body_field_that_belongs_in_the_url_is_reported(records: Records) -> N
         ("GET", "?store=instances/other/memories", b"", 422),
         ("GET", "?store=a&store=b", b"", 400),
         ("GET", "/" + "x" * 200, b"", 422),
-        ("PUT", "", b"{}", 405),
+        ("PUT", "/x", b"{}", 405),
         ("POST", "/nothing", b"{}", 405),
         ("GET", "/x/y", b"", 404),
     ],

@@ -1,0 +1,1 @@
+"""Agents and their memory for LangGraph: checkpoints, a store, and the turns of the agent block."""

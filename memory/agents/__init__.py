@@ -1,0 +1,1 @@
+"""The memory of agents: facts, episodes, procedures, users and checkpoints."""

@@ -1,0 +1,1 @@
+-- Facts and procedures of agents.

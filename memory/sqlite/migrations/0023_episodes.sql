@@ -1,0 +1,1 @@
+-- Episodes, steps and users of agents.
