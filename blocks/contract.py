@@ -244,6 +244,11 @@ class BlockArgs(BaseModel):
         return ""
 
     @property
+    def default_home(self) -> str:
+        """Return the home that is the block's store if it has no `memory_id`; "" for no store."""
+        return ""
+
+    @property
     def embeds(self) -> bool:
         """Return whether the block needs vectors of its store."""
         return False

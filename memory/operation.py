@@ -82,6 +82,8 @@ class Operation:
     shows_ids_only: bool = False
     # Whether the home is only the default, and a call may name another store.
     any_store: bool = False
+    # Whether it erases records, so that the owner rewrites the files afterwards.
+    erases: bool = False
 
     @property
     def takes_store(self) -> bool:
@@ -130,6 +132,7 @@ def operation(
     embeds: str = "",
     shows_ids_only: bool = False,
     any_store: bool = False,
+    erases: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -159,6 +162,7 @@ def operation(
             embeds,
             shows_ids_only,
             any_store,
+            erases,
         )
         return run
 

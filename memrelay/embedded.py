@@ -28,7 +28,6 @@ from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
 from memrelay.memory.operation import Context, Operation, known_operation
-from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS
@@ -116,7 +115,7 @@ class EmbeddedStore(EmbeddedNouns):
             return self._read(operation, checked)
         with self._store.transaction() as tx:
             output = operation.run(tx, checked, self._context(operation))
-        if operation.name == ERASE and self._is_alone:
+        if operation.erases and self._is_alone:
             self._rewrite()
         return output
 

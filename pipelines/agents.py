@@ -41,6 +41,8 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
         return None
     if args.home:
         args = _use_home(args, place, uid, report)
+    elif args.default_home and not args.store:
+        args = args.model_copy(update={"memory_id": home_of(uid, args.default_home)})
     _check_store(spec, args, place, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, place, report, calls=calls)

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import proxy
 
+from memrelay.memory.agents.episode_table import EpisodeTable
+from memrelay.memory.agents.fact_table import FactTable
 from memrelay.memory.agents.items import LanggraphItemTable
+from memrelay.memory.agents.procedure_table import ProcedureTable
+from memrelay.memory.agents.user_table import UserTable
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
 from memrelay.memory.feed import has_feed
@@ -87,6 +91,10 @@ class Store:
         self.tallies = TallyTable(self._connection)
         self.items = ItemTable(self._connection, self.records)
         self.langgraph_items = LanggraphItemTable(self._connection, self.records)
+        self.episodes = EpisodeTable(self._connection, self.records)
+        self.users = UserTable(self._connection, self.records)
+        self.facts = FactTable(self._connection, self.records)
+        self.procedures = ProcedureTable(self._connection, self.records)
         self.grants = GrantTable(self._connection)
         self.contexts = ContextTable(self._connection)
         self.agent_settings = AgentSettingsTable(self._connection)
@@ -123,7 +131,15 @@ class Store:
         """Return the other record that has the key of a record, None if the key is free or need not
         be unique. Expired records with the key are removed.
         """
-        return self.items.holder(state) or self.langgraph_items.holder(state)
+        tables = (
+            self.items,
+            self.langgraph_items,
+            self.facts,
+            self.procedures,
+            self.episodes,
+            self.users,
+        )
+        return next((found for table in tables if (found := table.holder(state))), None)
 
     @property
     def in_transaction(self) -> bool:

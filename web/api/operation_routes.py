@@ -38,8 +38,8 @@ STORE = "store"
 ACTION = "action"
 # The output fields that a caller gets from a write if it may not read the stored text.
 REFERENCE_FIELDS = ("guid", "id", "memory_id", "version", ACTION, "created", "won")
-# The output field that holds the stored record.
-ENTRY = "entry"
+# The output fields that hold the stored record.
+STORED_FIELDS = ("entry", "fact", "procedure")
 
 
 class OperationRoute(NamedTuple):
@@ -93,4 +93,6 @@ def returns_stored_text(operation: Operation) -> bool:
     if operation.access != "write" or operation.output is type(None):
         return False
     fields = {field.name for field in dataclasses.fields(operation.output)}
-    return bool(fields & {"version", ENTRY}) and (operation.verb != "create" or ACTION in fields)
+    return bool(fields & {"version", *STORED_FIELDS}) and (
+        operation.verb != "create" or ACTION in fields
+    )

@@ -43,13 +43,13 @@ from memrelay.web.api.answers import (
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
     ACTION,
-    ENTRY,
     IF_ABSENT,
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
     REFERENCE_FIELDS,
     STORE,
+    STORED_FIELDS,
     OperationRoute,
     returns_stored_text,
     route_of,
@@ -228,7 +228,9 @@ def hide_stored_text(request: web.Request, operation: Operation, output: Any) ->
         return hide_context(output)
     if not returns_stored_text(operation):
         return output
-    stored = output | output.get(ENTRY, {})
+    stored = dict(output)
+    for name in STORED_FIELDS:
+        stored |= output.get(name, {})
     return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}
 
 

@@ -15,7 +15,6 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
-from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.operations.records_import import NAME as IMPORT
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.connection import translate_errors
@@ -268,7 +267,7 @@ class Batch:
             may_wait=self._may_wait,
         )
         outcome.size = len(outcome.answer)
-        self._result.erased |= call.operation.name == ERASE
+        self._result.erased |= call.operation.erases
         if outcome.store in work.plan.homes.values():
             # The call may have created it.
             self._find_homes(work.plan).add(outcome.store)
