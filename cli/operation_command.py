@@ -27,7 +27,6 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.errors import Refused
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
-from memrelay.memory.json_integers import check_integers
 from memrelay.memory.operation import (
     Operation,
     all_operations,
@@ -35,6 +34,7 @@ from memrelay.memory.operation import (
     input_schema,
     json_type,
 )
+from memrelay.memory.records.json_integers import check_integers
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report

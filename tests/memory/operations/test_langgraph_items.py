@@ -305,7 +305,7 @@ def test_records_that_have_the_kind_already_get_another_one() -> None:
     with closing(apsw.Connection(":memory:")) as connection:
         register_parts_of(connection)
         register_key_functions(connection)
-        for sql in migrations()[:23]:
+        for sql in migrations()[:24]:
             connection.execute(sql)
         connection.execute(
             "INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at, key) "
@@ -313,7 +313,7 @@ def test_records_that_have_the_kind_already_get_another_one() -> None:
             "('2', 's', 'memory.item', '', 'x', 1, 1, 'k')"
         )
 
-        connection.execute(migrations()[23])
+        connection.execute(migrations()[24])
 
         kinds = connection.execute("SELECT DISTINCT kind FROM records").fetchall()
     assert kinds == [("user.memory.item",)]
