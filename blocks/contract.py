@@ -287,7 +287,9 @@ class Transient(Exception):
     count, so the block must stop by itself.
     """
 
+    # For subclasses that do not call `__init__`.
     after_s: float | None = None
+    counts = True
 
     def __init__(self, reason: str, after_s: float | None = None, *, counts: bool = True) -> None:
         super().__init__(reason)

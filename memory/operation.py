@@ -23,7 +23,7 @@ from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
-Home = Literal["", "memories", "stores", "recipes"]
+Home = Literal["", "memories", "stores", "recipes", "langgraph"]
 Run = TypeVar("Run", bound=Callable[..., Any])
 
 
@@ -203,6 +203,12 @@ def input_schema(operation: Operation) -> dict[str, Any]:
     schema = operation.adapter.json_schema()
     fields = {name: field for name, field in schema["properties"].items() if name != VOUCHED}
     return schema | {"properties": fields, "required": schema.get("required", [])}
+
+
+def holds_objects(schema: dict[str, Any]) -> bool:
+    """Return whether a field with that schema is a list of objects."""
+    items = schema.get("items", {})
+    return "$ref" in items or items.get("type") == "object"
 
 
 def json_type(schema: dict[str, Any]) -> str:

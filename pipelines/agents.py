@@ -33,10 +33,7 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     args = _args_of(spec, block, place, report)
     if block is None or args is None:
         return None
-    if args.home:
-        args = _use_home(args, place, uid, report)
-    elif args.default_home and not args.store:
-        args = args.model_copy(update={"memory_id": home_of(uid, args.default_home)})
+    args = _choose_store(args, place, uid, report)
     _check_store(spec, args, place, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, place, report, calls=calls)
@@ -68,6 +65,15 @@ def _args_of(
         return None
     args = read_args(block, values, _args_place(place), report)
     _count_pattern_steps(args, values, place, report)
+    return args
+
+
+def _choose_store(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
+    """Return the arguments with the home that is the block's only or default store."""
+    if args.home:
+        return _use_home(args, place, uid, report)
+    if args.default_home and not args.store:
+        return args.model_copy(update={"memory_id": home_of(uid, args.default_home)})
     return args
 
 

@@ -11,6 +11,7 @@ from weakref import proxy
 from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.agents.episode_table import EpisodeTable
 from memrelay.memory.agents.fact_table import FactTable
+from memrelay.memory.agents.items import LanggraphItemTable
 from memrelay.memory.agents.procedure_table import ProcedureTable
 from memrelay.memory.agents.user_table import UserTable
 from memrelay.memory.disk import inode_of
@@ -90,6 +91,7 @@ class Store:
         self.entries = EntryTable(self._connection)
         self.tallies = TallyTable(self._connection)
         self.items = ItemTable(self._connection, self.records)
+        self.langgraph_items = LanggraphItemTable(self._connection, self.records)
         self.episodes = EpisodeTable(self._connection, self.records)
         self.users = UserTable(self._connection, self.records)
         self.checkpoints = CheckpointTable(self._connection)
@@ -131,7 +133,14 @@ class Store:
         """Return the other record that has the key of a record, None if the key is free or need not
         be unique. Expired records with the key are removed.
         """
-        tables = (self.items, self.facts, self.procedures, self.episodes, self.users)
+        tables = (
+            self.items,
+            self.langgraph_items,
+            self.facts,
+            self.procedures,
+            self.episodes,
+            self.users,
+        )
         return next((found for table in tables if (found := table.holder(state))), None)
 
     @property

@@ -49,11 +49,17 @@ INTERNAL = " UNION ".join(
 
 
 def exported(
-    path: Path, memory_id: str, now_ms: int, *, with_internal: bool = False
+    path: Path,
+    memory_id: str,
+    now_ms: int,
+    *,
+    with_internal: bool = False,
+    on_omitted: Callable[[int], None] | None = None,
 ) -> Iterator[Line]:
     """Yield all lines of a copied store that no other program uses, without data expired at
     `now_ms`, and without internal items unless `with_internal` is set.
 
+    `on_omitted` receives the number of unexpired items that are left out, before the first line.
     Raises StoreDamaged before the first line: a record differs from what was written.
     """
     with translate_errors(str(path)), closing(open_store_file(path)) as connection:
@@ -63,7 +69,10 @@ def exported(
         left_out = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
         left_out |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
         if not with_internal:
-            left_out |= {guid for (guid,) in connection.execute(INTERNAL)}
+            internal = {guid for (guid,) in connection.execute(INTERNAL)} - left_out
+            left_out |= internal
+            if on_omitted is not None:
+                on_omitted(len(internal))
         for line in _lines(connection, now_ms, left_out):
             yield line.without_uid(memory_id)
 

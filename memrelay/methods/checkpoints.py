@@ -12,7 +12,15 @@ from memrelay.memory.operations.checkpoints_get import FoundCheckpoint
 from memrelay.memory.operations.checkpoints_list import CheckpointPage
 from memrelay.memory.operations.checkpoints_put import PutResult
 from memrelay.memory.operations.checkpoints_write import WriteResult
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteCheckpoints(RemoteNoun):
@@ -52,15 +60,15 @@ class RemoteCheckpoints(RemoteNoun):
         return await self._call("checkpoints.prune", locals())
 
     async def put(self, pipeline: str, id: str, thread: str, *, agent: str = "", ns: str = "",
-            parent: str = "", type: str = "msgpack", metadata: JsonObject, channels: Strings = (),
-            size: int = 0, parts: Strings = (), base: str = "", data: str = "", piece: str = "",
-            at: int = 0, of: str = "", store: str = "",
+            parent: str = "", type: str = "msgpack", metadata: JsonObject,
+            channels: JsonObjects = (), size: int = 0, parts: Strings = (), base: str = "",
+            data: str = "", piece: str = "", at: int = 0, of: str = "", store: str = "",
             idempotency_key: str | None = None) -> PutResult:
         """Store a checkpoint. It shares the parts that its base has already."""
         return await self._call("checkpoints.put", locals())
 
     async def write(self, pipeline: str, id: str, thread: str, task: str, *, agent: str = "",
-            ns: str = "", path: str = "", writes: Strings = (), data: str = "", piece: str = "",
+            ns: str = "", path: str = "", writes: JsonObjects = (), data: str = "", piece: str = "",
             at: int = 0, of: str = "", store: str = "",
             idempotency_key: str | None = None) -> WriteResult:
         """Store the writes of a task that follow a checkpoint."""
@@ -114,14 +122,14 @@ class EmbeddedCheckpoints(EmbeddedNoun):
         return self._call("checkpoints.prune", locals())
 
     def put(self, id: str, thread: str, *, agent: str = "", ns: str = "", parent: str = "",
-            type: str = "msgpack", metadata: JsonObject, channels: Strings = (), size: int = 0,
+            type: str = "msgpack", metadata: JsonObject, channels: JsonObjects = (), size: int = 0,
             parts: Strings = (), base: str = "", data: str = "", piece: str = "", at: int = 0,
             of: str = "") -> PutResult:
         """Store a checkpoint. It shares the parts that its base has already."""
         return self._call("checkpoints.put", locals())
 
     def write(self, id: str, thread: str, task: str, *, agent: str = "", ns: str = "",
-            path: str = "", writes: Strings = (), data: str = "", piece: str = "", at: int = 0,
+            path: str = "", writes: JsonObjects = (), data: str = "", piece: str = "", at: int = 0,
             of: str = "") -> WriteResult:
         """Store the writes of a task that follow a checkpoint."""
         return self._call("checkpoints.write", locals())

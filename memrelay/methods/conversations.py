@@ -8,7 +8,15 @@ from typing import Any, Literal
 
 from memrelay.memory.operations.checkpoints_delete import CheckpointsDeleted
 from memrelay.memory.operations.conversations_history import History
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteConversations(RemoteNoun):

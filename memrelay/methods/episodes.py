@@ -12,7 +12,15 @@ from memrelay.memory.operations.episodes_add import AddedStep
 from memrelay.memory.operations.episodes_begin import BegunEpisode
 from memrelay.memory.operations.episodes_get import WholeEpisode
 from memrelay.memory.operations.episodes_list import EpisodePage
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteEpisodes(RemoteNoun):
@@ -32,7 +40,7 @@ class RemoteEpisodes(RemoteNoun):
         return await self._call("episodes.begin", locals())
 
     async def complete(self, pipeline: str, id: str, success: bool, *, final_output: Any = None,
-            steps: Strings | None = None, summary: str = "", error_code: str = "",
+            steps: JsonObjects | None = None, summary: str = "", error_code: str = "",
             error_message: str = "", store: str = "",
             idempotency_key: str | None = None) -> EpisodeView:
         """End an episode with its outcome. A log in the call replaces the earlier steps."""
@@ -89,7 +97,7 @@ class EmbeddedEpisodes(EmbeddedNoun):
         return self._call("episodes.begin", locals())
 
     def complete(self, id: str, success: bool, *, final_output: Any = None,
-            steps: Strings | None = None, summary: str = "", error_code: str = "",
+            steps: JsonObjects | None = None, summary: str = "", error_code: str = "",
             error_message: str = "") -> EpisodeView:
         """End an episode with its outcome. A log in the call replaces the earlier steps."""
         return self._call("episodes.complete", locals())

@@ -9,7 +9,15 @@ from typing import Any, Literal
 from memrelay.memory.agents.deletion import Deleted
 from memrelay.memory.agents.facts import FactView, FactWritten, FoundFacts
 from memrelay.memory.operations.facts_list import FactPage
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteFacts(RemoteNoun):

@@ -10,7 +10,15 @@ from memrelay.memory.agents.deletion import Deleted
 from memrelay.memory.agents.procedures import ProcedureSaved, ProcedureView
 from memrelay.memory.operations.procedures_list import ProcedurePage
 from memrelay.memory.operations.procedures_match import ProcedureMatch
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteProcedures(RemoteNoun):

@@ -11,7 +11,15 @@ from memrelay.memory.agents.forget import Forgotten
 from memrelay.memory.agents.user_context import UserContext
 from memrelay.memory.agents.users import Identified, UserView
 from memrelay.memory.operations.users_list import UserPage
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteUsers(RemoteNoun):

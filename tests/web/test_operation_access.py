@@ -15,11 +15,15 @@ from tests.support.served import Served
 OPERATIONS = list(all_operations().values())
 # Values of required fields that must not be "x".
 SAMPLES: dict[str, Any] = {
-    "memory_tool.read": {"arguments": {"command": "stores"}},
-    "memory_tool.write": {"arguments": {"command": "delete", "key": "x"}},
+    "memory_tool.read": {"arguments": {"command": "search", "query": "x"}},
+    "memory_tool.write": {"arguments": {"command": "create", "key": "x", "content": "x"}},
     "contexts.open": {"sort": "chat"},
     "contexts.close": {"sort": "chat"},
     "grants.set": {"grantee": "y"},
+    "records.find": {"keys": ["x"]},
+    "records.put": {"items": [{"scope": "x", "key": "x", "data": {"value": {}}}]},
+    "records.remove": {"keys": ["x"]},
+    "records.touch": {"guids": ["x"]},
     "facts.delete_many": {"ids": ["x"]},
     "procedures.delete_many": {"ids": ["x"]},
     "procedures.save": {"procedure_type": "code_snippet"},

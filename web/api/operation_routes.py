@@ -30,6 +30,8 @@ IN_PATH = ("guid", "id", "key")
 IN_QUERY = ("GET", "DELETE")
 # This field is the If-Match header.
 IN_HEADER = "if_version"
+# This field can also be the header If-None-Match: *. Its operation answers whether it `won`.
+IF_ABSENT = "if_absent"
 # The query parameter that selects a store of the bundle.
 STORE = "store"
 # The output field that shows whether a create made a new record.

@@ -16,7 +16,6 @@ import orjson
 import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
 from memrelay.memory.agents.quotes import Quotes
@@ -25,15 +24,14 @@ from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.run.inputs import Input
 from memrelay.worker.run.outcome import redact_answer, redact_outputs
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
 log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
-# Forgets inputs that wait in memory.
-Drop = Callable[[Callable[[Input], bool]], None]
+# Forgets inputs that wait in memory and have a text that the function accepts.
+Drop = Callable[[Callable[[bytes], bool]], None]
 # Pauses after failures double from the first to the longest: each attempt may copy a large store.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 MAX_PASSES = 10
@@ -241,11 +239,7 @@ class ErasureTask:
         self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
-        self._drop(
-            lambda work: (
-                content.in_json(encode(work.message)) or content.in_json(work.producer_id.encode())
-            )
-        )
+        self._drop(content.in_json)
         messages = await purge(control, self._uids, self._public, asked_at, content.in_json)
         letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
         replies = 0

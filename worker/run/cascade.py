@@ -19,7 +19,7 @@ from memrelay.pipelines.plan import Plan, PlannedAgent
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errands.execute import resume
 from memrelay.worker.errands.stored import pack_request
-from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
+from memrelay.worker.errors import BlockFault, TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
@@ -103,7 +103,10 @@ class Cascade:
         try:
             answer = station.handle(call, station.args)
         except Refused as refused:
-            answer = call.error(str(refused))
+            answer = call.error(self._secrets.redact(str(refused)))
+        # Outside of a block, these mean that a store cannot be used.
+        except (OSError, UnicodeDecodeError) as error:
+            raise BlockFault(error, self._secrets) from error
         self.calling = None
         if answer is None:
             return
@@ -232,8 +235,8 @@ class Cascade:
 
     def next_errand_id(self) -> str:
         """Return the id of the next continuation. A replay returns the same one."""
-        outcome = self.outcome
-        return f"{self._work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
+        work, outcome = self._work, self.outcome
+        return f"{work.plan.uid}/{work.id}.{len(outcome.messages)}+{len(outcome.continuations)}"
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid for an agent. A replay returns the same ones."""
