@@ -27,18 +27,6 @@ def model() -> Iterator[ModelServer]:
         yield model
 
 
-def test_a_conversation_is_remembered(house: House, model: ModelServer) -> None:
-    asked = Asked(house, model, system_prompt="P", conversation_memory=True)
-
-    assert asked.ask("one") == "you said: one"
-    assert asked.ask("two") == "you said: two"
-
-    assert model.sent == [
-        with_prompt("P", ("user", "one")),
-        with_prompt("P", ("user", "one"), ("assistant", "you said: one"), ("user", "two")),
-    ]
-
-
 def test_a_changed_prompt_replaces_the_earlier_one(house: House, model: ModelServer) -> None:
     asked = Asked(house, model, system_prompt="P", conversation_memory=True)
     asked.ask("one")
@@ -74,29 +62,6 @@ def test_the_window_limits_the_conversation(house: House, model: ModelServer) ->
         asked.ask(letter * 400)
 
     assert [text[0] for _, text in model.sent[-1]] == ["e", "y", "f"]
-
-
-def test_two_agents_of_a_pipeline_share_no_conversation(house: House, model: ModelServer) -> None:
-    other = {
-        "agent_class": "ai_agent",
-        "agent_alias": "other",
-        "agent_name": "other",
-        "agent_from": "User",
-        "agent_rec_swarm": "chat",
-        "agent_send_swarm": "others",
-        "ai_url": model.url,
-        "ai_model": "other",
-        "ai_use_context": True,
-    }
-    asked = Asked(house, model, other, conversation_memory=True)
-    model.reply = lambda request: f"{request['model']} has answered"
-    for text in ("one", "two"):
-        asked.ask(text)
-    house.client.await_quiet(asked.uid)
-
-    for request in model.requests:
-        answers = [one["content"] for one in request["messages"] if one["role"] == "assistant"]
-        assert answers in ([], [f"{request['model']} has answered"])
 
 
 def test_the_prefix_precedes_the_text(house: House, model: ModelServer) -> None:
