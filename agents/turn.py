@@ -14,16 +14,16 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     RemoveMessage,
+    ToolCall,
     ToolMessage,
 )
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langsmith import tracing_context
 
 from memrelay.agents import history
 from memrelay.agents.calls import calls_of
 from memrelay.agents.compaction import fit
-from memrelay.agents.graph import State, build_graph, is_answer
+from memrelay.agents.graph import Steps, graph_with, is_answer
 from memrelay.agents.guarded_http import GuardedClient
 from memrelay.agents.history import PROMPT_ID
 from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
@@ -107,16 +107,16 @@ class Turn:
             if request.is_remembered
             else None
         )
-        graph = build_graph(self.prepare, self.ask, self.call_tool, checkpointer=saver)
         asked = HumanMessage(
             request.text,
             id=self._errand.id,
             additional_kwargs={"timestamp": format_time(request.asked_at_ms)},
         )
         limit = 2 * request.options.max_steps + 10
-        ended = await graph.ainvoke(
+        ended = await graph_with(saver).ainvoke(
             {"messages": [*fallback_messages(request.prompt), asked]},
             {"configurable": {"thread_id": request.thread}, "recursion_limit": limit},
+            context=Steps(self.prepare, self.ask, self.call_tool),
             durability="exit" if saver is not None else None,
         )
         text = text_of(ended["messages"][-1])
@@ -124,23 +124,21 @@ class Turn:
             raise TurnFault("the model answered without text")
         return text
 
-    async def prepare(self, state: State) -> Json:
+    async def prepare(self, messages: list[BaseMessage]) -> list[Any]:
         """Return the conversation as the model gets it, unless the turn has its answer already."""
-        messages = state["messages"]
         at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
         # A tail without an answer is from an earlier attempt of this turn, which runs again.
         if messages[at + 1 :] and is_answer(messages[-1]):
-            return {}
+            return []
         # The bundle may have lost its prompt since the last turn.
         asked = [one for one in messages[: at + 1] if self._request.prompt or one.id != PROMPT_ID]
         kept = await fit(asked, self._request.options, self._summarize)
         if kept == messages:
-            return {}
-        return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]}
+            return []
+        return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]
 
-    async def ask(self, state: State) -> Json:
-        """Return the next response of the model."""
-        messages = state["messages"]
+    async def ask(self, messages: list[BaseMessage]) -> AIMessage:
+        """Return the next message of the model."""
         at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
         step = sum(isinstance(one, AIMessage) for one in messages[at:])
         if step >= self._request.options.max_steps:
@@ -151,18 +149,14 @@ class Turn:
         said = await self._respond(messages, step)
         answer = from_wire(said, f"{self._errand.id}/{step}")
         answer.additional_kwargs["timestamp"] = format_time(said["at_ms"])
-        cleaned = history.clean(answer) or answer.model_copy(update={"content": ""})
-        return {"messages": [cleaned]}
+        cleaned = history.clean(answer)
+        return answer.model_copy(update={"content": cleaned.content if cleaned else ""})
 
-    async def call_tool(self, call: ToolCallRequest, execute: Any) -> ToolMessage:
+    async def call_tool(self, asked: AIMessage, call: ToolCall) -> ToolMessage:
         """Return the result of a tool. A fault of the model is a result too."""
-        asked, name, ident = (
-            call.state["messages"][-1],
-            call.tool_call["name"],
-            call.tool_call["id"],
-        )
+        name, ident = call["name"], str(call["id"])
         index = [one["id"] for one in asked.tool_calls].index(ident)
-        step = asked.id.rpartition("/")[2]
+        step = str(asked.id).rpartition("/")[2]
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
@@ -170,9 +164,9 @@ class Turn:
         elif ident in invalid_ids(asked):
             result = as_error("the arguments are no JSON object")
         else:
-            result = await tool.call(call.tool_call["args"], f"{step}/{index}")
+            result = await tool.call(call["args"], f"{step}/{index}")
         self._actions.append({"tool": name, "result": result[:MAX_ACTION]})
-        return ToolMessage(result, tool_call_id=str(ident), name=name, id=f"{asked.id}/{index}")
+        return ToolMessage(result, tool_call_id=ident, name=name, id=f"{asked.id}/{index}")
 
     async def _respond(self, messages: Sequence[BaseMessage], step: int) -> Json:
         """Return the response of a step: the committed one, or that of a request."""
