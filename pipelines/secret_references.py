@@ -5,6 +5,7 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ NOT_LISTED = "is not a secret for blocks; add it to agents.secrets in the settin
 TOO_LARGE = f"is not a regular file of at most {MAX_SECRET_BYTES >> 10} KiB"
 
 
+CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 # A shorter value is not redacted, because it is part of many words.
 MIN_REDACTED = 4
 # Values given to blocks that are remembered, the latest. Each change of a file adds one.
@@ -123,7 +125,7 @@ class SecretResolver:
         their errors.
         """
         value = self._find_for_block(reference)
-        if not value.isprintable():
+        if CONTROL_CHARACTER.search(value):
             raise LookupError(f"{reference} {NOT_ONE_LINE}")
         if len(value) >= MIN_REDACTED and value not in self._given:
             self._given[value] = None
