@@ -12,8 +12,8 @@ from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import Refused, VectorPending
 from memrelay.memory.items.store_ids import agent_store, chat_store, user_store
-from memrelay.memory.json_integers import check_integers
 from memrelay.memory.operation import Context
+from memrelay.memory.records.json_integers import check_integers
 from memrelay.memory.tool.answer import ToolAnswer
 from memrelay.memory.tool.run import Dialect, ToolInput, run_tool
 

@@ -27,8 +27,8 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
-from memrelay.memory.json_integers import check_integers
 from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.memory.records.json_integers import check_integers
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import report_validation_error
