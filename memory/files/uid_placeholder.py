@@ -8,8 +8,8 @@ CHAT = "chat:"
 
 
 def replace_uid(name: str, before: str, after: str) -> str:
-    """Replace the uid in the id of a named memory, in the `memory_id` of a store and in the id of a
-    chat. Return other names unchanged.
+    """Replace the uid in the id of a named memory, in the `memory_id` of a store, in the id of a
+    chat, and at the end of the id of a thread. Return other names unchanged.
     """
     own = f"mem_{before}_"
     if name.startswith(own) and HEX.fullmatch(name, len(own)):
@@ -18,4 +18,6 @@ def replace_uid(name: str, before: str, after: str) -> str:
         folder = f"{start}{before}/"
         if name.startswith(folder):
             return f"{start}{after}/{name.removeprefix(folder)}"
+    if name.endswith(f":{before}"):
+        return f"{name.removesuffix(before)}{after}"
     return name

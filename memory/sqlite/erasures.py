@@ -10,6 +10,8 @@ from typing import NamedTuple
 import apsw
 import orjson
 
+from memrelay.memory.agents.checkpoint_erasing import erase_text
+from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.sqlite.filters import Conditions, where
 from memrelay.memory.sqlite.fulltext import INDEXES
@@ -129,6 +131,7 @@ class Erasures:
             self._note([("text", text)])
             for statement in DELETE_BY_ID:
                 self._connection.execute(statement, (text,))
+            erase_text(self._connection, CheckpointTable(self._connection), text)
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
             contents = dict.fromkeys(self._all_texts(guid, place))

@@ -1,0 +1,95 @@
+"""Erase a text from checkpoints: the messages, values and writes that contain it.
+
+A message is an item of a list, and so a part of its own. It leaves all checkpoints of its thread,
+and takes along the calls of tools and the results that belong to it.
+Values and texts are searched as UTF-8, as serializers write them.
+"""
+
+from collections.abc import Iterable
+
+import apsw
+import orjson
+
+from memrelay.memory.agents.checkpoint_parts import from_text, to_text, unpack
+from memrelay.memory.agents.checkpoints import COLUMNS, Checkpoint, CheckpointTable, Write
+from memrelay.memory.agents.messages import calls_in
+
+ALL_WRITES = (
+    f"SELECT {', '.join(Write._fields)} FROM checkpoint_writes WHERE agent = ? AND thread = ?"
+)
+DELETE_WRITE = (
+    "DELETE FROM checkpoint_writes WHERE agent = ? AND thread = ? AND ns = ? AND id = ? "
+    "AND task = ? AND idx = ?"
+)
+ALL_VALUES = "SELECT n, value FROM checkpoint_values WHERE agent = ? AND thread = ?"
+ALL_CHECKPOINTS = f"SELECT {COLUMNS} FROM checkpoints WHERE agent = ? AND thread = ?"
+
+
+def erase_text(connection: apsw.Connection, table: CheckpointTable, text: str) -> None:
+    """Delete every value, write, checkpoint and thread that contains a text.
+
+    Checkpoints with deleted values stay without them.
+    """
+    for agent in table.agents():
+        for thread in table.threads(agent):
+            if text in agent or text in thread:
+                table.delete_thread(agent, thread)
+            else:
+                _erase_in_thread(connection, table, (agent, thread), text)
+
+
+def _erase_in_thread(
+    connection: apsw.Connection, table: CheckpointTable, place: tuple[str, str], text: str
+) -> None:
+    forms = {text.encode(), orjson.dumps(text)[1:-1]}
+    for write in [Write(*row) for row in connection.execute(ALL_WRITES, place)]:
+        if _contains(forms, (*write[2:5], *write[6:9]), write.value):
+            connection.execute(DELETE_WRITE, write[:6])
+    values = dict(connection.execute(ALL_VALUES, place))
+    numbers = {number for number, value in values.items() if _contains(forms, (), value)}
+    numbers |= _same_calls(values, numbers)
+    gone, changed = [], []
+    for one in [Checkpoint(*row) for row in connection.execute(ALL_CHECKPOINTS, place)]:
+        if _contains(forms, (one.ns, one.id, one.metadata, one.channels, one.run), one.checkpoint):
+            gone.append(one.key)
+        elif numbers.intersection(from_text(one.numbers)):
+            changed.append(_without(one, numbers))
+    table.delete(gone)
+    table.replace(*place, changed)
+
+
+def _same_calls(values: dict[int, bytes], numbers: set[int]) -> set[int]:
+    """Return the parts with calls and results of the same tool calls: a model service refuses
+    one without the other.
+    """
+    calls = {number: calls_in(value) for number, value in values.items()} if numbers else {}
+    found, wanted = set(numbers), set[str]()
+    while True:
+        wanted |= {ident for number in found for ident in calls.get(number, ())}
+        more = {number for number, idents in calls.items() if idents & wanted} - found
+        if not more:
+            return found
+        found |= more
+
+
+def _contains(forms: Iterable[bytes], texts: Iterable[str], value: bytes) -> bool:
+    """Return whether one of the texts, or the stored value, has the text in one of its forms."""
+    try:
+        data = unpack(value)
+    except ValueError:
+        data = value
+    known = [data, *(text.encode() for text in texts)]
+    return any(form in one for form in forms for one in known)
+
+
+def _without(one: Checkpoint, numbers: set[int]) -> Checkpoint:
+    """Return a checkpoint without these parts: without items of lists, and without other values."""
+    parts, kept, channels, at = from_text(one.numbers), list[int](), list[list[object]](), 0
+    for name, kind, items in orjson.loads(one.channels):
+        count = 1 if items is None else items
+        mine = [number for number in parts[at : at + count] if number not in numbers]
+        at += count
+        kept += mine
+        if items is not None or mine:
+            channels.append([name, kind, None if items is None else len(mine)])
+    return one._replace(channels=orjson.dumps(channels).decode(), numbers=to_text(kept))
