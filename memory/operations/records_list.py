@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from memrelay.memory.errors import Refused, ResultTooLarge
@@ -12,6 +13,7 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits
 from memrelay.memory.operations.records_read import AnswerSize
 from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.kinds import is_agent_memory
 from memrelay.memory.records.page_order import Direction, OrderBy
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
@@ -27,7 +29,7 @@ class ListRecords:
     """The records to list, and the page."""
 
     kind: Name = ""
-    """Only records of this kind."""
+    """Only records of this kind. Without it, kinds of agent memory (`memory.*`) are left out."""
     scope: Name = ""
     """Only records of this scope."""
     source: Name = ""
@@ -75,7 +77,8 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
     Raises ResultTooLarge: when a record does not fit into an answer.
     """
     table = tx.records.versions if wanted.deleted else tx.records
-    conditions = wanted.conditions
+    hides = (wanted.deleted or tx.records.has_agent_memory) and not is_agent_memory(wanted.kind)
+    conditions = replace(wanted.conditions, without_agents=hides)
     found = table.page(conditions, wanted.order, parse_cursor(wanted.cursor), wanted.limit + 1)
     records, cursor = take_records(found, wanted.limit, context)
     return RecordPage(tuple(view(*one) for one in records), cursor, table.count(conditions))

@@ -22,6 +22,7 @@ from memrelay.memory.operations.records_read import (
     take_within,
     too_large,
 )
+from memrelay.memory.records.kinds import is_agent_memory
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
 from memrelay.memory.search.explanation import Explanation, as_run
@@ -69,6 +70,7 @@ class SearchInput(Struct, frozen=True):
     language: str = DEFAULT_LANGUAGE  # of stems and stop words in ranked modes; "none" for neither
     boosts: Boosts = NO_BOOSTS  # in ranked modes
     given: Given | None = None  # a compiled filter
+    with_agents: bool = False  # whether the memory of agents can be found
 
 
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
@@ -82,7 +84,7 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     Raises VectorPending: when the vector of the query is not computed yet.
     """
     query = parse(wanted.query)
-    conditions = combine_conditions(query, wanted)
+    conditions = combine_conditions(tx, query, wanted)
     with tx.bounded_search():
         if _is_ranked(query, wanted):
             ranked = _ranked(tx, wanted, query, conditions)
@@ -96,7 +98,7 @@ def search_best(tx: Transaction, wanted: SearchInput) -> Found:
     Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
     """
     query = parse(wanted.query)
-    conditions = combine_conditions(query, wanted)
+    conditions = combine_conditions(tx, query, wanted)
     with tx.bounded_search():
         if _is_ranked(query, wanted):
             scores = _ranked(tx, wanted, query, conditions).scores_by_row()
@@ -118,7 +120,7 @@ def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record]
 
 def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     query = parse(wanted.query)
-    conditions = combine_conditions(query, wanted)
+    conditions = combine_conditions(tx, query, wanted)
     if _is_ranked(query, wanted):
         ranked = _ranked(tx, wanted, query, conditions)
         found = collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
@@ -186,8 +188,11 @@ def _question(wanted: SearchInput, query: Query) -> str:
     return wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
 
 
-def combine_conditions(query: Query, wanted: SearchInput) -> Conditions:
-    """Return the combined filters of the query and the input."""
+def combine_conditions(tx: Transaction, query: Query, wanted: SearchInput) -> Conditions:
+    """Return the combined filters of the query and the input.
+
+    The memory of agents is left out unless the input includes it.
+    """
     return Conditions(
         wanted.filters,
         query.kinds,
@@ -196,6 +201,7 @@ def combine_conditions(query: Query, wanted: SearchInput) -> Conditions:
         query.after_ms,
         query.before_ms,
         given=wanted.given,
+        without_agents=tx.records.has_agent_memory and not wanted.with_agents,
     )
 
 
@@ -206,7 +212,7 @@ class SearchRecords:
     query: Annotated[str, Field(min_length=1)]
     """The query (docs/search.md). In mode fts, records must contain all words."""
     kind: Name = ""
-    """Only records of this kind."""
+    """Only records of this kind. Without it, kinds of agent memory (`memory.*`) are left out."""
     scope: Name = ""
     """Only records of this scope."""
     tags: Tags = ()
@@ -272,6 +278,7 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
         language=wanted.language or context.language,
         boosts=boosts,
         given=compiled(wanted.filter),
+        with_agents=is_agent_memory(wanted.kind),
     )
     try:
         found, explanation = (
