@@ -1,4 +1,4 @@
-"""Erase a text from checkpoints: the messages, values and writes that contain it.
+"""Erase texts and identifiers from checkpoints: the messages, values and writes with them.
 
 A message is an item of a list, and so a part of its own. It leaves all checkpoints of its thread,
 and takes along the calls of tools and the results that belong to it.
@@ -6,6 +6,7 @@ Values and texts are searched as UTF-8, as serializers write them.
 """
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import apsw
 import orjson
@@ -25,32 +26,77 @@ ALL_VALUES = "SELECT n, value FROM checkpoint_values WHERE agent = ? AND thread 
 ALL_CHECKPOINTS = f"SELECT {COLUMNS} FROM checkpoints WHERE agent = ? AND thread = ?"
 
 
+class Wanted(Protocol):
+    """What is to be erased."""
+
+    def in_text(self, text: str) -> bool:
+        """Return whether a text has it."""
+
+    def in_data(self, data: bytes) -> bool:
+        """Return whether a serialized value has it."""
+
+
+class WantedText:
+    """A text, also as JSON escapes it."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._forms = text, {text.encode(), orjson.dumps(text)[1:-1]}
+
+    def in_text(self, text: str) -> bool:
+        """Return whether a text contains it."""
+        return self._text in text or self.in_data(text.encode())
+
+    def in_data(self, data: bytes) -> bool:
+        """Return whether a serialized value contains it."""
+        return any(form in data for form in self._forms)
+
+
 def erase_text(connection: apsw.Connection, table: CheckpointTable, text: str) -> None:
     """Delete every value, write, checkpoint and thread that contains a text.
 
     Checkpoints with deleted values stay without them.
     """
+    erase_wanted(connection, table, WantedText(text))
+
+
+def erase_wanted(connection: apsw.Connection, table: CheckpointTable, wanted: Wanted) -> None:
+    """Delete every value, write, checkpoint and thread that has what is wanted.
+
+    Checkpoints with deleted values stay without them.
+    """
     for agent in table.agents():
         for thread in table.threads(agent):
-            if text in agent or text in thread:
+            if wanted.in_text(agent) or wanted.in_text(thread):
                 table.delete_thread(agent, thread)
             else:
-                _erase_in_thread(connection, table, (agent, thread), text)
+                _erase_in_thread(connection, table, (agent, thread), wanted)
+
+
+def erase_threads(table: CheckpointTable, prefixes: tuple[str, ...]) -> int:
+    """Delete the threads whose names begin with a prefix. Return how many."""
+    found = [
+        (agent, thread)
+        for agent in table.agents()
+        for thread in table.threads(agent)
+        if thread.startswith(prefixes)
+    ]
+    for agent, thread in found:
+        table.delete_thread(agent, thread)
+    return len(found)
 
 
 def _erase_in_thread(
-    connection: apsw.Connection, table: CheckpointTable, place: tuple[str, str], text: str
+    connection: apsw.Connection, table: CheckpointTable, place: tuple[str, str], wanted: Wanted
 ) -> None:
-    forms = {text.encode(), orjson.dumps(text)[1:-1]}
     for write in [Write(*row) for row in connection.execute(ALL_WRITES, place)]:
-        if _contains(forms, (*write[2:5], *write[6:9]), write.value):
+        if _contains(wanted, (*write[2:5], *write[6:9]), write.value):
             connection.execute(DELETE_WRITE, write[:6])
     values = dict(connection.execute(ALL_VALUES, place))
-    numbers = {number for number, value in values.items() if _contains(forms, (), value)}
+    numbers = {number for number, value in values.items() if _contains(wanted, (), value)}
     numbers |= _same_calls(values, numbers)
     gone, changed = [], []
     for one in [Checkpoint(*row) for row in connection.execute(ALL_CHECKPOINTS, place)]:
-        if _contains(forms, (one.ns, one.id, one.metadata, one.channels, one.run), one.checkpoint):
+        if _contains(wanted, (one.ns, one.id, one.metadata, one.channels, one.run), one.checkpoint):
             gone.append(one.key)
         elif numbers.intersection(from_text(one.numbers)):
             changed.append(_without(one, numbers))
@@ -72,14 +118,13 @@ def _same_calls(values: dict[int, bytes], numbers: set[int]) -> set[int]:
         found |= more
 
 
-def _contains(forms: Iterable[bytes], texts: Iterable[str], value: bytes) -> bool:
-    """Return whether one of the texts, or the stored value, has the text in one of its forms."""
+def _contains(wanted: Wanted, texts: Iterable[str], value: bytes) -> bool:
+    """Return whether one of the texts, or the stored value, has what is wanted."""
     try:
         data = unpack(value)
     except ValueError:
         data = value
-    known = [data, *(text.encode() for text in texts)]
-    return any(form in one for form in forms for one in known)
+    return wanted.in_data(data) or any(map(wanted.in_text, texts))
 
 
 def _without(one: Checkpoint, numbers: set[int]) -> Checkpoint:

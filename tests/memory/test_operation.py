@@ -108,6 +108,13 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "knowledge.search": ("search", False),
         "memory_tool.read": ("search", False),
         "memory_tool.write": ("write", True),
+        "episodes.add": ("append", True),
+        "episodes.begin": ("write", True),
+        "episodes.complete": ("write", True),
+        "episodes.delete_many": ("delete", True),
+        "episodes.get": ("read", False),
+        "episodes.list": ("read", False),
+        "episodes.rate": ("write", True),
         "facts.delete": ("delete", True),
         "facts.delete_many": ("delete", True),
         "facts.get": ("read", False),
@@ -139,6 +146,14 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "records.search": ("search", False),
         "records.touch": ("write", True),
         "records.update": ("write", True),
+        "users.context": ("read", False),
+        "users.delete_many": ("delete", True),
+        "users.forget": ("admin", True),
+        "users.get": ("read", False),
+        "users.identify": ("write", True),
+        "users.list": ("read", False),
+        "users.merge": ("write", True),
+        "users.update": ("write", True),
     }
 
 
