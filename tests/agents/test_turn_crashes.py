@@ -82,6 +82,30 @@ def test_the_responses_of_a_turn_are_deleted_with_its_answer(
     assert house.rows(asked.uid, "SELECT thread FROM checkpoint_writes") == []
 
 
+def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
+    house: House, model: ModelServer
+) -> None:
+    asked = Asked(house, model)
+    asked.ask("tea")
+    lost, other = f"{asked.uid}/1-1.1+0", "run of another program"
+    for execution in (lost, other):
+        asked.operate("episodes.begin", {"agent_id": "a", "execution_id": execution})
+    model.hold.clear()
+    ident = asked.send("cake")
+    wait_for(lambda: len(model.requests) == 2, "the request is open")
+
+    house.workers[-1].kill()
+    model.hold.set()
+    house.start_worker(may_call_private=True)
+
+    asked.answer(ident)
+    found = asked.operate("episodes.list", {})["items"]
+    codes = {one["execution_id"]: one["error_code"] for one in found if one["error_code"]}
+    assert codes == {lost: "abandoned"}
+    assert [one["ended_at"] is None for one in found if one["execution_id"] == other] == [True]
+    assert sum(one["success"] for one in found) == 2
+
+
 @pytest.mark.slow
 def test_twenty_crashes_in_fifty_turns_double_nothing(house: House, model: ModelServer) -> None:
     model.reply = remembers_once
