@@ -15,8 +15,6 @@ from memrelay.memory.text.words import in_letters, tokens
 
 # Between the key and the value in the text of a fact. No key has it.
 BETWEEN = "\x1f"
-# How a fact matches. Facts with the words in their key come first.
-IN_KEY, IN_VALUE, IN_WORDS, NO_MATCH = 2, 1, 0, -1
 _SEPARATORS = re.compile(r"[\s_-]+")
 
 
@@ -71,19 +69,8 @@ def folded_text(key: str, value: str) -> str | None:
     return None if key.isascii() and value.isascii() else fold(key) + BETWEEN + fold(value)
 
 
-def has_in_order(text: str, words: tuple[str, ...]) -> bool:
-    """Return whether a text contains the words one after the other."""
-    at = 0
-    for word in words:
-        found = text.find(word, at)
-        if found < 0:
-            return False
-        at = found + len(word)
-    return bool(words)
-
-
-def rank_words(text: str, parts: str | None, query: str) -> int:
-    """Return whether a fact has all words of a query as whole words: IN_WORDS or NO_MATCH.
+def has_whole_words(text: str, parts: str | None, query: str) -> bool:
+    """Return whether a fact has all words of a query as whole words.
 
     `parts` are the parts of words of its record, such as those of an identifier in camel case.
     """
@@ -96,4 +83,4 @@ def rank_words(text: str, parts: str | None, query: str) -> int:
     if missing and parts:
         in_parts = tokens(fold(parts))
         missing = [word for word in missing if word not in in_parts]
-    return NO_MATCH if missing or not wanted else IN_WORDS
+    return bool(wanted) and not missing

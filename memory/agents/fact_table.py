@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memrelay.memory.agents.fact_search import (
-    IN_KEY,
-    IN_VALUE,
-    NO_MATCH,
-    parse_fact_query,
-    rank_words,
-)
+from memrelay.memory.agents.fact_search import has_whole_words, parse_fact_query
 from memrelay.memory.agents.keyed_table import KeyedTable
 from memrelay.memory.records.columns import FURTHER, READ, column_list
 from memrelay.memory.records.kinds import FACT_KIND
@@ -23,6 +17,8 @@ from memrelay.memory.sqlite.filters import UNEXPIRED
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.tallies import COUNTS, Tally
 
+# Facts with the words in their key come first.
+IN_KEY, IN_VALUE, IN_WORDS = 2, 1, 0
 TEXT = (
     "CAST(ifnull(json_extract(r.data,'$.folded'), "
     "lower(r.key || char(31) || substr(r.content, length(r.key) + 3))) AS TEXT)"
@@ -34,23 +30,25 @@ COLUMNS = f"{column_list(READ, 'r.')}, 0.0, {column_list(FURTHER, 'r.')}"
 # Columns of a row before the further fields and before the tally.
 WIDTH = len(Record._fields)
 TALLY_AT = WIDTH + len(Further._fields)
-# Most matches have the words in order, which LIKE decides faster than the function.
+# Candidates contain all words. LIKE finds those with the words in order.
 RANK = (
-    f"CASE WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_KEY} WHEN {TEXT} LIKE ? ESCAPE '!' THEN "
-    f"{IN_VALUE} ELSE fact_rank({TEXT}, (SELECT parts FROM records WHERE row = r.row), ?) END"
+    f"CASE WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_KEY} "
+    f"WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_VALUE} ELSE {IN_WORDS} END"
 )
-# The first part reads only the index.
-SEARCH = (
-    f"WITH hits AS MATERIALIZED (SELECT r.row AS row, {RANK} AS rank, "
-    f"{CONFIDENCE} AS confidence, r.updated_at AS updated_at "
-    "FROM records AS r INDEXED BY fact_texts LEFT JOIN tallies AS t ON t.guid = r.guid "
-    "WHERE r.kind = 'memory.fact' AND {which}), "
-    "best AS MATERIALIZED (SELECT * FROM hits WHERE rank > ? AND confidence >= ? "
-    "ORDER BY confidence DESC, rank DESC, updated_at DESC, row DESC LIMIT ?) "
-    f"SELECT {COLUMNS}, {COUNTS} FROM best CROSS JOIN records AS r ON r.row = best.row "
-    "LEFT JOIN tallies AS t ON t.guid = r.guid "
-    "ORDER BY best.confidence DESC, best.rank DESC, best.updated_at DESC, best.row DESC"
+# It reads only the two indexes.
+CANDIDATES = (
+    f"SELECT r.row, {RANK} AS rank, {CONFIDENCE} AS confidence "
+    "FROM records AS r INDEXED BY fact_texts "
+    "LEFT JOIN tallies AS t INDEXED BY tallies_bad ON t.guid = r.guid AND t.bad > 0 "
+    "WHERE r.kind = 'memory.fact' AND {0} AND confidence >= ? "
+    "ORDER BY confidence DESC, rank DESC, r.updated_at DESC, r.row DESC LIMIT ?"
 )
+AT_ROW = (
+    f"SELECT {COLUMNS}, {COUNTS}, {TEXT}, r.parts FROM records AS r "
+    "LEFT JOIN tallies AS t ON t.guid = r.guid WHERE r.row = ? AND r.kind = 'memory.fact'"
+)
+# Candidates are read in two steps, because most of the first ones match.
+FIRST_CANDIDATES = 200
 VISIBLE = (
     f"SELECT {COLUMNS}, {COUNTS} FROM records AS r INDEXED BY fact_changes "
     "LEFT JOIN tallies AS t ON t.guid = r.guid WHERE r.kind = 'memory.fact' AND r.scope IN ({0}) "
@@ -78,14 +76,10 @@ class FactFilter(NamedTuple):
 
 
 class FactTable(KeyedTable):
-    """Finds and writes facts inside the store's open transaction.
-
-    It registers the SQL function `fact_rank(text, parts, query)`.
-    """
+    """Finds and writes facts inside the store's open transaction."""
 
     def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
         super().__init__(connection, records, FACT_KIND, "fact_keys")
-        connection.create_scalar_function("fact_rank", _rank, 3, deterministic=True)
 
     def newest(self, scopes: Sequence[str], limit: int) -> Iterator[StoredFact]:
         """Yield the facts of these scopes, the newest change first."""
@@ -103,11 +97,33 @@ class FactTable(KeyedTable):
         if not wanted.words:
             return iter(())
         self._records.flush()
+        found = list(self._matches(query, within, within.limit + FIRST_CANDIDATES))
+        if None in found:
+            found = list(self._matches(query, within, -1))
+        return (fact for fact in found if fact is not None)
+
+    def _matches(self, query: str, within: FactFilter, most: int) -> Iterator[StoredFact | None]:
+        """Yield the best matches among up to `most` candidates, -1 for all.
+
+        The last one is None if more candidates may match.
+        """
+        wanted = parse_fact_query(query)
         which, values = self._conditions(wanted.required, within)
-        patterns = (wanted.pattern_in_key, wanted.pattern_in_value, query)
-        ends = (NO_MATCH, within.min_confidence, within.limit)
-        found = self._connection.execute(SEARCH.format(which=which), (*patterns, *values, *ends))
-        return map(_stored_fact, found)
+        patterns = (wanted.pattern_in_key, wanted.pattern_in_value)
+        ends = (within.min_confidence, most)
+        candidates = self._connection.execute(
+            CANDIDATES.format(which), (*patterns, *values, *ends)
+        ).fetchall()
+        left = within.limit
+        for row, rank, _ in candidates:
+            if not left:
+                return
+            found = self._connection.execute(AT_ROW, (row,)).fetchone()
+            if rank > IN_WORDS or has_whole_words(*found[-2:], query):
+                left -= 1
+                yield _stored_fact(found[:-2])
+        if left and len(candidates) == most:
+            yield None
 
     def _conditions(
         self, required: Sequence[str], within: FactFilter
@@ -124,10 +140,6 @@ class FactTable(KeyedTable):
             clauses.append(UNEXPIRED)
             values.append(self._records.versions.now_ms)
         return " AND ".join(clauses), values
-
-
-def _rank(*given: Any) -> int:
-    return rank_words(*given)
 
 
 def _stored_fact(row: tuple[Any, ...]) -> StoredFact:

@@ -22,3 +22,5 @@ CREATE INDEX fact_texts ON records(
 CREATE UNIQUE INDEX procedure_keys ON records(scope, key) WHERE kind = 'memory.procedure';
 CREATE INDEX procedure_changes ON records(kind, updated_at, row, scope) WHERE kind = 'memory.procedure';
 CREATE INDEX procedure_creations ON records(kind, created_at, row, scope) WHERE kind = 'memory.procedure';
+-- Contradicted facts, which are few.
+CREATE INDEX tallies_bad ON tallies(guid, good, bad) WHERE bad > 0;
