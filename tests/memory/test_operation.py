@@ -43,8 +43,7 @@ def test_a_duplicate_operation_name_is_an_error() -> None:
 def test_every_operation_file_declares_the_operation_it_is_named_after() -> None:
     names = {module.name for module in pkgutil.iter_modules(operations.__path__)}
 
-    declared = {".".join(name.rsplit("_", 1)) for name in names - INTERNAL}
-    assert declared == all_operations().keys()
+    assert names - INTERNAL == {name.replace(".", "_") for name in all_operations()}
 
 
 def test_an_operation_is_found_only_by_its_exact_name() -> None:
@@ -108,6 +107,16 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "knowledge.search": ("search", False),
         "memory_tool.read": ("search", False),
         "memory_tool.write": ("write", True),
+        "checkpoints.copy": ("write", True),
+        "checkpoints.delete": ("delete", True),
+        "checkpoints.forget_runs": ("admin", True),
+        "checkpoints.get": ("read", False),
+        "checkpoints.list": ("read", False),
+        "checkpoints.prune": ("delete", True),
+        "checkpoints.put": ("write", True),
+        "checkpoints.write": ("write", True),
+        "conversations.clear": ("delete", True),
+        "conversations.history": ("read", False),
         "records.append": ("append", True),
         "records.create": ("write", True),
         "records.delete": ("delete", True),
