@@ -85,7 +85,7 @@ def test_no_file_holds_bytes_of_the_user(forgotten: Any) -> None:
     assert all(before[word] for word in WORDS)
     assert answered["records"] == 2 + 2 + 2 + 2 and answered["threads"] == 2
     assert ended["left_over"] == "" and ended["reason"] == "asked"
-    assert {word: files_with(house, word) for word in WORDS} == dict.fromkeys(WORDS, [])
+    assert {word: files_with(house, word) for word in WORDS} == {word: [] for word in WORDS}
 
 
 def test_other_users_keep_all(forgotten: Any) -> None:
