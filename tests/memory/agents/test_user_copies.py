@@ -24,8 +24,8 @@ def call(store: Store, name: str, **given: Any) -> Any:
 def fill(store: Store) -> str:
     """Identify a user twice, and store an episode with a step. Return the guid of the episode."""
     for _ in range(2):
-        call(store, "users.identify", channel="telegram", id="7", display_name="Ada")
-    call(store, "users.update", user_id="telegram:7", preferences={"lang": "en"})
+        call(store, "users.identify", channel="telegram", channel_id="7", display_name="Ada")
+    call(store, "users.update", id="telegram:7", preferences={"lang": "en"})
     begun = {"agent_id": "a", "execution_id": "e", "user_id": "telegram:7"}
     guid = call(store, "episodes.begin", **begun).id
     call(store, "episodes.add", id=guid, text="hi", role="user")
@@ -44,14 +44,14 @@ def test_an_import_has_the_same_users_episodes_and_counters(tmp_path: Path) -> N
     other = make_store(tmp_path, OTHER)
     with fresh_store() as store:
         guid = fill(store)
-        user = call(store, "users.get", user_id="telegram:7")
+        user = call(store, "users.get", id="telegram:7")
         episode = call(store, "episodes.get", id=guid)
         lines = lines_of(store, tmp_path)
 
     call(other, "records.import", lines=lines)
 
     assert call(other, "records.import", lines=lines).added == 0
-    assert call(other, "users.get", user_id="telegram:7") == user
+    assert call(other, "users.get", id="telegram:7") == user
     assert call(other, "episodes.get", id=guid) == episode
     assert lines_of(other, tmp_path) == lines
     other.close()
@@ -59,7 +59,7 @@ def test_an_import_has_the_same_users_episodes_and_counters(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "taken",
-    [{"channel": "telegram", "id": "7"}, {"channel": "chat", "id": "ada"}],
+    [{"channel": "telegram", "channel_id": "7"}, {"channel": "chat", "channel_id": "ada"}],
 )
 def test_an_import_refuses_a_taken_identifier(tmp_path: Path, taken: dict[str, str]) -> None:
     other = make_store(tmp_path, OTHER)
@@ -67,13 +67,13 @@ def test_an_import_refuses_a_taken_identifier(tmp_path: Path, taken: dict[str, s
         fill(store)
         lines = lines_of(store, tmp_path)
     user = call(other, "users.identify", **taken).user
-    call(other, "users.update", user_id=user.canonical_id, telegram_id="7")
+    call(other, "users.update", id=user.canonical_id, telegram_id="7")
 
     with pytest.raises(Refused, match="its key belongs to record"):
         call(other, "records.import", lines=lines)
     call(other, "records.import", lines=lines, replace=True)
 
-    assert call(other, "users.get", user_id="telegram:7").display_name == "Ada"
+    assert call(other, "users.get", id="telegram:7").display_name == "Ada"
     assert call(other, "users.list").total == 1
     other.close()
 
