@@ -151,8 +151,8 @@ def fetch_user(tx: Transaction, user_id: str) -> StoredRecord:
     """Return the user that `find_user` returns. Raises RecordNotFound."""
     if (found := find_user(tx, user_id)) is None:
         raise RecordNotFound(
-            f"no user has the id {user_id!r}; a canonical id has the form channel:id, and users.list "
-            "lists all users"
+            f"no user has the id {user_id!r}; a canonical id has the form channel:id, and "
+            "users.list lists all users"
         )
     return found
 
