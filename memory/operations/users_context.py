@@ -1,4 +1,4 @@
-"""users.context: returns what an agent should know about a user."""
+"""users.context: returns identity, preferences, facts and history of a user."""
 
 from dataclasses import dataclass
 

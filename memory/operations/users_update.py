@@ -23,7 +23,7 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class UpdateUser:
-    """The user to change. What is null or left out stays as before."""
+    """The user to change. Fields that are null or missing stay as before."""
 
     id: UserId
     """The canonical id, `channel:id`, or the id of the user's record."""

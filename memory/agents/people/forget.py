@@ -22,7 +22,7 @@ BELONGS = (
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was erased from the store. records.erasures reports the rest."""
+    """Numbers of erased data in the store. records.erasures reports the rest."""
 
     records: int
     """The number of records."""
@@ -80,7 +80,7 @@ def _belong_to(ids: list[str]) -> Conditions:
 
 
 def _quoting_turns(tx: Transaction, quotes: Quotes) -> list[str]:
-    """Return the guids of turns and steps that quote an identifier, or were said under it."""
+    """Return the guids of turns and steps that quote an identifier, or have it as their source."""
     return [
         guid
         for name in quotes.names
