@@ -107,6 +107,7 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "knowledge.search": ("search", False),
         "memory_tool.read": ("search", False),
         "memory_tool.write": ("write", True),
+<<<<<<< HEAD
         "episodes.add": ("append", True),
         "episodes.begin": ("write", True),
         "episodes.complete": ("write", True),
@@ -128,6 +129,18 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "procedures.retire": ("write", True),
         "procedures.save": ("write", True),
         "procedures.use": ("write", True),
+=======
+        "checkpoints.copy": ("write", True),
+        "checkpoints.delete": ("delete", True),
+        "checkpoints.forget_runs": ("admin", True),
+        "checkpoints.get": ("read", False),
+        "checkpoints.list": ("read", False),
+        "checkpoints.prune": ("delete", True),
+        "checkpoints.put": ("write", True),
+        "checkpoints.write": ("write", True),
+        "conversations.clear": ("delete", True),
+        "conversations.history": ("read", False),
+>>>>>>> h-saver
         "records.append": ("append", True),
         "records.create": ("write", True),
         "records.delete": ("delete", True),

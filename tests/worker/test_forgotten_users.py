@@ -83,7 +83,7 @@ def test_no_file_holds_bytes_of_the_user(forgotten: Any) -> None:
     for word, part in ((WORDS[0], "memories.db"), (WORDS[0], "appendonly"), (WORDS[1], "only")):
         assert any(part in name for name in before[word]), before
     assert all(before[word] for word in WORDS)
-    assert answered["records"] == 2 + 2 + 2 + 2 and answered["threads"] == 2
+    assert answered["records"] == 2 + 2 + 2 + 2 and answered["checkpoints"] == 2
     assert ended["left_over"] == "" and ended["reason"] == "asked"
     assert {word: files_with(house, word) for word in WORDS} == {word: [] for word in WORDS}
 
@@ -119,5 +119,5 @@ def test_another_store_can_be_named(forgotten: Any) -> None:
     house, uid, *_ = forgotten
     store = STORE.replace("${pipeline_uid}", uid)
     answered = call(house, uid, "users.forget", {"id": "chat:nobody"}, store=store)
-    assert answered == {"records": 0, "versions": 0, "threads": 0}
+    assert answered == {"records": 0, "versions": 0, "checkpoints": 0}
     assert refused(house, uid, "users.forget", {"id": ""})[0] == "refused"

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from memrelay.memory.agents.checkpoint_erasing import erase_threads
+from memrelay.memory.agents.conversations import delete_user_threads
 from memrelay.memory.agents.people.quotes import Quotes
 from memrelay.memory.agents.people.user_ids import split_canonical
 from memrelay.memory.agents.people.user_table import IDENTIFIERS
-from memrelay.memory.agents.threads import thread_name
 from memrelay.memory.agents.users import data_of, find_user
 from memrelay.memory.sqlite.filters import Conditions, Given
 from memrelay.memory.sqlite.store import Transaction
@@ -28,8 +27,8 @@ class Forgotten:
     """The number of records."""
     versions: int
     """The number of their earlier states."""
-    threads: int
-    """The number of threads of checkpoints."""
+    checkpoints: int
+    """The number of checkpoints in the user's threads."""
 
 
 def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> Forgotten:
@@ -43,11 +42,10 @@ def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> F
     names = _names_of(tx, ids, users)
     guids = tx.erasures.matching((), _belong_to(ids), "")
     quotes = Quotes(names)
-    prefixes = tuple({thread_name(one, "", "") for one in ids})
-    threads = erase_threads(tx.checkpoints, prefixes)
+    checkpoints = sum(delete_user_threads(tx.checkpoints, one) for one in ids)
     tx.erasures.erase_checkpoints(quotes)
     erased = dict.fromkeys([*guids, *_quoting_turns(tx, quotes)])
-    return Forgotten(*tx.erasures.erase(list(erased), "", about, names), threads)
+    return Forgotten(*tx.erasures.erase(list(erased), "", about, names), checkpoints)
 
 
 def _users_of(tx: Transaction, user_id: str) -> list[StoredRecord]:
