@@ -214,9 +214,8 @@ class RecordTable:
         return self._merged(next(stored_records(self._connection, BY_GUID, [guid]), None))
 
     def oldest(self, filters: Filters) -> StoredRecord | None:
-        """Return the first record with the values in `filters`, None for none.
-
-        Without a guid, the memory of agents is left out.
+        """Return the first record with the values in `filters`, None for none. It is no memory of
+        agents unless the guid is given.
         """
         self._insert_buffered()
         clauses, values = self._clauses(self._generic(filters))
