@@ -33,7 +33,7 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     args = _args_of(spec, block, place, report)
     if block is None or args is None:
         return None
-    args = _choose_store(args, place, uid, report)
+    args = _use_home(args, place, uid, report)
     _check_store(spec, args, place, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, place, report, calls=calls)
@@ -65,15 +65,6 @@ def _args_of(
         return None
     args = read_args(block, values, _args_place(place), report)
     _count_pattern_steps(args, values, place, report)
-    return args
-
-
-def _choose_store(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
-    """Return the arguments with the home that is the block's only or default store."""
-    if args.home:
-        return _use_home(args, place, uid, report)
-    if args.default_home and not args.store:
-        return args.model_copy(update={"memory_id": home_of(uid, args.default_home)})
     return args
 
 
@@ -256,7 +247,13 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
 
 
 def _use_home(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
-    """Return the arguments with the home of the pipeline as the store."""
+    """Return the arguments with the home of the pipeline as the store, if it is the default or the
+    only store.
+    """
+    if not args.home:
+        has_default = bool(args.default_home) and not args.store
+        home = home_of(uid, args.default_home)
+        return args.model_copy(update={"memory_id": home}) if has_default else args
     home = home_of(uid, args.home)
     if args.store not in ("", home):
         rule = f"the block works only on {quoted(home)}, not on {quoted(args.store)}"
