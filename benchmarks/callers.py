@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from memrelay.memory.seal_keys import Place
+from memrelay.memory.sealed_text import Place
 from memrelay.memory.sealing import Sealer
 from memrelay.web.auth.jwt_callers import make_verifier
 from tests.support.jwts import ALGORITHMS, KeyPair, make_issuer, write_key_set

@@ -244,6 +244,11 @@ class BlockArgs(BaseModel):
         return ""
 
     @property
+    def default_home(self) -> str:
+        """Return the home that is the block's store if it has no `memory_id`; "" for no store."""
+        return ""
+
+    @property
     def embeds(self) -> bool:
         """Return whether the block needs vectors of its store."""
         return False
@@ -271,7 +276,9 @@ class Transient(Exception):
     count, so the block must stop by itself.
     """
 
+    # For subclasses that do not call `__init__`.
     after_s: float | None = None
+    counts = True
 
     def __init__(self, reason: str, after_s: float | None = None, *, counts: bool = True) -> None:
         super().__init__(reason)

@@ -10,9 +10,10 @@ from memrelay.blocks.contract import BlockArgs, Call
 from memrelay.blocks.memory_args import AnyMemoryId, retry_when_ready, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.errors import VectorPending
+from memrelay.memory.errors import Refused, VectorPending
 from memrelay.memory.items.store_ids import agent_store, chat_store, user_store
 from memrelay.memory.operation import Context
+from memrelay.memory.records.json_integers import check_integers
 from memrelay.memory.tool.answer import ToolAnswer
 from memrelay.memory.tool.run import Dialect, ToolInput, run_tool
 
@@ -59,9 +60,10 @@ class MemoryToolArgs(BlockArgs):
 def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
     """Return `{value, is_error}`. The scopes `user` and `chat` are the stores `user:SPEAKER` and
     `chat:PIPELINE/SWARM`."""
-    arguments = _parse_arguments(call.text)
-    if arguments is None:
-        text = NOT_ARGUMENTS
+    try:
+        arguments = _parse_arguments(call.text)
+    except Refused as refused:
+        text = str(refused)
         value = text if args.dialect == "anthropic" else {"error": text}
         return call.reply_json(ToolAnswer(value, is_error=True))
     agent, user = call.agent, _find_user(call)
@@ -89,10 +91,13 @@ def _find_user(call: Call) -> str:
     return named if isinstance(named, str) and named else call.message.speaker
 
 
-def _parse_arguments(text: str) -> dict[str, Any] | None:
-    """Return the arguments, None if the text is no JSON object."""
+def _parse_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments. Raises Refused."""
     try:
         value = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
+    except orjson.JSONDecodeError as error:
+        raise Refused(NOT_ARGUMENTS) from error
+    if not isinstance(value, dict):
+        raise Refused(NOT_ARGUMENTS)
+    check_integers(text.encode())
+    return value

@@ -25,9 +25,16 @@ from memrelay.cli.composition import (
 from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
-from memrelay.memory.errors import BadTags
+from memrelay.memory.errors import Refused
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
-from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.memory.operation import (
+    Operation,
+    all_operations,
+    holds_objects,
+    input_schema,
+    json_type,
+)
+from memrelay.memory.records.json_integers import check_integers
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report
@@ -37,6 +44,11 @@ from memrelay.web.api.operation_routes import STORE, selects_store
 ACTOR = "cli"
 # JSON Schema types and their Python types. All others are text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
+# The field with the arguments of a tool call, and the hidden option for it.
+TOOL_JSON, NAMED_JSON = "arguments", "named_arguments"
+NamedJson = Annotated[
+    str | None, typer.Option("--arguments", metavar="JSON", hidden=True, show_default=False)
+]
 # The field that names the calling agent.
 AGENT = "agent"
 # Also the end of `memory_tags` and `entry_tags`.
@@ -86,6 +98,8 @@ def make_command(operation: Operation) -> Callable[..., None]:
         **fields: Any,
     ) -> None:
         store = fields.pop(STORE) if has_store else ""
+        if (named := fields.pop(NAMED_JSON, None)) is not None:
+            fields[TOOL_JSON] = named
         given = {name: value for name, value in fields.items() if value is not None}
         data = encode_input(operation, given)
         key = idempotency_key or ""
@@ -105,7 +119,7 @@ def _parameters(operation: Operation) -> list[Parameter]:
     # Required fields first, and of the optional ones the query.
     fields = sorted(
         schema["properties"].items(),
-        key=lambda field: (field[0] not in required, field[0] != "query"),
+        key=lambda field: (field[0] not in required, field[0] not in ("query", TOOL_JSON)),
     )
     stores = [_parameter(STORE, Store, "")] if selects_store(operation) else []
     keys = [_parameter("idempotency_key", IdempotencyKey, None)] if operation.mutates else []
@@ -119,6 +133,7 @@ def _parameters(operation: Operation) -> list[Parameter]:
         ],
         *stores,
         *keys,
+        *([_parameter(NAMED_JSON, NamedJson, None)] if TOOL_JSON in schema["properties"] else []),
         _parameter("wait", AnswerTimeout, 30.0),
         _parameter("as_json", JsonAnyway, False),
     ]
@@ -128,8 +143,8 @@ def _field(name: str, schema: dict[str, Any], *, is_required: bool) -> Parameter
     kind = TYPES.get(json_type(schema), str)
     if is_required:
         return _parameter(name, Annotated[kind, _argument(name, schema)])
-    if name == "query":
-        # An optional query is an argument too.
+    if name in ("query", TOOL_JSON):
+        # An optional query and the arguments of a tool call are arguments too.
         return _parameter(name, Annotated[kind, _argument(name, schema)], None)
     text, flag = schema["description"] + _repetition(name, kind), f"--{name.replace('_', '-')}"
     if kind is bool:
@@ -167,7 +182,7 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
     report, properties = Report(), input_schema(operation)["properties"]
     # typer passes an empty list for an option that is not given.
     given = {
-        name: _parse_value(name, value, json_type(properties[name]), report)
+        name: _parse_value(name, value, properties[name], report)
         for name, value in given.items()
         if value != []
     }
@@ -184,13 +199,19 @@ def encode_input(operation: Operation, given: dict[str, Any]) -> bytes:
     fail("\n".join(fault.as_line() for fault in report.errors))
 
 
-def _parse_value(name: str, value: Any, kind: str, report: Report) -> Any:
-    """Parse an object or a value of any type as JSON, and tags as the blocks parse them."""
-    if not name.endswith(TAGS):
-        return parse_as(kind, name, value, report)
+def _parse_value(name: str, value: Any, schema: dict[str, Any], report: Report) -> Any:
+    """Parse objects and a value of any type as JSON, and tags as the blocks parse them."""
+    kind = json_type(schema)
+    if kind == "array" and holds_objects(schema):
+        return [parse_as("object", name, one, report) for one in value]
     try:
+        if not name.endswith(TAGS):
+            parsed = parse_as(kind, name, value, report)
+            if isinstance(value, str) and parsed is not value:
+                check_integers(value.encode())
+            return parsed
         return [tag for text in value for tag in parse(text)]
-    except BadTags as error:
+    except Refused as error:
         report.error((name,), str(error))
         return []
 

@@ -12,6 +12,7 @@ MemoryFault
 │   ├── KeyTaken         another entry has the key
 │   ├── NotText          only a text can be edited
 │   ├── TextNotUnique    a text to replace is missing, or occurs several times
+│   ├── BadValue         a value is nested too deeply, or no JSON
 │   ├── ValueTooLarge    a value exceeds the limit of its kind
 │   └── TooManyKeys      the store has the maximum number of keys
 ├── SealKeyMissing      no seal key for a value is available; a retry may succeed
@@ -103,6 +104,10 @@ class TextNotUnique(Refused):
     def __init__(self, message: str, count: int) -> None:
         super().__init__(message)
         self.count = count
+
+
+class BadValue(Refused):
+    """JSON cannot express a value, or it is nested too deeply. Interfaces show the message."""
 
 
 class ValueTooLarge(Refused):

@@ -7,7 +7,7 @@ consumer's cursor would skip the next change.
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import apsw
 import orjson
@@ -15,10 +15,23 @@ import orjson
 from memrelay.memory.memory_id import HOMES
 from memrelay.memory.sqlite.versions import VersionTable
 
-CREATED, UPDATED = "record.created", "record.updated"
-DELETED, EXPIRED = "record.deleted", "record.expired"
-# Has no subject: consumers that keep a copy of the records read them again.
-ERASED = "record.erased"
+ChangeType = Literal[
+    "record.created",
+    "record.updated",
+    "record.deleted",
+    "record.expired",
+    # Has no subject: consumers that keep a copy of the records read them again.
+    "record.erased",
+    "memory.created",
+    "memory.updated",
+    "memory.deleted",
+]
+TYPES: tuple[str, ...] = get_args(ChangeType)
+CREATED: ChangeType = "record.created"
+UPDATED: ChangeType = "record.updated"
+DELETED: ChangeType = "record.deleted"
+EXPIRED: ChangeType = "record.expired"
+ERASED: ChangeType = "record.erased"
 COLUMNS = "at, type, subject, actor, data"
 WIDTH = 5
 # Rows per statement.
@@ -80,14 +93,14 @@ class ChangeFeed:
         at, actor, _ = self._versions.current_act
         self._new += (at, CREATED, guid, actor, None)
 
-    def add(self, type_: str, subject: str, data: Mapping[str, Any] | None = None) -> None:
+    def add(self, type_: ChangeType, subject: str, data: Mapping[str, Any] | None = None) -> None:
         """Add a change of the current actor. `subject` is the id of what changed."""
         if self.is_on:
             at, actor, _ = self._versions.current_act
             packed = None if data is None else orjson.dumps(data).decode()
             self._new += (at, type_, subject, actor, packed)
 
-    def add_selected(self, type_: str, where: str, values: Sequence[Any]) -> None:
+    def add_selected(self, type_: ChangeType, where: str, values: Sequence[Any]) -> None:
         """Add a change for each record that a WHERE clause on `records AS r` selects."""
         if self.is_on:
             self.flush()
@@ -136,8 +149,8 @@ class ChangeFeed:
         if not (guids or text) or not (self.is_on or self.last):
             return
         at, actor, _ = self._versions.current_act
-        # First, so that no number is assigned again.
-        self._new += (at, ERASED, "", actor, None)
+        # First, so that no number is assigned again. An erased text may name the actor.
+        self._new += (at, ERASED, "", "" if text and text in actor else actor, None)
         self.flush()
         self._connection.execute(DELETE_SUBJECTS, (orjson.dumps(guids).decode(),))
         if text:

@@ -23,7 +23,7 @@ from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
-Home = Literal["", "memories", "stores", "recipes"]
+Home = Literal["", "memories", "stores", "recipes", "langgraph"]
 Run = TypeVar("Run", bound=Callable[..., Any])
 
 
@@ -82,6 +82,8 @@ class Operation:
     shows_ids_only: bool = False
     # Whether the home is only the default, and a call may name another store.
     any_store: bool = False
+    # Whether it erases records, so that the owner rewrites the files afterwards.
+    erases: bool = False
 
     @property
     def takes_store(self) -> bool:
@@ -130,6 +132,7 @@ def operation(
     embeds: str = "",
     shows_ids_only: bool = False,
     any_store: bool = False,
+    erases: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -159,6 +162,7 @@ def operation(
             embeds,
             shows_ids_only,
             any_store,
+            erases,
         )
         return run
 
@@ -177,6 +181,14 @@ def find_operation(name: str) -> Operation | None:
     return OPERATIONS.get(name)
 
 
+def known_operation(name: str) -> Operation:
+    """Return the named operation. Raises Refused: it does not exist."""
+    operation = find_operation(name)
+    if operation is None:
+        raise Refused(f"unknown operation {name[:200]!r}; known are {', '.join(all_operations())}")
+    return operation
+
+
 @cache
 def all_operations() -> dict[str, Operation]:
     """Import all operations and return them by name, sorted."""
@@ -191,6 +203,12 @@ def input_schema(operation: Operation) -> dict[str, Any]:
     schema = operation.adapter.json_schema()
     fields = {name: field for name, field in schema["properties"].items() if name != VOUCHED}
     return schema | {"properties": fields, "required": schema.get("required", [])}
+
+
+def holds_objects(schema: dict[str, Any]) -> bool:
+    """Return whether a field with that schema is a list of objects."""
+    items = schema.get("items", {})
+    return "$ref" in items or items.get("type") == "object"
 
 
 def json_type(schema: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ MAX_PER_STEP = 1000
 class RetentionStep(NamedTuple):
     """The result of a retention step."""
 
-    # Number of records, earlier versions and changes deleted.
+    # Number of records, earlier versions, changes and parked messages deleted.
     gone: int
     # Unix ms at which the next deletion is due, None for never.
     next_ms: int | None
@@ -37,6 +37,7 @@ def delete_expired(store: "Store", now_ms: int, history_days: float) -> Retentio
             gone += tx.records.versions.delete_expired(now_ms, MAX_PER_STEP)
             gone += tx.records.versions.delete_before(before_ms, MAX_PER_STEP)
             gone += tx.feed.delete_before(before_ms)
+            gone += store.pending.delete_parked(now_ms)
         next_ms = _next_ms(store, history_days)
     return RetentionStep(gone, next_ms)
 
@@ -51,6 +52,7 @@ def _next_ms(store: "Store", history_days: float) -> int | None:
     ends = [
         store.records.expiry.next_ms(),
         versions.next_expiry_ms(),
+        store.pending.next_expiry_ms(),
         min(oldest) + int(history_days * DAY_MS) if oldest else None,
     ]
     return min((end for end in ends if end is not None), default=None)

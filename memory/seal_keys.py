@@ -5,13 +5,15 @@ This module is light. `memory/sealing.py`, which loads `cryptography`, is import
 """
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
 
 import orjson
 
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing
-from memrelay.memory.sealed_text import PREFIX, is_sealed
+from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.sealed_import import find_internal, seal_line
+from memrelay.memory.sealed_text import Place, Sealer, is_sealed
 
 PUT, GET, IMPORT = "items.put", "items.get", "records.import"
 UNUSABLE = (
@@ -19,45 +21,6 @@ UNUSABLE = (
     "opened; run `memrelay doctor` on the server to find the reason"
 )
 INSTALL = "memory.seal_keys needs cryptography: install memrelay[seal]"
-
-
-class Place(NamedTuple):
-    """The place of a sealed value."""
-
-    uid: str
-    store: str
-    owner: str
-    namespace: str
-    key: str
-
-    @property
-    def derivation(self) -> bytes:
-        """The pipeline and the store, which select the derived key."""
-        return orjson.dumps([self.uid, self.store])
-
-    @property
-    def bound(self) -> bytes:
-        """The associated data: the value opens only there."""
-        return orjson.dumps([self.store, self.owner, self.namespace, self.key])
-
-    @classmethod
-    def of(cls, uid: str, entry: Mapping[str, Any], owner: str) -> Self:
-        """Return the place of an entry, or of the input that writes one."""
-        return cls(uid, entry["store"], owner, entry.get("namespace") or "", entry["key"])
-
-
-class Sealer(Protocol):
-    """Seals and opens values."""
-
-    @property
-    def current_id(self) -> str:
-        """The id of the key that seals."""
-
-    def seal(self, value: Any, place: Place, idempotency_key: str = "") -> str:
-        """Return the sealed text of a value. Raises ValueTooLarge."""
-
-    def open(self, text: str, place: Place) -> Any:
-        """Return the value of a sealed text. Raises SealKeyMissing and SealBroken."""
 
 
 class Resolver(Protocol):
@@ -69,6 +32,18 @@ class Resolver(Protocol):
 
 class _Loaded(Protocol):
     make_sealer: Callable[[tuple[str, ...]], Sealer]
+
+
+def load_sealer(texts: Sequence[str]) -> Sealer:
+    """Return the sealer with these keys; the first one seals.
+
+    Raises ValueError. Raises SealKeyMissing: cryptography is not installed.
+    """
+    try:
+        module = importlib.import_module("memrelay.memory.sealing")
+    except ModuleNotFoundError as error:
+        raise SealKeyMissing(INSTALL) from error
+    return cast(_Loaded, module).make_sealer(tuple(texts))
 
 
 class SealKeys:
@@ -88,22 +63,18 @@ class SealKeys:
         if not self._references or self._resolver is None:
             return None
         try:
-            texts = [await self._resolver.resolve(one) for one in self._references]
-            module = importlib.import_module("memrelay.memory.sealing")
-            return cast(_Loaded, module).make_sealer(tuple(texts))
+            return load_sealer([await self._resolver.resolve(one) for one in self._references])
         except (LookupError, ValueError) as error:
             raise SealKeyMissing(UNUSABLE) from error
-        except ModuleNotFoundError as error:
-            raise SealKeyMissing(INSTALL) from error
 
     async def seal_input(self, uid: str, op: str, data: bytes, idempotency_key: str = "") -> bytes:
         """Return the input of a call with a sealed value, if it writes an internal one.
 
-        Raises SealKeyMissing and ValueTooLarge. Raises Refused: an import has a value that was
-        sealed for another pipeline.
+        An import writes the internal values in its lines. Raises SealKeyMissing and ValueTooLarge.
+        Raises Refused: an import has a value that was sealed for another pipeline.
         """
-        if op == IMPORT and PREFIX.encode() in data:
-            await self._check_import(uid, orjson.loads(data)["lines"])
+        if op == IMPORT and ITEM_KIND.encode() in data:
+            return await self._seal_import(uid, orjson.loads(data))
         if op != PUT or not self._references:
             return data
         given = orjson.loads(data)
@@ -135,12 +106,19 @@ class SealKeys:
             )
         return sealer
 
-    async def _check_import(self, uid: str, lines: Sequence[str]) -> None:
-        """Raise Refused for a sealed value that does not open in this pipeline."""
+    async def _seal_import(self, uid: str, given: dict[str, Any]) -> bytes:
+        """Return the input of an import with sealed values.
+
+        Raises Refused for a sealed value that does not open in this pipeline.
+        """
+        lines = given.get("lines", ())
         for line in lines:
-            found = _find_sealed(uid, line) if PREFIX in line else None
-            if found is not None:
-                await self._check_sealed(*found)
+            found = find_internal(uid, line)
+            if found is not None and is_sealed(found.value):
+                await self._check_sealed(found.value, found.place)
+        if (sealer := await self.load()) is not None:
+            given = given | {"lines": [seal_line(sealer, uid, line) for line in lines]}
+        return orjson.dumps(given)
 
     async def _check_sealed(self, text: str, place: Place) -> None:
         """Raise Refused for a value that was sealed for another place."""
@@ -151,18 +129,3 @@ class SealKeys:
                 f"the value of {place.key!r} in store {place.store!r} was sealed for another "
                 "pipeline, and opens only there; leave it out, and write it again"
             ) from error
-
-
-def _find_sealed(uid: str, line: str) -> tuple[str, Place] | None:
-    """Return the sealed value in a line of an export, None if it has none."""
-    try:
-        parsed = orjson.loads(line)
-        record = parsed.get("record") or parsed.get("version") or {}
-        stored = orjson.loads(record.get("data") or "{}")
-    except (orjson.JSONDecodeError, AttributeError):
-        return None  # the operation reports it
-    is_internal = not record.get("in_context") and not record.get("encrypted")
-    if not is_internal or not isinstance(stored, dict) or not is_sealed(stored.get("value")):
-        return None
-    entry = {"store": record.get("scope"), "key": record.get("key")} | stored
-    return stored["value"], Place.of(uid, entry, record.get("owner") or "")

@@ -22,8 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from memrelay.memory.errors import SealBroken, SealKeyMissing, ValueTooLarge
-from memrelay.memory.seal_keys import Place
-from memrelay.memory.sealed_text import PREFIX
+from memrelay.memory.sealed_text import PREFIX, Place
 
 KEY_BYTES, NONCE_BYTES = 32, 12
 # Bytes of the value. The sealed text stays below the limit of a stored value, 64 KiB.

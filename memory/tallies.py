@@ -25,6 +25,16 @@ NOTE_SEEN = (
     f"ON CONFLICT (guid) DO UPDATE SET {LATEST_SEEN}"
 )
 
+ADD = (
+    "INSERT INTO tallies(guid, uses, used_at, seen_at, good, bad, timed, total_ms) "
+    "SELECT ?2, uses, used_at, seen_at, good, bad, timed, total_ms FROM tallies WHERE guid = ?1 "
+    "ON CONFLICT (guid) DO UPDATE SET uses = uses + excluded.uses, "
+    "used_at = nullif(max(ifnull(used_at, 0), ifnull(excluded.used_at, 0)), 0), "
+    "seen_at = nullif(max(ifnull(seen_at, 0), ifnull(excluded.seen_at, 0)), 0), "
+    "good = good + excluded.good, bad = bad + excluded.bad, timed = timed + excluded.timed, "
+    "total_ms = total_ms + excluded.total_ms"
+)
+
 
 class Tally(NamedTuple):
     """The counters of one record. Times are Unix ms, None for never."""
@@ -42,6 +52,12 @@ class Tally(NamedTuple):
     def mean_ms(self) -> float | None:
         """Return the mean duration, None if no outcome had one."""
         return self.total_ms / self.timed if self.timed else None
+
+
+# The columns of `tallies AS t` in the order of Tally, after a LEFT JOIN that may find no row.
+COUNTS = ", ".join(
+    f"t.{name}" if name.endswith("_at") else f"ifnull(t.{name}, 0)" for name in Tally._fields
+)
 
 
 class TallyTable:
@@ -71,3 +87,8 @@ class TallyTable:
     def note_seen(self, guid: str, now_ms: int) -> None:
         """Note when the subject of a record, such as a user, was last seen."""
         self._connection.execute(NOTE_SEEN, (guid, now_ms))
+
+    def move(self, guid: str, to: str) -> None:
+        """Add the counters of a record to those of another one, and reset them."""
+        self._connection.execute(ADD, (guid, to))
+        self._connection.execute("DELETE FROM tallies WHERE guid = ?", (guid,))

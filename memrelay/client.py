@@ -6,7 +6,7 @@ Both have one attribute per noun of the operations, for example `records`.
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Self, TypeVar
@@ -27,8 +27,9 @@ from yarl import URL
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.message import Message, new_message
 from memrelay.errors import RelayError
+from memrelay.memory.errors import Refused
 from memrelay.memory.items.identity import VOUCHED
-from memrelay.memory.operation import Operation, find_operation, input_schema, json_type
+from memrelay.memory.operation import Operation, input_schema, json_type, known_operation
 from memrelay.methods import BlockingNouns, RemoteNouns
 from memrelay.web.api.operation_routes import (
     IN_HEADER,
@@ -76,6 +77,7 @@ class Client(RemoteNouns):
     def __init__(self, url: str, key: str = "") -> None:
         self._url = url.rstrip("/")
         self._headers = {hdrs.AUTHORIZATION: f"Bearer {key}"} if key else {}
+        self._uid = ""  # of the only pipeline, once it is known
         super().__init__(self._call)
 
     async def __aenter__(self) -> Self:
@@ -161,24 +163,66 @@ class Client(RemoteNouns):
             while True:
                 yield await _next_message(socket)
 
+    async def operate(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        pipeline: str = "",
+        store: str = "",
+        key: str = "",
+    ) -> Any:
+        """Call an operation by its name, such as `records.create`, and return its output as JSON
+        values.
+
+        `given` is its input, `pipeline` by default the only one of the server, `store` by default
+        that of the operation, and `key` an idempotency key.
+
+        Raises Refused: the operation does not exist, or the server has several pipelines. Raises
+        RelayError.
+        """
+        operation = known_operation(name)
+        uid = pipeline or await self._only_pipeline()
+        answer = await self._request(operation, uid, store, given, key or None)
+        return orjson.loads(answer) if answer else None
+
+    async def _only_pipeline(self) -> str:
+        if not self._uid:
+            found = orjson.loads(await self._send("GET", PREFIX))["items"]
+            if len(found) != 1:
+                raise Refused(
+                    f"{self._url} has {len(found)} pipelines; give the uid or name of one"
+                )
+            self._uid = found[0]["pipeline_uid"]
+        return self._uid
+
     async def _call(self, name: str, values: dict[str, Any]) -> Any:
-        operation = find_operation(name)
-        assert operation is not None
-        route, given = route_of(operation), _changed_fields(operation, values)
+        operation = known_operation(name)
+        given = _changed_fields(operation, values)
+        store = values[STORE] if selects_store(operation) else ""
+        answer = await self._request(
+            operation, values["pipeline"], store, given, values.get("idempotency_key")
+        )
+        return _parse_output(operation, answer) if answer else None
+
+    async def _request(
+        self, operation: Operation, uid: str, store: str, given: Mapping[str, Any], key: str | None
+    ) -> bytes:
+        """Return the output of an operation as JSON. Raises RelayError."""
+        route = route_of(operation)
         names = {field: _quoted(given[field]) for field in route.path_fields}
-        headers = _idempotency(values.get("idempotency_key"))
+        headers = _idempotency(key)
         if versions := given.get(IN_HEADER):
             headers[hdrs.IF_MATCH] = ", ".join(f'"{version}"' for version in versions)
-        store = [(STORE, values[STORE])] if selects_store(operation) and values[STORE] else []
+        selected = [(STORE, store)] if store else []
         body = {field: given[field] for field in route.body_fields if field in given}
-        answer = await self._send(
+        return await self._send(
             route.method,
-            route.path.format(uid=_quoted(values["pipeline"]), **names),
-            params=[*store, *_query(operation, given, route.query_fields)],
+            route.path.format(uid=_quoted(uid), **names),
+            params=[*selected, *_query(operation, given, route.query_fields)],
             json=body if route.body_fields else None,
             headers=headers,
         )
-        return _parse_output(operation, answer) if answer else None
 
     async def _send(self, method: str, path: str, **request: Any) -> bytes:
         """Return the body of the response. Raises RelayError."""
@@ -270,6 +314,18 @@ class BlockingClient(BlockingNouns):
             with suppress(RuntimeError):  # the client is closed already
                 self._run(messages.aclose())
 
+    def operate(
+        self,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        pipeline: str = "",
+        store: str = "",
+        key: str = "",
+    ) -> Any:
+        """Call an operation by its name, as Client.operate."""
+        return self._run(self._client.operate(name, given, pipeline=pipeline, store=store, key=key))
+
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         if self._loop.is_closed():
             work.close()
@@ -331,7 +387,7 @@ def _changed_fields(operation: Operation, values: dict[str, Any]) -> dict[str, A
 
 
 def _query(
-    operation: Operation, given: dict[str, Any], names: tuple[str, ...]
+    operation: Operation, given: Mapping[str, Any], names: tuple[str, ...]
 ) -> list[tuple[str, str]]:
     schemas = input_schema(operation)["properties"]
     kinds = {name: json_type(schemas[name]) for name in names if name in given}

@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
@@ -16,17 +16,18 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import orjson
 import structlog
 from pydantic import ValidationError
 
+from memrelay.embedded_seals import EmbeddedSeals
 from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
-from memrelay.memory.operation import Context, Operation, find_operation
-from memrelay.memory.operations.records_erase import NAME as ERASE
+from memrelay.memory.operation import Context, Operation, known_operation
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS
@@ -51,14 +52,23 @@ class EmbeddedStore(EmbeddedNouns):
     """An open store file. Its threads take turns; a forked process cannot use it.
 
     `actor` is the default source of new records. `is_alone` is true for a file outside a memory
-    root: no worker will complete its erasures.
+    root: no worker will complete its erasures. `seals` seals and opens internal values.
     """
 
-    def __init__(self, store: Store, actor: str, *, is_alone: bool) -> None:
+    def __init__(self, store: Store, actor: str, seals: EmbeddedSeals, *, is_alone: bool) -> None:
         self._store, self._actor, self._is_alone = store, actor, is_alone
+        self._seals = seals
         self._token, self._numbers = secrets.token_hex(8), count(1)
         self._turn, self._process = Lock(), os.getpid()
         super().__init__(self._call)
+
+    def operate(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Run an operation by its name, such as `records.create`, and return its output as JSON
+        values.
+
+        `given` is its input. Raises MemoryFault.
+        """
+        return orjson.loads(orjson.dumps(self._call(name, dict(given))))
 
     def close(self) -> None:
         """Refuse all further calls. `open_store` calls it and closes the file."""
@@ -73,8 +83,7 @@ class EmbeddedStore(EmbeddedNouns):
 
     def _call(self, name: str, values: dict[str, Any]) -> Any:
         """Run an operation; a change runs in its own transaction. Raises MemoryFault."""
-        operation = find_operation(name)
-        assert operation is not None
+        operation = known_operation(name)
         given = {field: value for field, value in values.items() if field != "self"}
         if operation.has_caller:
             given[VOUCHED] = CONTEXTS
@@ -84,8 +93,9 @@ class EmbeddedStore(EmbeddedNouns):
             raise Refused(f"{name}: {in_a_line(error)}") from error
         operation.check_store(self._store.memory_id)
         with self._in_turn():
+            checked = self._seals.seal(name, checked)
             self._prepare_vectors(operation, checked)
-            return self._run(operation, checked)
+            return self._seals.open(name, self._run(operation, checked))
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -105,7 +115,7 @@ class EmbeddedStore(EmbeddedNouns):
             return self._read(operation, checked)
         with self._store.transaction() as tx:
             output = operation.run(tx, checked, self._context(operation))
-        if operation.name == ERASE and self._is_alone:
+        if operation.erases and self._is_alone:
             self._rewrite()
         return output
 
@@ -146,14 +156,19 @@ class EmbeddedStore(EmbeddedNouns):
 
 
 @contextmanager
-def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
+def open_store(
+    path: str | Path, actor: str = ACTOR, *, seal_keys: Sequence[str] = ()
+) -> Iterator[EmbeddedStore]:
     """Open the store in a file, and create the file if it does not exist.
 
-    `actor` is the default source of new records. Searches by meaning work if the extra `local` is
-    installed; the first one computes the vectors of all records.
+    `actor` is the default source of new records. `seal_keys` are the keys of the setting
+    memory.seal_keys themselves, not references; a sealed value is refused without them. Searches by
+    meaning work if the extra `local` is installed; the first one computes the vectors of all
+    records.
 
-    Raises Refused for an invalid actor, NotTheOwner if a worker serves the memory root, StoreBusy
-    if another program has the file open, and StoreBroken if the file is not a usable store.
+    Raises Refused for an invalid actor or seal key, NotTheOwner if a worker serves the memory root,
+    StoreBusy if another program has the file open, and StoreBroken if the file is not a usable
+    store.
     """
     if not isinstance(actor, str) or not actor.isprintable() or len(actor) > MAX_NAME_CHARACTERS:
         raise Refused(
@@ -173,7 +188,9 @@ def open_store(path: str | Path, actor: str = ACTOR) -> Iterator[EmbeddedStore]:
         meaning = _local_meaning(stack)
         store = stack.enter_context(closing(Store(name, path, meaning)))
         _delete_expired(store)
-        embedded = stack.enter_context(closing(EmbeddedStore(store, actor, is_alone=root is None)))
+        seals = EmbeddedSeals(store, seal_keys)
+        opened = EmbeddedStore(store, actor, seals, is_alone=root is None)
+        embedded = stack.enter_context(closing(opened))
         embedded.complete_erasure()
         yield embedded
 

@@ -6,6 +6,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 Strings = list[str] | tuple[str, ...]
 JsonObject = dict[str, Any]
+JsonObjects = list[JsonObject] | tuple[JsonObject, ...]
 Output = TypeVar("Output")
 P = ParamSpec("P")
 

@@ -39,8 +39,7 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     _count_pattern_steps(args, values, place, report)
     if args is None:
         return None
-    if args.home:
-        args = _use_home(args, place, uid, report)
+    args = _choose_store(args, place, uid, report)
     _check_store(spec, args, place, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, place, report, calls=calls)
@@ -56,6 +55,15 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
         secrets=spec.secrets,
         interval_ms=round(1000 * spec.wf_interval_secs),
     )
+
+
+def _choose_store(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
+    """Return the arguments with the home that is the block's only or default store."""
+    if args.home:
+        return _use_home(args, place, uid, report)
+    if args.default_home and not args.store:
+        return args.model_copy(update={"memory_id": home_of(uid, args.default_home)})
+    return args
 
 
 def _count_pattern_steps(

@@ -17,6 +17,8 @@ MAX_KEYS = 20_000
 BOM = b"\xef\xbb\xbf"
 # A string, with the colon if it is a key.
 STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"[ \t\r\n]*(:)?', re.DOTALL)
+# The beginnings of texts that are meant as JSON.
+JSON_BEGINNINGS = ("{", "[", '"')
 # Common mistakes: the text at the place of an error, and the remedy.
 BEGINNINGS = (
     (("//", "/*", "#"), "JSON has no comments"),
@@ -80,7 +82,8 @@ def parse_object(text: bytes | str, place: Place, report: Report) -> dict[str, A
 def parse_as(kind: str, name: str, text: str, report: Report) -> Any:
     """Return the value of a parameter given as text. `kind` is its JSON type, "" for any type.
 
-    A text for a parameter of any type is JSON, or else the string itself.
+    A text for a parameter of any type is JSON, or else the string itself. A text that begins like
+    an object, a list or a quoted text must be JSON.
     """
     if kind == "object":
         return parse_object(text, (name,), report)
@@ -88,8 +91,13 @@ def parse_as(kind: str, name: str, text: str, report: Report) -> Any:
         return text
     try:
         return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return text
+    except orjson.JSONDecodeError as error:
+        if not text.lstrip().startswith(JSON_BEGINNINGS):
+            return text
+        rule = f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        quoted = "write it as JSON; a text with such a beginning needs quotes, like '\"[x\"'"
+        report.error((name,), rule, remedy_for(error) or quoted)
+        return None
 
 
 def bounded_object(value: object, place: Place, report: Report) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -29,8 +30,17 @@ MAX_CHECKED_FILES = 100
 OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 OUTSIDE = "is outside the folder secrets.folder"
+NOT_ONE_LINE = "has control characters, such as line breaks; store a single line"
 NOT_LISTED = "is not a secret for blocks; add it to agents.secrets in the settings"
 TOO_LARGE = f"is not a regular file of at most {MAX_SECRET_BYTES >> 10} KiB"
+
+
+CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# A shorter value is not redacted, because it is part of many words.
+MIN_REDACTED = 4
+# Values given to blocks that are remembered, the latest. Each change of a file adds one.
+MAX_REDACTED = 1000
+REDACTED = "[secret]"
 
 
 class SecretOutsideFolder(LookupError):
@@ -81,6 +91,8 @@ class SecretResolver:
         self._for_blocks = frozenset(for_blocks)
         self._files: dict[str, _SecretFile] = {}
         self._reading: dict[str, asyncio.Task[_SecretFile]] = {}
+        # The values that blocks have read, the oldest first.
+        self._given: dict[str, None] = {}
 
     async def resolve(self, reference: str) -> str:
         """Return a secret without blocking the event loop. A change takes effect within a second.
@@ -109,8 +121,25 @@ class SecretResolver:
         """Return a secret that blocks may use. A changed file is read again within a second.
 
         Any thread may call it. It blocks while it reads a file. Raises LookupError: the text names
-        the reference and the reason.
+        the reference and the reason, such as control characters, which HTTP libraries quote in
+        their errors.
         """
+        value = self._find_for_block(reference)
+        if CONTROL_CHARACTER.search(value):
+            raise LookupError(f"{reference} {NOT_ONE_LINE}")
+        if len(value) >= MIN_REDACTED and value not in self._given:
+            self._given[value] = None
+            for oldest in list(self._given)[:-MAX_REDACTED]:
+                self._given.pop(oldest, None)
+        return value
+
+    def redact(self, text: str) -> str:
+        """Return a text without the values that blocks have read."""
+        for value in sorted((*self._given,), key=len, reverse=True):
+            text = text.replace(value, REDACTED)
+        return text
+
+    def _find_for_block(self, reference: str) -> str:
         if not self.is_for_blocks(reference):
             raise SecretNotListed(reference)
         kind, _, name = reference.partition(":")

@@ -1,5 +1,6 @@
 """Reasons why a cascade is stopped and its input becomes a dead letter.
 
+BlockFault
 CascadeFault
 ├── TooManyHops
 ├── TooManyMessages
@@ -7,6 +8,8 @@ CascadeFault
 """
 
 from traceback import TracebackException
+
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 
 # Characters of an exception's text that are kept.
 MAX_CHARACTERS = 10_000
@@ -46,6 +49,13 @@ class TooManyBytes(CascadeFault):
         )
 
 
+class BlockFault(Exception):
+    """A block raised an error of the system, such as a refused connection."""
+
+    def __init__(self, cause: Exception, secrets: SecretResolver) -> None:
+        super().__init__(f"{type(cause).__name__}: {describe_error(cause, secrets)}")
+
+
 def station_note(alias: str, block: str) -> str:
     """Return the note for an exception of a block, which `find_station` returns."""
     return f"agent {alias}, block {block}"
@@ -57,12 +67,21 @@ def find_station(fault: BaseException) -> str:
     return notes[-1] if notes else ""
 
 
-def describe_error(fault: BaseException) -> str:
+class _Text(Exception):
+    """Has the text of another exception, and nothing else that an exception may compute."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def describe_error(fault: BaseException, secrets: SecretResolver = NO_SECRETS) -> str:
     """Return the text of an exception, even if its own `__str__` fails, as a block's may.
 
-    It has at most MAX_CHARACTERS, and no half of a surrogate pair, which no store accepts.
+    It has at most MAX_CHARACTERS, no value of `secrets` that a block has read, and no half of a
+    surrogate pair, which no store accepts.
     """
-    text = str(TracebackException(type(fault), fault, None))[:MAX_CHARACTERS]
+    whole = str(TracebackException(_Text, _Text(fault), None))
+    text = secrets.redact(whole)[:MAX_CHARACTERS]
     return text.encode(errors="backslashreplace").decode()
 
 

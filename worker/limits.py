@@ -43,3 +43,5 @@ class WorkerLimits:
     # Errands that run at once, and the longest time of one.
     errands: int = 8
     errand_s: float = 120
+    # Errands that wait in one group. Beyond that its messages stay in the input.
+    open_errands: int = 10_000

@@ -13,7 +13,7 @@ from typing import IO, Annotated, TypeVar
 import orjson
 import typer
 
-from memrelay.cli.composition import fail, find_pipeline, open_catalog, run
+from memrelay.cli.composition import fail, find_pipeline, note, open_catalog, run
 from memrelay.cli.options import Pipeline
 from memrelay.cli.pipeline import pipelines_with_stores
 from memrelay.cli.settings import Settings
@@ -114,16 +114,20 @@ async def export_records(
     names = [store] if store else found.stores
     existing = [name for name in names if store_path(root, name).exists()]
     header = _header(found)
-    lines = _exported_stores(root, found.uid, existing, with_internal=with_internal)
+    omitted = list[int]()
+    counted_by = None if with_internal else omitted.append
+    lines = _exported_stores(root, found.uid, existing, counted_by)
     with closing(lines) as stores:
         if output is None:
             _print_export(header, stores)
-            return
-        end = write_atomically(
-            output, lambda file: write_export(file, header, stores), private=True
-        )
-    if output.is_file():
+        else:
+            end = write_atomically(
+                output, lambda file: write_export(file, header, stores), private=True
+            )
+    if output is not None and output.is_file():
         _print_summary(output, end)
+    if total := sum(omitted):
+        note(f"{counted(total, 'internal item')} omitted; add --internal to export them too")
 
 
 def _print_export(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None:
@@ -169,13 +173,20 @@ def _access_summary(end: End) -> str:
 
 
 def _exported_stores(
-    root: Path, uid: str, names: Iterable[str], *, with_internal: bool
+    root: Path, uid: str, names: Iterable[str], on_omitted: Callable[[int], None] | None
 ) -> Generator[tuple[str, Iterable[Line]], None, None]:
-    """Yield the lines of each store. Closing the generator removes the current copy."""
+    """Yield the lines of each store. Closing the generator removes the current copy.
+
+    `on_omitted` receives the number of internal items of each store, which are left out. None
+    includes them.
+    """
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
         with temporary_copy(store_path(root, memory_id), root, FOR_EXPORT) as copy:
-            lines = exported(copy, memory_id, now_ms, with_internal=with_internal)
+            is_complete = on_omitted is None
+            lines = exported(
+                copy, memory_id, now_ms, with_internal=is_complete, on_omitted=on_omitted
+            )
             yield replace_uid(memory_id, uid, UID), lines
 
 

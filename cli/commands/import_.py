@@ -24,6 +24,7 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.files.export import UID, read_export, verify_export
 from memrelay.memory.operations.records_import import MOST
+from memrelay.memory.sealed_import import seal_line
 
 NAME = "records.import"
 # A call holds this fraction of bus.max_message_bytes in characters of at most four bytes.
@@ -57,7 +58,8 @@ def import_(
     """Import an export into a served pipeline: records with guids, times, histories and memories.
 
     The file is checked first. Identical records are skipped, so an import can be repeated. A record
-    that differs ends the import, unless --replace is given.
+    that differs ends the import, unless --replace is given. With memory.seal_keys, internal values
+    are sealed.
     """
 
     async def command(settings: Settings) -> Counter[str]:
@@ -65,8 +67,14 @@ def import_(
         async with open_catalog(settings) as catalog:
             uid = (await find_pipeline(catalog, pipeline)).uid
         total, keys = Counter[str](added=0, same=0, replaced=0), make_seal_keys(settings)
+        sealer = await keys.load()
+        # Sealed here, since a line may be sent in pieces.
+        sealed = (
+            (name, line if sealer is None else seal_line(sealer, uid, line))
+            for name, line in read_export(file)
+        )
         async with Requester(bus_address(settings)) as requester:
-            for name, given in _calls(read_export(file), settings.bus.max_message_bytes // SHARE):
+            for name, given in _calls(sealed, settings.bus.max_message_bytes // SHARE):
                 data = orjson.dumps(given | {"replace": replace})
                 data = await keys.seal_input(uid, NAME, data)
                 target = store or name.replace(UID, uid)

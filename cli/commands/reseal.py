@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -29,18 +30,18 @@ from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.errors import MemoryFault, RecordNotFound, VersionConflict
 from memrelay.memory.items.internal_entries import InternalEntry, list_internal_entries
 from memrelay.memory.memory_id import home_of, store_path
-from memrelay.memory.seal_keys import GET, PUT, Place, Sealer
-from memrelay.memory.sealed_text import PREFIX, is_sealed
+from memrelay.memory.sealed_text import PREFIX, Place, Sealer, is_sealed
 from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy
 
+RESEAL = "items.reseal"
 # Entries that are sealed at the same time.
 TOGETHER = 32
-# Attempts for an entry that other programs change meanwhile.
+# Copies that are read because other programs change entries meanwhile.
 MAX_ATTEMPTS = 5
 # Failures that are printed, each with its key.
 MAX_PRINTED = 20
 
-Outcome = Literal["sealed", "rotated", "current", "gone", "failed"]
+Outcome = Literal["sealed", "rotated", "current", "gone", "changed", "failed"]
 
 
 class _Resealing(NamedTuple):
@@ -50,6 +51,13 @@ class _Resealing(NamedTuple):
     sealer: Sealer
     requester: Requester
     wait_s: float
+
+
+class _Round(NamedTuple):
+    """How many entries of a copy were seen, and which other programs had changed."""
+
+    seen: int
+    changed: set[Place]
 
 
 class _CallRefused(Exception):
@@ -80,7 +88,7 @@ def reseal(pipeline: Pipeline, *, wait: AnswerTimeout = 30.0, as_json: Json = Fa
 
 
 async def _reseal(settings: Settings, *, pipeline: str, wait_s: float) -> Counter[str]:
-    """Reseal the entries in a copy of the store, and return the number of each outcome."""
+    """Reseal the entries of a pipeline, and return the number of each outcome."""
     counts = Counter[str](sealed=0, rotated=0, current=0, gone=0, failed=0)
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, pipeline)).uid
@@ -92,75 +100,95 @@ async def _reseal(settings: Settings, *, pipeline: str, wait_s: float) -> Counte
     if not store.exists():
         return counts
     async with Requester(bus_address(settings)) as requester:
-        parts = _Resealing(uid, sealer, requester, wait_s)
-        with interruptible(), temporary_copy(store, root, FOR_EXPORT) as copy:
-            entries = list_internal_entries(copy, time.time_ns() // 1_000_000)
-            await _reseal_all(parts, entries, counts)
+        await _reseal_store(_Resealing(uid, sealer, requester, wait_s), store, root, counts)
     return counts
 
 
+async def _reseal_store(parts: _Resealing, store: Path, root: Path, counts: Counter[str]) -> None:
+    """Reseal the entries in copies of the store, until no other program changes them meanwhile."""
+    wanted: set[Place] | None = None
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        with interruptible(), temporary_copy(store, root, FOR_EXPORT) as copy:
+            entries = _list_entries(copy, parts.uid, wanted)
+            found = await _reseal_all(parts, entries, counts, is_last=attempt == MAX_ATTEMPTS)
+        # Entries that are no longer in the copy.
+        counts["gone"] += 0 if wanted is None else len(wanted) - found.seen
+        wanted = found.changed
+        if not wanted:
+            return
+
+
+def _list_entries(
+    copy: Path, uid: str, wanted: set[Place] | None
+) -> Iterator[tuple[InternalEntry, Place]]:
+    """Yield the internal entries in a copy, with their places. None wants all."""
+    for entry in list_internal_entries(copy, time.time_ns() // 1_000_000):
+        place = Place(uid, entry.store, entry.owner, entry.namespace, entry.key)
+        if wanted is None or place in wanted:
+            yield entry, place
+
+
 async def _reseal_all(
-    parts: _Resealing, entries: Iterator[InternalEntry], counts: Counter[str]
-) -> None:
+    parts: _Resealing,
+    entries: Iterator[tuple[InternalEntry, Place]],
+    counts: Counter[str],
+    *,
+    is_last: bool,
+) -> _Round:
+    """Reseal the entries of a copy. Those that other programs changed meanwhile remain to do."""
+    seen, changed = 0, set[Place]()
     while page := list(islice(entries, TOGETHER)):
-        for outcome in await asyncio.gather(*[_try_entry(parts, one, counts) for one in page]):
-            counts[outcome] += 1
+        seen += len(page)
+        outcomes = await asyncio.gather(*[_try_entry(parts, *one, counts) for one in page])
+        for (_, place), outcome in zip(page, outcomes, strict=True):
+            if outcome != "changed" or is_last:
+                counts["failed" if outcome == "changed" else outcome] += 1
+            else:
+                changed.add(place)
+    return _Round(seen, changed)
 
 
-async def _try_entry(parts: _Resealing, entry: InternalEntry, counts: Counter[str]) -> Outcome:
+async def _try_entry(
+    parts: _Resealing, entry: InternalEntry, place: Place, counts: Counter[str]
+) -> Outcome:
     """Reseal an entry. Print why it fails."""
     if _is_current(parts.sealer, entry.value):
         return "current"
     try:
-        return await _reseal_entry(parts, entry)
+        return await _reseal_entry(parts, entry, place)
     except (_CallRefused, MemoryFault) as error:
         if counts["failed"] < MAX_PRINTED:
             note(f"{entry.key!r} of {entry.owner} in store {entry.store}: {error}")
         return "failed"
 
 
-async def _reseal_entry(parts: _Resealing, entry: InternalEntry) -> Outcome:
-    """Read an entry, and write it back sealed unless another program changed it meanwhile.
+async def _reseal_entry(parts: _Resealing, entry: InternalEntry, place: Place) -> Outcome:
+    """Write an entry back sealed, unless another program has changed it since the copy.
 
-    Raises _CallRefused, SealKeyMissing and SealBroken.
+    Raises _CallRefused, SealKeyMissing, SealBroken and ValueTooLarge.
     """
-    for attempt in range(1, MAX_ATTEMPTS + 1):
-        try:
-            return await _attempt(parts, entry)
-        except _CallRefused as error:
-            if error.code == RecordNotFound.code:
-                return "gone"
-            if error.code != VersionConflict.code or attempt == MAX_ATTEMPTS:
-                raise
-    raise AssertionError("the last attempt returns or raises")
-
-
-async def _attempt(parts: _Resealing, entry: InternalEntry) -> Outcome:
-    # The owner acts, and its access comes from the vouched chat, also after the end of a grant.
-    address = {"store": entry.store, "namespace": entry.namespace, "key": entry.key}
-    given = {"agent": entry.owner, "chat": entry.store, "vouched": ["chat"]} | address
-    found = await _call(parts, GET, given | {"owner": entry.owner, "internal": True})
-    value = found["value"]
-    if found["in_context"] or found["encrypted"]:
-        return "gone"
-    if _is_current(parts.sealer, value):
-        return "current"
-    place = Place(parts.uid, entry.store, entry.owner, entry.namespace, entry.key)
-    was_sealed = is_sealed(value)
+    value, was_sealed = entry.value, is_sealed(entry.value)
     if was_sealed:
         value = parts.sealer.open(value, place)
-    changed = {"value": parts.sealer.seal(value, place), "in_context": False}
-    await _call(parts, PUT, given | changed | {"if_version": [found["version"]]})
+    given = {"store": entry.store, "namespace": entry.namespace, "key": entry.key}
+    given |= {"owner": entry.owner, "value": parts.sealer.seal(value, place)}
+    try:
+        await _call(parts, given | {"if_version": [entry.version]})
+    except _CallRefused as error:
+        if error.code == RecordNotFound.code:
+            return "gone"
+        if error.code == VersionConflict.code:
+            return "changed"
+        raise
     return "rotated" if was_sealed else "sealed"
 
 
-async def _call(parts: _Resealing, op: str, given: dict[str, Any]) -> Any:
-    """Return the output of an operation. Raises _CallRefused."""
-    call = NewCall(parts.uid, op, orjson.dumps(given), op == PUT, "", ACTOR)
+async def _call(parts: _Resealing, given: dict[str, Any]) -> None:
+    """Replace the value of an entry. Raises _CallRefused."""
+    call = NewCall(parts.uid, RESEAL, orjson.dumps(given), True, "", ACTOR)
     answer = await parts.requester.call(call, parts.wait_s)
     if "error" in answer:
         raise _CallRefused(answer["error"]["code"], answer["error"]["detail"])
-    return answer["output"]
 
 
 def _is_current(sealer: Sealer, value: object) -> bool:

@@ -65,7 +65,7 @@ def _check_issuer(issuer: JwtSettings) -> Finding:
             data = Path(issuer.jwks.removeprefix("file:")).expanduser().read_bytes()
         else:
             data = jwks.fetch_key_set(issuer.jwks, private=issuer.private)
-        keys = jwks.parse_key_set(data).keys
+        keys = jwks.parse_key_set(data, issuer.jwks).keys
     except (OSError, ValueError, jwks.KeySetFault) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         return fault(

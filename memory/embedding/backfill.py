@@ -92,17 +92,26 @@ def start_new_set(store: Store, embedder: Embedder) -> None:
 
 
 def compute_vectors(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
-    """Return the vectors of (row, text); b"" for a text that the embedder rejects or finds empty.
+    """Return the vectors of (row, text); b"" for an empty text, and for one that the embedder
+    rejects or finds empty.
 
     Raises EmbeddingFault: when the embedder fails.
     """
+    empty = [Made(row, text, b"") for row, text in texts if not text]
+    # An embedder may return a vector for an empty text, and a search by meaning would find it.
+    return empty + _compute_vectors(embedder, [one for one in texts if one[1]])
+
+
+def _compute_vectors(embedder: Embedder, texts: Sequence[tuple[int, str]]) -> list[Made]:
+    if not texts:
+        return []
     try:
         matrix = embedder.embed([text for _, text in texts]).astype("<f2")
     except TextRejected:
         if len(texts) == 1:
             return [Made(*texts[0], b"")]
         half = len(texts) // 2
-        return compute_vectors(embedder, texts[:half]) + compute_vectors(embedder, texts[half:])
+        return _compute_vectors(embedder, texts[:half]) + _compute_vectors(embedder, texts[half:])
     return [
         Made(row, text, vector.tobytes() if vector.any() else b"")
         for (row, text), vector in zip(texts, matrix, strict=True)

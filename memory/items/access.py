@@ -3,7 +3,8 @@
 The first rule that matches decides:
 
 1. The store belongs to the agent itself: readwrite.
-2. A grant is in force: the level of the grant, even if a later rule gives more.
+2. A grant is in force: the level of the grant, even if a later rule gives more. A grant that
+   another agent than the store's own gave does not lower what a later rule gives.
 3. The agent takes part in the chat of that id, or the interface vouches for the chat: readwrite.
 4. The same for the user.
 
@@ -12,6 +13,7 @@ rule would allow is denied.
 """
 
 from enum import StrEnum
+from math import inf
 from typing import Literal, NamedTuple
 
 from memrelay.memory.errors import Denied
@@ -95,20 +97,44 @@ def right_of(tx: Transaction, identity: Identity, store: str) -> Right | None:
     return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
 
 
-def list_accessible(tx: Transaction, identity: Identity) -> list[AccessibleStore]:
-    """Return the stores that the calling agent can use: its own, granted ones, chats and users."""
+def lasting_right(tx: Transaction, agent: str, store: str) -> Right | None:
+    """Return the right that an agent has by grants and contexts alone, None if it has none.
+
+    Vouching of an interface and the agent's settings do not count.
+    """
+    grant, context = tx.grants.find(store, agent), tx.contexts.find(store, agent)
+    identity, settings = Identity(agent=agent), AgentSettings(agent)
+    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
+
+
+def list_accessible(
+    tx: Transaction, identity: Identity, after: str = "", limit: int | None = None
+) -> tuple[list[AccessibleStore], str | None]:
+    """Return stores that the calling agent can use, and the `after` of the next page if there is
+    one.
+
+    The agent's own store and those that the interface vouches for come first. Grants and contexts
+    follow by id. A page considers `limit` stores, and has fewer if classes are switched off.
+    """
+    first = list(dict.fromkeys((identity.agent, *(one for _, one in _vouched(identity) if one))))
+    heads = ["", *first]
+    head, beyond = (heads[heads.index(after) + 1 :], "") if after in heads else ([], after)
+    most = -1 if limit is None else limit + len(first) + 1
     now_ms, settings = now_of(tx), tx.agent_settings.find(identity.agent)
-    grants = {grant.store: grant for grant in tx.grants.of_grantee(identity.agent, now_ms)}
-    contexts = {one.id: one for one in tx.contexts.of_agent(identity.agent, now_ms)}
-    vouched = [store for sort, store in _vouched(identity) if store]
+    grants = {one.store: one for one in tx.grants.of_grantee(identity.agent, now_ms, beyond, most)}
+    contexts = {one.id: one for one in tx.contexts.of_agent(identity.agent, now_ms, beyond, most)}
+    stores = [*head, *sorted({*grants, *contexts}.difference(first))]
+    page = stores[:limit]
     found = []
-    for store in dict.fromkeys((identity.agent, *grants, *contexts, *vouched)):
-        right = _decide(
-            identity, store, settings, now_ms, grant=grants.get(store), context=contexts.get(store)
-        )
+    for store in page:
+        grant, context = grants.get(store), contexts.get(store)
+        if store in first:
+            right = right_of(tx, identity, store)
+        else:
+            right = _decide(identity, store, settings, now_ms, grant=grant, context=context)
         if right is not None:
             found.append(AccessibleStore(store, right.level, right.source))
-    return found
+    return found, page[-1] if len(page) < len(stores) else None
 
 
 def _decide(
@@ -125,8 +151,30 @@ def _decide(
         return None
     if store == identity.agent:
         return Right(Level.READWRITE, "self") if settings.own else None
+    given = None
     if grant is not None and not has_expired(grant.expires_at, now_ms):
-        return Right(Level(grant.level), "grant", grant.expires_at)
+        given = Right(Level(grant.level), "grant", grant.expires_at)
+        if grant.granted_by == store:
+            return given
+    taken = _right_in_context(identity, store, settings, now_ms, context)
+    if given is None or taken is None:
+        return taken or given
+    return max(given, taken, key=_extent)
+
+
+def _extent(right: Right) -> tuple[int, float]:
+    """Return the level and the end of a right, to compare rights."""
+    return _RANKS[right.level], inf if right.ends_at is None else right.ends_at
+
+
+def _right_in_context(
+    identity: Identity,
+    store: str,
+    settings: AgentSettings,
+    now_ms: int,
+    context: Participation | None,
+) -> Right | None:
+    """Return the right that a chat or a user gives."""
     present = context is not None and not has_expired(context.expires_at, now_ms)
     for sort, vouched_store in _vouched(identity):
         is_open = context is not None and present and context.sort == sort

@@ -10,6 +10,9 @@ import apsw
 
 Row = TypeVar("Row", bound=tuple[object, ...])
 UNEXPIRED = "(expires_at IS NULL OR expires_at > ?)"
+# Without the name of the index, SQLite reads all grants to the store.
+GIVEN_BY = "SELECT * FROM grants INDEXED BY grants_granter WHERE store = ? AND granted_by = ?"
+LAST_END = "SELECT max(expires_at) FROM contexts WHERE id = ? AND sort = ? AND expires_at > ?"
 # Expired rows are deleted with the next row of the same agent, at most so many at once.
 MAX_CLEARED = 100
 
@@ -78,9 +81,15 @@ class GrantTable(_Table[Grant]):
         """Delete a grant."""
         self._delete("store = ? AND grantee = ?", store, grantee)
 
-    def of_grantee(self, grantee: str, now_ms: int) -> list[Grant]:
-        """Return the grants in force that an agent has, by store."""
-        found = self._find(f"grantee = ? AND {UNEXPIRED} ORDER BY store", grantee, now_ms)
+    def of_grantee(self, grantee: str, now_ms: int, after: str, limit: int) -> list[Grant]:
+        """Return grants in force that an agent has, by store after that one; -1 for no limit."""
+        found = self._find(
+            f"grantee = ? AND store > ? AND {UNEXPIRED} ORDER BY store LIMIT ?",
+            grantee,
+            after,
+            now_ms,
+            limit,
+        )
         return list(found)
 
     def page(self, store: str, now_ms: int, after: str, limit: int) -> list[Grant]:
@@ -96,7 +105,8 @@ class GrantTable(_Table[Grant]):
 
     def given_by(self, granter: str, store: str) -> list[Grant]:
         """Return all grants to a store that an agent gave."""
-        return list(self._find("store = ? AND granted_by = ?", store, granter))
+        found = self._connection.execute(GIVEN_BY, (store, granter))
+        return [Grant(*row) for row in found]
 
     def clear_expired(self, grantee: str, now_ms: int) -> None:
         """Delete some expired grants of an agent."""
@@ -123,9 +133,21 @@ class ContextTable(_Table[Participation]):
         """Delete the row of an agent."""
         self._delete("id = ? AND agent = ?", ident, agent)
 
-    def of_agent(self, agent: str, now_ms: int) -> list[Participation]:
-        """Return the present contexts of an agent, by id."""
-        return list(self._find(f"agent = ? AND {UNEXPIRED} ORDER BY id", agent, now_ms))
+    def of_agent(self, agent: str, now_ms: int, after: str, limit: int) -> list[Participation]:
+        """Return present contexts of an agent, by id after that one; -1 for no limit."""
+        found = self._find(
+            f"agent = ? AND id > ? AND {UNEXPIRED} ORDER BY id LIMIT ?",
+            agent,
+            after,
+            now_ms,
+            limit,
+        )
+        return list(found)
+
+    def last_end(self, ident: str, sort: str, now_ms: int) -> int | None:
+        """Return the last end of the present contexts of a chat or user, None for none."""
+        found = self._connection.execute(LAST_END, (ident, sort, now_ms)).get
+        return None if found is None else int(found)
 
     def page(
         self, wanted: dict[str, str], now_ms: int, after: tuple[str, str], limit: int

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from memrelay.memory.errors import Denied, Refused
-from memrelay.memory.items.access import Level, Right, now_of
+from memrelay.memory.items.access import Level, Right, lasting_right, now_of
 from memrelay.memory.items.access_tables import Grant
 from memrelay.memory.sqlite.filters import has_expired
 from memrelay.memory.sqlite.store import Transaction
@@ -14,6 +14,8 @@ from memrelay.memory.timestamps import LAST_MS, Moment, format_time
 
 # About 300 years.
 MAX_TTL_S = 10**10
+# How long a grant lasts if its giver's right has no known end.
+VOUCHED_MS = 24 * 3600 * 1000
 # Seconds until the end, 0 for never.
 Seconds = Annotated[float, Field(ge=0, le=MAX_TTL_S)]
 # None keeps the present end.
@@ -75,14 +77,11 @@ def check_may_change(grant: Grant | None, agent: str) -> None:
         )
 
 
-def check_may_grant(
-    tx: Transaction, right: Right, agent: str, grant: tuple[str, str, Level]
-) -> None:
-    """Check that an agent with that right may give a grant: (store, grantee, level).
+def check_may_grant(tx: Transaction, agent: str, store: str, grantee: str) -> None:
+    """Check that an agent with readwrite access may give a grant.
 
     Raises Denied, and Refused if the store is the grantee's own.
     """
-    store, grantee, level = grant
     if grantee == store:
         raise Refused(f"agent {grantee!r} always has full access to its own store; grant nothing")
     if agent == store:
@@ -92,13 +91,20 @@ def check_may_grant(
             f"access to store {store!r} that comes from a chat, a user or another agent cannot "
             f"become a grant to {grantee!r}, on which it depends; grant it to other agents"
         )
-    context = tx.contexts.find(store, grantee)
-    takes_part = context is not None and not has_expired(context.expires_at, now_of(tx))
-    if takes_part and not level.allows(Level.READWRITE):
-        raise Denied(
-            f"agent {grantee!r} takes part in {store!r} and has readwrite access; a lower grant "
-            "would reduce it, which only the store's own agent may do"
-        )
+
+
+def end_of_right(tx: Transaction, right: Right, agent: str, store: str) -> int | None:
+    """Return when the right of an agent ends, Unix ms; None for never.
+
+    A right that only the interface vouches for ends with the chat's or user's last context. If no
+    end is known, it is a day from now.
+    """
+    if right.ends_at is not None or right.source in ("self", "grant"):
+        return right.ends_at
+    if _has_readwrite(lasting_right(tx, agent, store)):
+        return None
+    now_ms = now_of(tx)
+    return tx.contexts.last_end(store, right.source, now_ms) or now_ms + VOUCHED_MS
 
 
 def _sources_of(tx: Transaction, store: str, agent: str) -> set[str]:
@@ -109,6 +115,15 @@ def _sources_of(tx: Transaction, store: str, agent: str) -> set[str]:
         grant = find_in_force(tx, store, agent)
         agent = agent if grant is None else grant.granted_by
     return found
+
+
+def may_end_grants(tx: Transaction, agent: str, store: str, grantee: str) -> bool:
+    """Return whether a grant that an agent changes may end grants that the grantee gave.
+
+    Those of a grantee without a lasting right do not depend on its grant, unless the store's own
+    agent changes it. Call it before the change.
+    """
+    return agent == store or _has_readwrite(lasting_right(tx, grantee, store))
 
 
 def limit_grants(tx: Transaction, store: str, granter: str) -> None:
@@ -126,11 +141,12 @@ def limit_grants(tx: Transaction, store: str, granter: str) -> None:
 
 def _limit_grants_of(tx: Transaction, store: str, granter: str) -> list[str]:
     """Limit the grants that one agent gave, and return the agents whose right has changed."""
-    has_right, ends_at = _lasting_right(tx, store, granter)
+    right = lasting_right(tx, granter, store)
+    ends_at = None if right is None else right.ends_at
     changed = []
     for grant in tx.grants.given_by(granter, store):
         end = earliest(grant.expires_at, ends_at)
-        if not has_right:
+        if not _has_readwrite(right):
             tx.grants.remove(store, grant.grantee)
         elif end != grant.expires_at:
             tx.grants.put(grant._replace(expires_at=end))
@@ -140,11 +156,5 @@ def _limit_grants_of(tx: Transaction, store: str, granter: str) -> list[str]:
     return changed
 
 
-def _lasting_right(tx: Transaction, store: str, agent: str) -> tuple[bool, int | None]:
-    """Return whether an agent has readwrite access by the tables alone, and its end."""
-    if (grant := find_in_force(tx, store, agent)) is not None:
-        return grant.level == Level.READWRITE, grant.expires_at
-    context = tx.contexts.find(store, agent)
-    if context is None or has_expired(context.expires_at, now_of(tx)):
-        return False, None
-    return True, context.expires_at
+def _has_readwrite(right: Right | None) -> bool:
+    return right is not None and right.level == Level.READWRITE

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from memrelay.memory.items.item import format_version
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
 
 SELECT = (
-    "SELECT scope, owner, key, data FROM records "
+    "SELECT scope, owner, key, data, updated_at, crc FROM records "
     "WHERE kind = 'store.item' AND in_context = 0 AND encrypted = 0 "
     "AND ifnull(expires_at > ?, 1) ORDER BY row"
 )
@@ -24,6 +25,7 @@ class InternalEntry(NamedTuple):
     namespace: str
     key: str
     value: Any
+    version: str
 
 
 def list_internal_entries(path: Path, now_ms: int) -> Iterator[InternalEntry]:
@@ -32,7 +34,8 @@ def list_internal_entries(path: Path, now_ms: int) -> Iterator[InternalEntry]:
     Entries that the client encrypted are left out.
     """
     with translate_errors(str(path)), closing(open_store_file(path)) as connection:
-        for store, owner, key, data in connection.execute(SELECT, (now_ms,)):
+        for store, owner, key, data, updated_at, crc in connection.execute(SELECT, (now_ms,)):
             stored = orjson.loads(data or "{}")
-            namespace = stored.get("namespace", "")
-            yield InternalEntry(store, owner, namespace, key, stored.get("value"))
+            version = format_version(updated_at, crc)
+            namespace, value = stored.get("namespace", ""), stored.get("value")
+            yield InternalEntry(store, owner, namespace, key, value, version)

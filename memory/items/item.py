@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import orjson
 from pydantic import Field
 
-from memrelay.memory.errors import Refused, ValueTooLarge
+from memrelay.memory.errors import BadValue, ValueTooLarge
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import load_json
 from memrelay.memory.sealed_text import is_sealed
@@ -26,8 +26,8 @@ MAX_KEY_CHARACTERS = 200
 MAX_VISIBLE_BYTES = 256 << 10
 MAX_ENCRYPTED_BYTES = 64 << 10
 MAX_INTERNAL_BYTES = 44 << 10
-# Bytes of the JSON in which a hidden value is stored, and of which an import accepts 64 KiB.
-MAX_DATA_BYTES = 64 << 10
+# Nested objects and lists of a value. An answer adds levels, and orjson writes 254 of them.
+MAX_DEPTH = 128
 
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
 # SQLite's JSON functions end a text at the character NUL.
@@ -146,7 +146,12 @@ def row_of(state: State) -> ItemRow:
 
 def version_of(row: ItemRow | State) -> str:
     """Return the version of an entry, as `records.view.version_of` computes it."""
-    return f"{row.updated_at:x}-{row.crc or 0:x}"
+    return format_version(row.updated_at, row.crc)
+
+
+def format_version(updated_at: int, crc: int | None) -> str:
+    """Return the version of an entry with these columns."""
+    return f"{updated_at:x}-{crc or 0:x}"
 
 
 def namespace_of(data: str | None, guid: str) -> str:
@@ -159,7 +164,7 @@ def encode(
 ) -> tuple[str, str | None]:
     """Return the content and the `data` of an entry with that value.
 
-    Raises Refused: when JSON cannot express the value.
+    Raises BadValue: when JSON cannot express the value, or it is nested too deeply.
     Raises ValueTooLarge: when the value exceeds the limit of its kind.
     """
     text = value if isinstance(value, str) else _to_json(value)
@@ -173,9 +178,7 @@ def encode(
     else:
         limit, kind = MAX_INTERNAL_BYTES, "an internal value"
     _check_size(text, limit, kind)
-    stored = _data_text(data | {"value": value})
-    _check_size(stored or "", MAX_DATA_BYTES, f"the JSON that stores {kind}")
-    return "", stored
+    return "", _data_text(data | {"value": value})
 
 
 def decode(content: str, data: str | None, guid: str) -> Any:
@@ -194,14 +197,34 @@ def decode_state(state: State) -> Any:
 
 
 def _to_json(value: Any) -> str:
-    """Return the JSON text of a value. Raises Refused."""
+    """Return the JSON text of a value. Raises BadValue."""
     try:
         text = orjson.dumps(value).decode()
     except orjson.JSONEncodeError as error:
-        raise Refused(f"`value` is not valid JSON: {error}; store it as text instead") from error
+        _check_depth(value)
+        raise BadValue(f"`value` is not valid JSON: {error}; store it as text instead") from error
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_depth(value)
     if "null" in text and not _is_finite(value):
-        raise Refused("`value` has NaN or an infinity, which JSON lacks; use null or a text")
+        raise BadValue("`value` has NaN or an infinity, which JSON lacks; use null or a text")
     return text
+
+
+def _check_depth(value: Any) -> None:
+    """Raise BadValue if objects and lists are nested too deeply."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    raise BadValue(
+        f"`value` is nested more than {MAX_DEPTH} levels deep; store the inner part as text"
+    )
 
 
 def _is_finite(value: Any) -> bool:

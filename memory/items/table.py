@@ -1,6 +1,6 @@
-"""The items of shared stores by their keys: look-ups and pages by the index `store_items`.
+"""The items of shared stores by their keys: look-ups and pages by their indexes.
 
-The SQL names the kind literally and repeats the expression of the index (migration 0016).
+The SQL names the kind literally and repeats the expressions of the indexes (migrations 0016, 0021).
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,27 @@ AT_KEY = f"{BY_INDEX} AND {NAMESPACE} = ? AND r.key = ?"
 OWN = f"{AT_KEY} AND r.owner = ?"
 # The agent's own entry, then the newest.
 ORDER_BY_PREFERENCE = " ORDER BY r.owner = ? DESC, r.updated_at DESC, r.row DESC LIMIT 1"
-NEXT_NAMESPACE = (
-    f"SELECT {NAMESPACE} FROM records AS r{BY_INDEX} AND {NAMESPACE} > ? "
-    f"ORDER BY {NAMESPACE} LIMIT 1"
-)
-HAS_DEFAULT_NAMESPACE = f"SELECT EXISTS (SELECT 1 FROM records AS r{BY_INDEX} AND {NAMESPACE} = '')"
 SELECT_PAGE = f"SELECT {COLUMNS} FROM records AS r{BY_INDEX} AND {NAMESPACE} = ?"
-IN_ORDER = " ORDER BY r.key, r.owner LIMIT ?"
+# Bytes of a value as text. SQLite reads the length of a column without its text.
+SIZE = (
+    "CASE WHEN r.encrypted = 0 THEN octet_length(r.content) "
+    "WHEN json_type(r.data,'$.value') = 'text' THEN octet_length(json_extract(r.data,'$.value')) "
+    "ELSE octet_length(r.data -> '$.value') END"
+)
+SELECT_SIZES = f"SELECT r.key, r.owner, {SIZE}, r.encrypted, r.updated_at FROM records AS r"
+BY_KEY = " ORDER BY r.key, r.owner"
+IN_ORDER = f"{BY_KEY} LIMIT ?"
+# Entries with a namespace, in the order of the index `store_items_by_key` (migration 0021).
+GIVEN_NAMESPACE = "json_extract(r.data,'$.namespace')"
+SELECT_NAMED_PAGE = (
+    f"SELECT {GIVEN_NAMESPACE}, {COLUMNS} FROM records AS r INDEXED BY store_items_by_key "
+    f"WHERE r.kind = 'store.item' AND r.scope = ? AND {GIVEN_NAMESPACE} <> ''"
+)
+IN_NAMED_ORDER = f" ORDER BY r.key, r.owner, {GIVEN_NAMESPACE} LIMIT ?"
+HAS_SEALED = (
+    "SELECT EXISTS (SELECT 1 FROM records WHERE kind = 'store.item' AND in_context = 0 "
+    "AND encrypted = 0 AND json_extract(data, '$.value') GLOB 'v1.????????????????.*.*')"
+)
 LAST_CHARACTER, SURROGATES = "\U0010ffff", range(0xD800, 0xE000)
 page_order = attrgetter("key", "owner", "namespace")
 
@@ -45,6 +59,18 @@ class Listing(NamedTuple):
     prefix: str = ""
     # Visible or internal entries.
     in_context: bool = True
+
+
+class ItemSize(NamedTuple):
+    """The size of an entry, and what decides about it."""
+
+    key: str
+    owner: str
+    # Bytes of the value as text.
+    size: int
+    encrypted: int
+    # Unix ms.
+    updated_at: int
 
 
 class Position(NamedTuple):
@@ -120,37 +146,63 @@ class ItemTable:
             self._records.flush()
         return self._records.key_counts.of(store)
 
+    def has_sealed(self) -> bool:
+        """Return whether an interface sealed a value of the file. Reads all internal entries."""
+        self._records.flush()
+        return bool(next(self._connection.execute(HAS_SEALED))[0])
+
     def page(self, listing: Listing, beyond: Position | None, limit: int) -> Iterator[ItemRow]:
-        """Yield up to `limit` entries of each namespace, in the order of key, owner and namespace,
-        after the position `beyond`. Expired entries are skipped.
+        """Yield entries in the order of key, owner and namespace, after the position `beyond`.
+
+        There are at least `limit` of them if the store has so many. Expired entries are skipped.
         """
         self._records.flush()
-        given = listing.namespace
-        names = self._namespaces(listing.store) if given is None else [given]
-        pages = [self._page_of(listing, name, beyond, limit) for name in names]
-        return pages[0] if len(pages) == 1 else merge(*pages, key=page_order)
+        if listing.namespace is not None:
+            return self._page_of(listing, listing.namespace, beyond, limit)
+        pages = self._page_of(listing, "", beyond, limit), self._named_page(listing, beyond, limit)
+        return merge(*pages, key=page_order)
+
+    def sizes(self, store: str, prefix: str) -> Iterator[ItemSize]:
+        """Yield the sizes of visible entries of the default namespace, by key and owner."""
+        self._records.flush()
+        clauses, values = _prefix_bounds(prefix)
+        shown, times = self._shown(Listing(store))
+        found = self._connection.execute(
+            f"{SELECT_SIZES}{BY_INDEX} AND {NAMESPACE} = ''{clauses}{shown}{BY_KEY}",
+            (store, *values, *times),
+        )
+        return map(ItemSize._make, found)
 
     def _page_of(
         self, listing: Listing, namespace: str, beyond: Position | None, limit: int
     ) -> Iterator[ItemRow]:
-        store, _, prefix, in_context = listing
-        clauses, bounds = _bounds(prefix, beyond, namespace)
-        values: list[Any] = [*bounds]
-        if self._records.expiry.concerns:
-            clauses, values = f"{clauses} AND {UNEXPIRED}", [*values, self._records.versions.now_ms]
+        """Yield up to `limit` entries of one namespace."""
+        clauses, values = _bounds(listing.prefix, beyond, namespace)
+        shown, times = self._shown(listing)
         found = self._connection.execute(
-            f"{SELECT_PAGE}{clauses} AND r.in_context = {in_context:d}{IN_ORDER}",
-            (store, namespace, *values, limit),
+            f"{SELECT_PAGE}{clauses}{shown}{IN_ORDER}",
+            (listing.store, namespace, *values, *times, limit),
         )
-        return (ItemRow(store, namespace, *row) for row in found)
+        return (ItemRow(listing.store, namespace, *row) for row in found)
 
-    def _namespaces(self, store: str) -> list[str]:
-        """Return the namespaces of a store, with one look-up for each."""
-        names = [""] if self._connection.execute(HAS_DEFAULT_NAMESPACE, (store,)).get else []
-        last = ""
-        while (last := self._connection.execute(NEXT_NAMESPACE, (store, last)).get) is not None:
-            names.append(last)
-        return names
+    def _named_page(
+        self, listing: Listing, beyond: Position | None, limit: int
+    ) -> Iterator[ItemRow]:
+        """Yield up to `limit` entries of all namespaces except the default one."""
+        clauses, values = _named_bounds(listing.prefix, beyond)
+        shown, times = self._shown(listing)
+        found = self._connection.execute(
+            f"{SELECT_NAMED_PAGE}{clauses}{shown}{IN_NAMED_ORDER}",
+            (listing.store, *values, *times, limit),
+        )
+        return (ItemRow(listing.store, *row) for row in found)
+
+    def _shown(self, listing: Listing) -> tuple[str, list[int]]:
+        """Return the conditions on the flag and the end of listed entries, with their values."""
+        shown = f" AND r.in_context = {listing.in_context:d}"
+        if not self._records.expiry.concerns:
+            return shown, []
+        return f"{shown} AND {UNEXPIRED}", [self._records.versions.now_ms]
 
     def _own(self, address: Address, owner: str) -> StoredRecord | None:
         # Buffered items are inserted together, which is faster.
@@ -163,16 +215,30 @@ class ItemTable:
 
 
 def _bounds(prefix: str, beyond: Position | None, namespace: str) -> tuple[str, list[str]]:
-    """Return conditions that select a range of keys, with their values."""
-    clauses, values = "", []
-    if beyond is not None:
-        sign = ">" if namespace <= beyond.namespace else ">="
-        clauses, values = f" AND (r.key, r.owner) {sign} (?, ?)", [beyond.key, beyond.owner]
-    elif prefix:
-        clauses, values = " AND r.key >= ?", [prefix]
-    if end := end_of_prefix(prefix):
-        clauses, values = f"{clauses} AND r.key < ?", [*values, end]
-    return clauses, values
+    """Return conditions that select a range of keys of a namespace, with their values."""
+    if beyond is None:
+        return _prefix_bounds(prefix)
+    sign = ">" if namespace <= beyond.namespace else ">="
+    clauses, values = _end_bound(prefix)
+    return f" AND (r.key, r.owner) {sign} (?, ?){clauses}", [beyond.key, beyond.owner, *values]
+
+
+def _named_bounds(prefix: str, beyond: Position | None) -> tuple[str, list[str]]:
+    """Return conditions that select a range of keys of all namespaces, with their values."""
+    if beyond is None:
+        return _prefix_bounds(prefix)
+    clauses, values = _end_bound(prefix)
+    return f" AND (r.key, r.owner, {GIVEN_NAMESPACE}) > (?, ?, ?){clauses}", [*beyond, *values]
+
+
+def _prefix_bounds(prefix: str) -> tuple[str, list[str]]:
+    clauses, values = _end_bound(prefix)
+    return (f" AND r.key >= ?{clauses}", [prefix, *values]) if prefix else ("", [])
+
+
+def _end_bound(prefix: str) -> tuple[str, list[str]]:
+    end = end_of_prefix(prefix)
+    return (" AND r.key < ?", [end]) if end else ("", [])
 
 
 def end_of_prefix(prefix: str) -> str:

@@ -7,11 +7,12 @@ import orjson
 from pydantic import Field
 
 from memrelay.memory.errors import Refused
-from memrelay.memory.feed import Change
+from memrelay.memory.feed import TYPES, Change
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.timestamps import Moment, format_time
+from memrelay.memory.validation import find_closest
 
 MOST = 1000
 # Changes that one call reads, at most. It may find fewer of the given types among them.
@@ -26,7 +27,7 @@ class ListChanges:
     after: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     """The `next` of the previous call; 0 for the oldest change that is kept."""
     types: Annotated[tuple[Type, ...], Field(max_length=64)] = ()
-    """Only changes of these types, such as `record.created`; by default all."""
+    """Only changes of these types, such as `record.created`; by default all. Others are refused."""
     limit: Annotated[int, Field(ge=1, le=MOST)] = 100
     """The maximum number of changes."""
 
@@ -69,8 +70,10 @@ class ChangeList:
 def list_changes(tx: Transaction, wanted: ListChanges, context: Context) -> ChangeList:
     """List the changes of a store in order. A consumer continues from its own cursor.
 
-    Raises Refused: when `after` is higher than the last change, as after a restored backup.
+    Raises Refused: when `after` is higher than the last change, as after a restored backup, or
+    when a type is unknown.
     """
+    _refuse_unknown(wanted.types)
     feed = tx.feed
     is_filtered = bool(wanted.types)
     found = feed.after(wanted.after, MAX_READ if is_filtered else wanted.limit)
@@ -85,6 +88,14 @@ def list_changes(tx: Transaction, wanted: ListChanges, context: Context) -> Chan
     return ChangeList(
         tuple(map(_view, taken)), cursor, last, 0 if oldest is None else oldest[0], feed.is_on
     )
+
+
+def _refuse_unknown(types: tuple[str, ...]) -> None:
+    for name in types:
+        if name not in TYPES:
+            near = find_closest(name, TYPES)
+            hint = f"did you mean {near!r}?" if near else f"known: {', '.join(TYPES)}"
+            raise Refused(f"no change has the type {name!r} ({hint})")
 
 
 def _take(found: list[Change], wanted: ListChanges) -> tuple[list[Change], int]:

@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 
 from memrelay.memory.items.access import Level, require
-from memrelay.memory.items.grants import check_may_change, find_in_force, limit_grants
+from memrelay.memory.items.grants import (
+    check_may_change,
+    find_in_force,
+    limit_grants,
+    may_end_grants,
+)
 from memrelay.memory.items.identity import Identity, StoreId
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.sqlite.store import Transaction
@@ -42,6 +47,8 @@ def delete_grant(tx: Transaction, given: RemoveGrant) -> bool:
     require(tx, given, given.store, Level.READWRITE)
     grant = find_in_force(tx, given.store, given.grantee)
     check_may_change(grant, given.agent)
+    may_end_others = may_end_grants(tx, given.agent, given.store, given.grantee)
     tx.grants.remove(given.store, given.grantee)
-    limit_grants(tx, given.store, given.grantee)
+    if may_end_others:
+        limit_grants(tx, given.store, given.grantee)
     return grant is not None

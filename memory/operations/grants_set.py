@@ -12,9 +12,11 @@ from memrelay.memory.items.grants import (
     check_may_grant,
     earliest,
     end_of,
+    end_of_right,
     find_in_force,
     grant_view,
     limit_grants,
+    may_end_grants,
 )
 from memrelay.memory.items.identity import Identity, StoreId
 from memrelay.memory.operation import Context, operation
@@ -50,16 +52,19 @@ def set_grant(tx: Transaction, given: SetGrant, context: Context) -> GrantView:
 
 def put_grant(tx: Transaction, given: SetGrant) -> Grant:
     """Store a grant and return it. Raises the same errors as grants.set."""
-    store, grantee, level = given.store, given.grantee, Level(given.level or Level.READ)
+    store, grantee = given.store, given.grantee
     right = require_right(tx, given, store, Level.READWRITE)
     before = find_in_force(tx, store, grantee)
-    check_may_grant(tx, right, given.agent, (store, grantee, level))
+    check_may_grant(tx, given.agent, store, grantee)
     check_may_change(before, given.agent)
     now_ms = now_of(tx)
-    end = end_of(given.ttl_s, now_ms, None if before is None else before.expires_at)
+    wanted_end = end_of(given.ttl_s, now_ms, None if before is None else before.expires_at)
+    end = earliest(wanted_end, end_of_right(tx, right, given.agent, store))
     created_at = now_ms if before is None else before.created_at
-    grant = Grant(store, grantee, level, given.agent, earliest(end, right.ends_at), created_at)
+    grant = Grant(store, grantee, Level(given.level or "read"), given.agent, end, created_at)
+    may_end_others = may_end_grants(tx, given.agent, store, grantee)
     tx.grants.clear_expired(grantee, now_ms)
     tx.grants.put(grant)
-    limit_grants(tx, store, grantee)
+    if may_end_others:
+        limit_grants(tx, store, grantee)
     return grant

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from memrelay.memory.items.access import Level, require
-from memrelay.memory.items.entries import find_own_entry
+from memrelay.memory.items.entries import check_entry_version, find_own_entry
 from memrelay.memory.items.identity import Identity, StoreId
 from memrelay.memory.items.item import Address, Key, Namespace
 from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.view import Versions
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -20,6 +21,8 @@ class DeleteItem(Identity):
     """The key."""
     namespace: Namespace = ""
     """The namespace within the store."""
+    if_version: Versions = ()
+    """Delete only if the entry has one of these versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ def delete(tx: Transaction, target: DeleteItem, context: Context) -> ItemDeleted
     """Delete the agent's own entry. A missing key is no error.
 
     Raises Denied: when the agent has no readwrite access, or another agent wrote the entry.
+    Raises VersionConflict: when the entry has another version, or does not exist.
     """
     return delete_item(tx, target, context)
 
@@ -49,6 +53,7 @@ def delete_item(
     require(tx, target, target.store, Level.READWRITE)
     address = Address(target.store, target.namespace, target.key)
     found = find_own_entry(tx, address, target.agent, internal=internal)
+    check_entry_version(found, target.key, target.if_version)
     if found is not None:
         tx.records.delete(found)
     return ItemDeleted(found is not None)

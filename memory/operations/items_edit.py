@@ -60,7 +60,8 @@ def edit(tx: Transaction, change: EditItem, context: Context) -> EditResult:
 
     The entry keeps its owner, flags and end. An internal entry does not exist for this operation.
 
-    Raises Denied: when the agent has no readwrite access, or the entry is encrypted.
+    Raises Denied: when the agent has no readwrite access, the entry is encrypted, or the agent's
+    own entry is internal and another agent has a visible one.
     Raises RecordNotFound: when there is no such entry.
     Raises NotText: when the value is not a text.
     Raises TextNotUnique: when the old text is missing or occurs several times.
@@ -76,6 +77,11 @@ def edit_item(tx: Transaction, change: EditItem, context: Context) -> EditResult
         raise Refused("`old_str` is empty; name the text to replace")
     address = Address(change.store, change.namespace, change.key)
     place = find_entry(tx, address, change.agent)
+    if place.whole.owner != change.agent and tx.items.own(address, change.agent) is not None:
+        raise Denied(
+            f"the agent's own entry {change.key!r} is internal, and the visible one belongs to "
+            f"{place.whole.owner!r}; write the own entry with items.put"
+        )
     text = _text_of(place.whole)
     count = text.count(change.old_str)
     if count != 1:

@@ -70,7 +70,7 @@ def search_entries(tx: Transaction, wanted: SearchItems, context: Context) -> It
 
 def search_items(tx: Transaction, wanted: SearchItems, context: Context) -> ItemHits:
     """Find entries inside an open transaction. Raises as `items.search` does."""
-    accessible = [one.store for one in list_accessible(tx, wanted)]
+    accessible = [one.store for one in list_accessible(tx, wanted)[0]]
     stores = tuple(store for store in accessible if not wanted.stores or store in wanted.stores)
     if not stores:
         return ItemHits(())

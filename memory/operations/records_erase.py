@@ -40,7 +40,7 @@ class Erased:
     """The number of their earlier states."""
 
 
-@operation(NAME, access="admin", mutates=True)
+@operation(NAME, access="admin", mutates=True, erases=True)
 def erase(tx: Transaction, target: EraseRecords, context: Context) -> Erased:
     """Erase records permanently, including deleted and expired ones.
 

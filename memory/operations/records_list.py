@@ -12,6 +12,7 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits
 from memrelay.memory.operations.records_read import AnswerSize
 from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.kinds import LANGGRAPH_ITEM_KIND
 from memrelay.memory.records.page_order import Direction, OrderBy
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
@@ -20,6 +21,9 @@ from memrelay.memory.sqlite.store import Transaction
 
 MOST = 1000  # items of a page
 Limit = Annotated[int, Field(ge=1, le=MOST)]
+Sort = Literal["arrival", "created_at", "updated_at", "uses"]
+# Kinds that have partial indexes.
+INDEXED_KINDS = frozenset({LANGGRAPH_ITEM_KIND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,26 @@ class ListRecords:
     """The maximum number of records. A page of long records may have fewer."""
     cursor: Annotated[str, Field(max_length=19)] = ""
     """The `next_cursor` of the previous page."""
+    sort: Sort = "arrival"
+    """What `order` is about: the arrival, a time, or the number of uses."""
+    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """The number of records to skip, for pages without a cursor."""
 
     @property
     def conditions(self) -> Conditions:
         """The conditions that are set."""
         named = {"kind": self.kind, "scope": self.scope, "source": self.source}
+        given = compiled(self.filter)
+        if self.kind in INDEXED_KINDS:
+            given = literal_kind(named.pop("kind"), given)
         return Conditions(
-            {name: value for name, value in named.items() if value},
-            tags=self.tags,
-            given=compiled(self.filter),
+            {name: value for name, value in named.items() if value}, tags=self.tags, given=given
         )
+
+    @property
+    def has_window(self) -> bool:
+        """Whether the page is selected by an offset, or has another order than the arrival."""
+        return self.sort != "arrival" or self.offset > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +76,7 @@ class RecordPage:
 
     items: tuple[RecordView, ...]
     next_cursor: str | None
-    """The cursor of the next page; null on the last page."""
+    """The cursor of the next page; null on the last page, and with `sort` or `offset`."""
     total: int
     """The number of records on all pages."""
 
@@ -71,14 +85,33 @@ class RecordPage:
 def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> RecordPage:
     """List records by kind, scope, source, tags and filter, in pages. Writes shift no page.
 
-    Raises Refused: when the cursor is invalid.
+    With `sort` or `offset`, a write may shift the pages.
+
+    Raises Refused: when the cursor is invalid, or `sort` or `offset` comes with it or with
+    `deleted`.
     Raises ResultTooLarge: when a record does not fit into an answer.
     """
+    if wanted.has_window:
+        return _list_window(tx, wanted, context)
     table = tx.records.versions if wanted.deleted else tx.records
     conditions = wanted.conditions
     found = table.page(conditions, wanted.order, parse_cursor(wanted.cursor), wanted.limit + 1)
     records, cursor = take_records(found, wanted.limit, context)
     return RecordPage(tuple(view(*one) for one in records), cursor, table.count(conditions))
+
+
+def _list_window(tx: Transaction, wanted: ListRecords, context: Context) -> RecordPage:
+    """Return a page by its offset. Raises Refused and ResultTooLarge."""
+    if wanted.cursor or wanted.deleted:
+        raise Refused(
+            "`sort` and `offset` select pages without a cursor, of records that exist; omit "
+            "`cursor` and `deleted`"
+        )
+    order = wanted.order if wanted.sort == "arrival" else f"{wanted.sort} {wanted.order}"
+    conditions = wanted.conditions
+    found = tx.records.page(conditions, order, None, wanted.limit + 1, offset=wanted.offset)
+    records, _ = take_records(found, wanted.limit, context)
+    return RecordPage(tuple(view(*one) for one in records), None, tx.records.count(conditions))
 
 
 def take_records(

@@ -90,11 +90,11 @@ def _find_state(tx: Transaction, wanted: RestoreRecord, now: State, *, there: bo
 
 
 def _refuse_taken_key(tx: Transaction, state: State) -> None:
-    """Raise KeyTaken if another record has the key of the item to restore."""
-    if (holder := tx.items.holder(state)) is not None:
+    """Raise KeyTaken if another record has the key of the record to restore."""
+    if (holder := tx.key_holder(state)) is not None:
         raise KeyTaken(
-            f"key {state.key!r} of store {state.scope} belongs to record {holder.guid} now; "
-            "rename or delete that entry first"
+            f"key {state.key!r} of {state.scope} belongs to record {holder.guid} now; "
+            "rename or delete that record first"
         )
 
 

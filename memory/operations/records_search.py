@@ -36,6 +36,7 @@ from memrelay.memory.search.query import (
     match_all,
     match_any,
     parse,
+    plain,
 )
 from memrelay.memory.sqlite.filters import Conditions, Given, compiled
 from memrelay.memory.sqlite.store import Transaction
@@ -69,6 +70,7 @@ class SearchInput(Struct, frozen=True):
     language: str = DEFAULT_LANGUAGE  # of stems and stop words in ranked modes; "none" for neither
     boosts: Boosts = NO_BOOSTS  # in ranked modes
     given: Given | None = None  # a compiled filter
+    plain: bool = False  # whether the query has no syntax
 
 
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
@@ -81,7 +83,7 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     Raises SearchTooLong: when the search exceeds its time limit.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
-    query = parse(wanted.query)
+    query = _parse(wanted)
     conditions = combine_conditions(query, wanted)
     with tx.bounded_search():
         if _is_ranked(query, wanted):
@@ -95,7 +97,7 @@ def search_best(tx: Transaction, wanted: SearchInput) -> Found:
 
     Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
     """
-    query = parse(wanted.query)
+    query = _parse(wanted)
     conditions = combine_conditions(query, wanted)
     with tx.bounded_search():
         if _is_ranked(query, wanted):
@@ -117,7 +119,7 @@ def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record]
 
 
 def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
-    query = parse(wanted.query)
+    query = _parse(wanted)
     conditions = combine_conditions(query, wanted)
     if _is_ranked(query, wanted):
         ranked = _ranked(tx, wanted, query, conditions)
@@ -186,6 +188,11 @@ def _question(wanted: SearchInput, query: Query) -> str:
     return wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
 
 
+def _parse(wanted: SearchInput) -> Query:
+    """Return the parsed query. Raises Refused."""
+    return plain(wanted.query) if wanted.plain else parse(wanted.query)
+
+
 def combine_conditions(query: Query, wanted: SearchInput) -> Conditions:
     """Return the combined filters of the query and the input."""
     return Conditions(
@@ -230,6 +237,8 @@ class SearchRecords:
     """The share of its score that a record loses if `data.importance` is 0, in ranked modes."""
     explain: bool = False
     """Whether to explain the score of each hit, or why nothing was found."""
+    plain: bool = False
+    """Whether the query is plain text: quotes, stars, minus signs and filters are no syntax."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +281,7 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
         language=wanted.language or context.language,
         boosts=boosts,
         given=compiled(wanted.filter),
+        plain=wanted.plain,
     )
     try:
         found, explanation = (

@@ -68,11 +68,13 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
 
     Raises RecordNotFound: when the record does not exist.
     Raises VersionConflict: when the record has another version.
-    Raises Refused: when the expiry time is invalid or past, or the kind is reserved.
+    Raises Refused: when the expiry time is invalid or past, or the old or new kind is
+    reserved.
     Raises ResultTooLarge: when the record would not fit into an answer.
     """
     refuse_reserved(change.kind)
     before, had = fetch(tx, change.guid)
+    refuse_reserved(before.kind)
     check_version(before, had, change.if_version)
     after, further = _apply(before, change, context.now_ms), _apply_further(had, change)
     check_fits(after, further, context)

@@ -111,14 +111,20 @@ class Erasures:
         return list(found)
 
     def erase(
-        self, guids: Sequence[str], text: str, about: tuple[int, str, str]
+        self,
+        guids: Sequence[str],
+        text: str,
+        about: tuple[int, str, str],
+        names: Iterable[str] = (),
     ) -> tuple[int, int]:
         """Delete records with their history and note their texts. Return (records, earlier
         versions).
 
-        `about` is (asked_at in Unix ms, actor, reason).
+        `about` is (asked_at in Unix ms, actor, reason). Messages that have one of the `names` as a
+        whole word are erased too.
         """
         records = versions = 0
+        self._note([("name", name) for name in names])
         if text:
             self._note([("text", text)])
             for statement in DELETE_BY_ID:

@@ -14,6 +14,10 @@ from memrelay.memory.sqlite.rows import RowInsert
 PARKED_MS = 30 * 86_400_000
 # Suffix of the key of an errand among the attempts. Its input has the key without it.
 ERRAND_SUFFIX = ".errand"
+# Suffix of the key of a pending input that waits for a retry after its entry was acknowledged.
+RETRY_SUFFIX = ".again"
+# In the data of a message with fields that a block or the ingress vouches for.
+VOUCHED = b'"vouched":'
 OF_INPUTS = f"FROM attempts WHERE id NOT LIKE '%{ERRAND_SUFFIX}'"
 INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
@@ -99,8 +103,15 @@ class Inbox:
         return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
     def count_errand_attempts(self, idents: Iterable[str]) -> dict[str, int]:
-        """Record that errands are about to be repeated after a crash. Return how often by id."""
+        """Record that errands are about to be repeated after a crash. Return how often by id.
+
+        Attempts of errands that no longer exist are deleted.
+        """
         keys = {ident: ident + ERRAND_SUFFIX for ident in idents}
+        self._connection.execute(
+            f"DELETE FROM attempts WHERE id LIKE '%{ERRAND_SUFFIX}' AND id NOT IN "
+            f"(SELECT id || '{ERRAND_SUFFIX}' FROM pending)"
+        )
         self.count_attempts(keys.values())
         counts = self.attempts()
         return {ident: counts[key] for ident, key in keys.items()}
@@ -134,8 +145,8 @@ class Inbox:
 class Pending(NamedTuple):
     """A message to run at `due`, Unix ms.
 
-    A negative `due` marks the message of a dead letter, whose replay needs the `result`. It is
-    parked since -`due`.
+    A negative `due` marks the message of a dead letter, whose replay needs the `result` or the
+    vouched fields. It is parked since -`due`.
     """
 
     # Deterministic: the input's id and the path through the cascade.
@@ -168,6 +179,16 @@ class Pending(NamedTuple):
     def is_errand(self) -> bool:
         """Return whether an errand is open."""
         return self.request is not None and self.result is None
+
+    @property
+    def texts(self) -> tuple[bytes, ...]:
+        """Return everything that may quote a record."""
+        return self.data, self.producer.encode(), self.request or b"", self.result or b""
+
+    @property
+    def errand_id(self) -> str:
+        """Return the id of its errand, which is the same after a replay and a retry."""
+        return self.id.removesuffix(RETRY_SUFFIX)
 
 
 class PendingTable:
@@ -223,20 +244,35 @@ class PendingTable:
         )
 
     def park(self, idents: Iterable[str], now_ms: int) -> None:
-        """Keep the results of errands for replays of dead letters. Delete the other messages, and
-        results that were parked long ago.
+        """Keep the results of errands and the vouched fields for replays of dead letters. Delete
+        the other messages.
         """
         keys = [(ident,) for ident in idents]
         run_many = self._connection.executemany
-        run_many("DELETE FROM pending WHERE id = ? AND result IS NULL", keys)
+        run_many(
+            "DELETE FROM pending WHERE id = ? AND result IS NULL AND instr(data, ?) = 0",
+            [(ident, VOUCHED) for (ident,) in keys],
+        )
         run_many(f"UPDATE pending SET due = {-now_ms} WHERE id = ?", keys)
-        expired = PARKED_MS - now_ms
-        self._connection.execute("DELETE FROM pending WHERE due < 0 AND due > ?", (expired,))
 
-    def find_parked(self, ident: str) -> Pending | None:
-        """Return the parked message with that id, None if it does not exist."""
-        found = self.find(ident)
-        return found if found is not None and found.due < 0 else None
+    def delete_parked(self, now_ms: int) -> int:
+        """Delete messages that were parked long ago. Return their number."""
+        self._connection.execute(
+            "DELETE FROM pending WHERE due < 0 AND due >= ?", (PARKED_MS - now_ms,)
+        )
+        return self._connection.changes()
+
+    def next_expiry_ms(self) -> int | None:
+        """Return when the next parked message is to be deleted, Unix ms. None if there is none."""
+        newest = self._connection.execute("SELECT max(due) FROM pending WHERE due < 0").get
+        return None if newest is None else PARKED_MS - int(newest)
+
+    def find_parked(self, ident: str) -> list[Pending]:
+        """Return the parked messages of an input: its own, and that of its retry."""
+        found = self._connection.execute(
+            "SELECT * FROM pending WHERE id IN (?, ?) AND due < 0", (ident, ident + RETRY_SUFFIX)
+        )
+        return list(map(Pending._make, found))
 
     def all(self) -> list[Pending]:
         """Return all pending messages by due time, without parked ones."""

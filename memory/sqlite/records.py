@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 from memrelay.memory.appends import AppendTable, LongRecord
-from memrelay.memory.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed
+from memrelay.memory.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed, ChangeType
 from memrelay.memory.items.key_counts import KeyCounts
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
@@ -274,7 +274,7 @@ class RecordTable:
         self.versions.add(place.state, place.content, "delete")
         self.remove(place)
 
-    def remove(self, place: StoredRecord, change: str = DELETED) -> None:
+    def remove(self, place: StoredRecord, change: ChangeType = DELETED) -> None:
         """Remove a record from the table without keeping a version. `change` is for the feed."""
         # It may be the last of a thread. No record of it is buffered, because it was found.
         self._last_seqs.clear()
@@ -298,7 +298,7 @@ class RecordTable:
         self.key_counts.clear()
         return self._delete_matching(which, values, DELETED)
 
-    def _delete_matching(self, which: str, values: list[Any], change: str) -> int:
+    def _delete_matching(self, which: str, values: list[Any], change: ChangeType) -> int:
         """Delete the records that a WHERE clause on `records AS r` selects; return their number.
 
         The indexes must be in sync. `change` is for the feed.

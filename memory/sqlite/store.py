@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import proxy
 
+from memrelay.memory.agents.episode_table import EpisodeTable
+from memrelay.memory.agents.fact_table import FactTable
+from memrelay.memory.agents.items import LanggraphItemTable
+from memrelay.memory.agents.procedure_table import ProcedureTable
+from memrelay.memory.agents.user_table import UserTable
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
 from memrelay.memory.feed import has_feed
@@ -32,6 +37,7 @@ from memrelay.memory.sqlite.memories import EntryTable, MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.transfer import Imports
 from memrelay.memory.sqlite.vectors import VectorTable
+from memrelay.memory.sqlite.versions import State, StoredRecord
 from memrelay.memory.tallies import TallyTable
 from memrelay.memory.time_limit import TimeLimit
 
@@ -84,10 +90,16 @@ class Store:
         self.entries = EntryTable(self._connection)
         self.tallies = TallyTable(self._connection)
         self.items = ItemTable(self._connection, self.records)
+        self.langgraph_items = LanggraphItemTable(self._connection, self.records)
+        self.episodes = EpisodeTable(self._connection, self.records)
+        self.users = UserTable(self._connection, self.records)
+        self.facts = FactTable(self._connection, self.records)
+        self.procedures = ProcedureTable(self._connection, self.records)
         self.grants = GrantTable(self._connection)
         self.contexts = ContextTable(self._connection)
         self.agent_settings = AgentSettingsTable(self._connection)
-        self.imports = Imports(self._connection, self.records, self.memories, self.items)
+        holder = partial(Store.key_holder, proxy(self))
+        self.imports = Imports(self._connection, self.records, self.memories, holder)
         self.erasures = Erasures(self._connection, self.records, self.inbox)
 
     def take_over(self, epoch: int, *, held: bool = False) -> None:
@@ -114,6 +126,20 @@ class Store:
             if self._open:
                 self.rollback()
         self._epoch = epoch
+
+    def key_holder(self, state: State) -> StoredRecord | None:
+        """Return the other record that has the key of a record, None if the key is free or need not
+        be unique. Expired records with the key are removed.
+        """
+        tables = (
+            self.items,
+            self.langgraph_items,
+            self.facts,
+            self.procedures,
+            self.episodes,
+            self.users,
+        )
+        return next((found for table in tables if (found := table.holder(state))), None)
 
     @property
     def in_transaction(self) -> bool:

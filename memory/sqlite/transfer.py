@@ -4,7 +4,7 @@ A line that is too long for one call arrives in pieces, which are buffered in a 
 restart of the owner discards them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from msgspec.structs import astuple
 
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
 from memrelay.memory.files.export_rows import ROW_SORTS, ExportedRow
-from memrelay.memory.items.table import ItemTable
 from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
@@ -21,7 +20,13 @@ from memrelay.memory.sqlite.copy import check_texts
 from memrelay.memory.sqlite.filters import has_expired
 from memrelay.memory.sqlite.memories import MemoryTable
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.versions import EXPIRED_DELETED, INSERT_VERSION, State, stored_records
+from memrelay.memory.sqlite.versions import (
+    EXPIRED_DELETED,
+    INSERT_VERSION,
+    State,
+    StoredRecord,
+    stored_records,
+)
 
 # Export.
 
@@ -44,11 +49,17 @@ INTERNAL = " UNION ".join(
 
 
 def exported(
-    path: Path, memory_id: str, now_ms: int, *, with_internal: bool = False
+    path: Path,
+    memory_id: str,
+    now_ms: int,
+    *,
+    with_internal: bool = False,
+    on_omitted: Callable[[int], None] | None = None,
 ) -> Iterator[Line]:
     """Yield all lines of a copied store that no other program uses, without data expired at
     `now_ms`, and without internal items unless `with_internal` is set.
 
+    `on_omitted` receives the number of unexpired items that are left out, before the first line.
     Raises StoreDamaged before the first line: a record differs from what was written.
     """
     with translate_errors(str(path)), closing(open_store_file(path)) as connection:
@@ -58,7 +69,10 @@ def exported(
         left_out = {guid for (guid,) in connection.execute(EXPIRED_RECORDS, (now_ms,))}
         left_out |= {guid for (guid,) in connection.execute(EXPIRED_DELETED, (now_ms, -1))}
         if not with_internal:
-            left_out |= {guid for (guid,) in connection.execute(INTERNAL)}
+            internal = {guid for (guid,) in connection.execute(INTERNAL)} - left_out
+            left_out |= internal
+            if on_omitted is not None:
+                on_omitted(len(internal))
         for line in _lines(connection, now_ms, left_out):
             yield line.without_uid(memory_id)
 
@@ -122,10 +136,10 @@ class Imports:
         connection: apsw.Connection,
         records: RecordTable,
         memories: MemoryTable,
-        items: ItemTable,
+        key_holder: Callable[[State], StoredRecord | None],
     ) -> None:
         self._connection, self._records = connection, records
-        self._memories, self._items = memories, items
+        self._memories, self._key_holder = memories, key_holder
 
     def keep_piece(self, of: str, at: int, text: str) -> bool:
         """Store a piece of the line `of` that starts at that character.
@@ -175,7 +189,7 @@ class Imports:
             last = self._connection.execute(LAST_VERSION, (line.record.guid,)).fetchone()
             if self._current_number(line.record.guid) is not None:
                 return DIFFERS
-            if (holder := self._items.holder(_to_state(line.record))) is not None:
+            if (holder := self._key_holder(_to_state(line.record))) is not None:
                 return f"its key belongs to record {holder.guid}"
             return (
                 "it was deleted in the store"
@@ -224,7 +238,7 @@ class Imports:
         if tally is not None:
             # A trigger has deleted it with the record.
             self._connection.execute(TALLY.insert, tally)
-        if (holder := self._items.holder(_to_state(one))) is not None:
+        if (holder := self._key_holder(_to_state(one))) is not None:
             self._records.delete(holder)
         self._connection.execute(
             "DELETE FROM versions WHERE guid = ? AND number >= ?", (one.guid, one.number)

@@ -5,7 +5,7 @@
 - G3: `command`, `scope` or `store`, and `key`
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memrelay.memory.items.grants import MAX_TTL_S
@@ -26,6 +26,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
     "edit": ("old_str", "new_str"),
     "rename": ("new_str",),
     "search": ("query",),
+    "stores": ("cursor",),
     "share": ("agent",),
     "unshare": ("agent",),
 }
@@ -41,7 +42,7 @@ class ToolCall(NamedTuple):
     - `is_action`: whether the arguments are of G1
     - `new_address`: where a rename moves the entry
     - `names_store`: whether the call names a store, so that a search is limited to it
-    - `ttl_s`: seconds until the entry expires, 0 for never, None for the tool's default
+    - `ttl_s`: seconds until the entry or the grant expires, 0 for never, None for the default
     """
 
     command: str
@@ -78,7 +79,7 @@ def parse_call(
     known, command = _select_command(arguments)
     usable = [name for name in known if sharing or name not in SHARING]
     if command not in usable:
-        raise _unknown(command, usable, is_action=known is ACTIONS)
+        raise unknown_command(command, usable, is_action=known is ACTIONS)
     if known is ACTIONS:
         return _parse_action(command, arguments, identity)
     return _parse_command(command, arguments, identity)
@@ -92,10 +93,13 @@ def _select_command(arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]
     return COMMANDS, "" if command is None else str(command)
 
 
-def _unknown(command: str, usable: list[str], *, is_action: bool) -> ToolError:
+def unknown_command(command: str, usable: Sequence[str], *, is_action: bool = False) -> ToolError:
+    """Return the error for a missing or unknown command."""
+    *others, last = usable
     if is_action:
-        return ToolError(f"Unknown action: {command}")
-    return ToolError(f"Unknown command: {command}. Use {', '.join(usable[:-1])}, or {usable[-1]}.")
+        return ToolError(f"Unknown action: {command}" if command else "action is required")
+    fault = f"Unknown command: {command}" if command else "command is required"
+    return ToolError(f"{fault}. Use {', '.join(others)}, or {last}.")
 
 
 def _parse_action(action: str, arguments: Mapping[str, Any], identity: Identity) -> ToolCall:
@@ -125,6 +129,7 @@ def _parse_action(action: str, arguments: Mapping[str, Any], identity: Identity)
         agent=agent,
         level=_level(arguments, action),
         ttl_s=_ttl_s(arguments, action),
+        cursor=_text(arguments, "cursor") if action == "stores" else "",
     )
 
 
@@ -143,6 +148,7 @@ def _parse_command(command: str, arguments: Mapping[str, Any], identity: Identit
         names_store=command == "search" and any(map(arguments.get, ("path", "store", "scope"))),
         value=arguments.get("content"),
         level=_level(arguments, command) if command in SHARING else DEFAULT_LEVEL,
+        ttl_s=_ttl_s(arguments, command) if command == "share" else None,
         **texts,
     )
     if fault := _find_fault(call, has_new_str=arguments.get("new_str") is not None):

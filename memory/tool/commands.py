@@ -105,13 +105,13 @@ def searched_stores(call: ToolCall) -> tuple[str, ...]:
 
 
 def stores(entries: Entries, call: ToolCall) -> Any:
-    """Return the stores that the agent can use."""
-    return stores_json(entries.stores())
+    """Return a page of the stores that the agent can use."""
+    return stores_json(entries.stores(call.cursor))
 
 
 def share(entries: Entries, call: ToolCall) -> str:
     """Give another agent access to a store."""
-    entries.share(call.address.store, call.agent, call.level)
+    entries.share(call.address.store, call.agent, call.level, call.ttl_s)
     return "OK"
 
 

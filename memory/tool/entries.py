@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.items.access import Level, require
 from memrelay.memory.items.identity import Identity
 from memrelay.memory.items.item import ItemView
+from memrelay.memory.items.table import ItemSize
 from memrelay.memory.operation import Context
 from memrelay.memory.operations.grants_remove import RemoveGrant, delete_grant
 from memrelay.memory.operations.grants_set import SetGrant, put_grant
@@ -16,19 +18,16 @@ from memrelay.memory.operations.items_list import ItemPage, ListItems, list_item
 from memrelay.memory.operations.items_put import PutItem, store_item
 from memrelay.memory.operations.items_rename import RenameItem, rename_item
 from memrelay.memory.operations.items_search import ItemHit, SearchItems, search_items
-from memrelay.memory.operations.stores_list import ListStores, StoreAccess, list_stores
+from memrelay.memory.operations.stores_list import ListStores, StorePage, list_stores
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.tool.paths import Address
-
-# Entries that are read together to list a folder.
-PAGE = 1000
 
 
 class Entries:
     """The entries that one agent can use, in one transaction.
 
     All methods raise the errors of the operations that they call. An internal entry does not
-    exist, unless a method says otherwise.
+    exist, except where a method states it.
     """
 
     def __init__(
@@ -114,26 +113,25 @@ class Entries:
         )
         return list_items(self._tx, wanted, self._context)
 
-    def every(self, store: str, prefix: str) -> Iterator[ItemView]:
-        """Yield all entries with a prefix, by key and owner."""
-        cursor: str | None = ""
-        while cursor is not None:
-            page = self.page(store, prefix, limit=PAGE, cursor=cursor)
-            yield from page.entries
-            cursor = page.next_cursor
+    def sizes(self, store: str, prefix: str) -> Iterator[ItemSize]:
+        """Return the sizes of all entries with a prefix, by key and owner."""
+        require(self._tx, Identity(**self._identity), store, Level.READ)
+        return self._tx.items.sizes(store, prefix)
 
     def search(self, query: str, stores: tuple[str, ...], limit: int) -> tuple[ItemHit, ...]:
         """Return the entries that match a query, best first."""
         wanted = SearchItems(**self._identity, query=query, stores=stores, limit=limit)
         return search_items(self._tx, wanted, self._context).items
 
-    def stores(self) -> tuple[StoreAccess, ...]:
-        """Return the stores that the agent can use."""
-        return list_stores(self._tx, ListStores(**self._identity), self._context).stores
+    def stores(self, cursor: str, limit: int = 100) -> StorePage:
+        """Return a page of the stores that the agent can use."""
+        wanted = ListStores(**self._identity, cursor=cursor, limit=limit)
+        return list_stores(self._tx, wanted, self._context)
 
-    def share(self, store: str, grantee: str, level: Any) -> None:
+    def share(self, store: str, grantee: str, level: Any, ttl_s: float | None) -> None:
         """Give another agent access to a store."""
-        put_grant(self._tx, SetGrant(**self._identity, store=store, grantee=grantee, level=level))
+        given = SetGrant(**self._identity, store=store, grantee=grantee, level=level, ttl_s=ttl_s)
+        put_grant(self._tx, given)
 
     def unshare(self, store: str, grantee: str) -> None:
         """End the access of another agent to a store."""

@@ -45,11 +45,14 @@ def format_listing(path: str, files: Iterable[tuple[str, int]]) -> str:
     """Return the listing of a folder. `files` are (path below the folder, bytes)."""
     tree: dict[str, Any] = {}
     for name, size in files:
-        *folders, last = name.split("/")
+        # A folder at the last level is only its size.
+        *folders, last = name.split("/", DEPTH)[:DEPTH]
         at = tree
         for folder in folders:
             at = at.setdefault(f"{folder}/", {})
-        at[last] = size
+        if name.count("/") >= DEPTH:
+            last = f"{last}/"
+        at[last] = at.get(last, 0) + size
     header = (
         f"Here're the files and directories up to {DEPTH} levels deep in {path}, "
         "excluding hidden items:"

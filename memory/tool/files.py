@@ -4,11 +4,11 @@ A file is an entry, and its path is the key. A folder is a prefix of keys.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from memrelay.memory.errors import ResultTooLarge
 from memrelay.memory.items.item import ItemView
+from memrelay.memory.items.table import ItemSize
 from memrelay.memory.tool.answer import ToolError
 from memrelay.memory.tool.arguments import MAX_KEY_CHARACTERS, type_of
 from memrelay.memory.tool.entries import Entries
@@ -20,23 +20,13 @@ from memrelay.memory.tool.file_texts import (
     parse_file_path,
     replace_text,
 )
-from memrelay.memory.tool.shapes import size_of, text_of
+from memrelay.memory.tool.shapes import text_of
 
 Arguments = Mapping[str, Any]
 DENIED = "Access denied to this store"
 # Files of a folder that one command lists, and that one command deletes or moves.
 MAX_LISTED = 100_000
 MAX_CHANGED = 10_000
-
-
-class FileInfo(NamedTuple):
-    """What a listing shows of a file, and who may change it."""
-
-    key: str
-    size: int
-    owner: str
-    encrypted: bool
-    updated_at: str
 
 
 def view(entries: Entries, given: Arguments) -> str:
@@ -145,27 +135,24 @@ def _prefix_of(folder: str) -> str:
     return f"{folder}/" if folder else ""
 
 
-def _files_in(entries: Entries, folder: str, limit: int = MAX_LISTED) -> list[FileInfo]:
-    """Return the files below a folder. Of several owners' files, the one that a read returns.
+def _files_in(entries: Entries, folder: str, limit: int = MAX_LISTED) -> list[ItemSize]:
+    """Return the files below a folder. Among several owners, the file that a read returns counts.
 
     Raises ResultTooLarge: there are more than `limit`.
     """
-    found: dict[str, FileInfo] = {}
+    found: dict[str, ItemSize] = {}
     if len(folder) >= MAX_KEY_CHARACTERS:
         return []
-    for entry in entries.every(entries.agent, _prefix_of(folder)):
-        file = FileInfo(
-            entry.key, size_of(entry.value), entry.owner, entry.encrypted, entry.updated_at
-        )
-        if file.key in found:
-            file = max(found[file.key], file, key=partial(_preference, entries.agent))
-        elif len(found) == limit:
+    for file in entries.sizes(entries.agent, _prefix_of(folder)):
+        held = found.get(file.key)
+        if held is None and len(found) == limit:
             raise ResultTooLarge(f"the folder has more than {limit} files")
-        found[file.key] = file
+        if held is None or _preference(entries.agent, held) < _preference(entries.agent, file):
+            found[file.key] = file
     return list(found.values())
 
 
-def _preference(agent: str, file: FileInfo) -> tuple[bool, str]:
+def _preference(agent: str, file: ItemSize) -> tuple[bool, int]:
     return file.owner == agent, file.updated_at
 
 
@@ -219,7 +206,7 @@ def _write(entries: Entries, file: ItemView, text: str) -> None:
         entries.edit(file, file.value, text)
 
 
-def _own_files_at(entries: Entries, key: str, path: str) -> list[FileInfo]:
+def _own_files_at(entries: Entries, key: str, path: str) -> list[ItemSize]:
     """Return the file with that key, or the files of that folder. All are the agent's own.
 
     Raises ToolError: there is none, or another agent wrote one of them.
@@ -228,7 +215,7 @@ def _own_files_at(entries: Entries, key: str, path: str) -> list[FileInfo]:
     if file is None:
         files = _files_in(entries, key, MAX_CHANGED)
     else:
-        files = [FileInfo(file.key, 0, file.owner, file.encrypted, file.updated_at)]
+        files = [ItemSize(file.key, file.owner, 0, file.encrypted, 0)]
     if not files:
         raise ToolError(f"The path {path} does not exist")
     if any(one.owner != entries.agent for one in files):

@@ -1,5 +1,9 @@
-"""The paths of the memory tool: `/memories/KEY`, or `/memories/shared/STORE/KEY`."""
+"""The paths of the memory tool: `/memories/KEY`, or `/memories/shared/STORE/KEY`.
 
+In STORE, a slash is `%2F` and a percent sign is `%25`.
+"""
+
+import re
 from typing import NamedTuple
 
 from memrelay.memory.tool.answer import ToolError
@@ -8,6 +12,7 @@ ROOT = "/memories"
 SHARED = "shared/"
 # Models add it to keys. A path with it also finds the key without it.
 SUFFIX = ".md"
+ENCODED = re.compile("%(2F|25)", re.IGNORECASE)
 
 
 class Address(NamedTuple):
@@ -46,7 +51,10 @@ def parse_path(path: str, own_store: str, bare_store: str = "") -> Address:
 
 def make_path(store: str, key: str, own_store: str) -> str:
     """Return the path of a key."""
-    return f"{ROOT}/{key}" if store == own_store else f"{ROOT}/{SHARED}{store}/{key}"
+    if store == own_store:
+        return f"{ROOT}/{key}"
+    encoded = store.replace("%", "%25").replace("/", "%2F")
+    return f"{ROOT}/{SHARED}{encoded}/{key}"
 
 
 def _split_store(path: str, own_store: str) -> tuple[str, str]:
@@ -59,7 +67,7 @@ def _split_store(path: str, own_store: str) -> tuple[str, str]:
     store, _, rest = below.removeprefix(SHARED).partition("/")
     if not store and below != SHARED:
         raise _invalid(path)
-    return store, rest
+    return ENCODED.sub(lambda found: "%" if found[1] == "25" else "/", store), rest
 
 
 def _without_suffix(key: str) -> str:

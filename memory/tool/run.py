@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memrelay.memory.errors import Denied, Refused, TooManyKeys, ValueTooLarge
+from memrelay.memory.errors import BadValue, Denied, Refused, TooManyKeys, ValueTooLarge
 from memrelay.memory.items.grants import Seconds
 from memrelay.memory.items.identity import Identity
 from memrelay.memory.operation import Context
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.tool import actions, commands, files
 from memrelay.memory.tool.answer import ToolAnswer, ToolError, failure
-from memrelay.memory.tool.arguments import ToolCall, parse_call, verb_of
+from memrelay.memory.tool.arguments import ToolCall, parse_call, unknown_command, verb_of
 from memrelay.memory.tool.entries import Entries
 
 Dialect = Literal["robutler", "anthropic"]
@@ -63,6 +63,8 @@ def _error_of(call: ToolCall, refused: Refused) -> ToolError:
     if isinstance(refused, Denied):
         denied = actions.DENIED if call.is_action else commands.DENIED_TEXTS.get(call.command, "")
         return ToolError(denied) if denied else failure(verb_of(call), refused)
+    if isinstance(refused, BadValue):
+        return ToolError(str(refused))
     text = LIMIT_TEXTS.get(type(refused), "") if call.command in ("create", "set") else ""
     return ToolError(text) if text else failure(verb_of(call), refused)
 
@@ -71,8 +73,7 @@ def _run_on_files(entries: Entries, given: ToolInput) -> str:
     command = given.arguments.get("command")
     handler = files.HANDLERS.get(command) if isinstance(command, str) else None
     if handler is None:
-        *known, last = files.HANDLERS
-        raise ToolError(f"Unknown command: {command}. Use {', '.join(known)}, or {last}.")
+        raise unknown_command("" if command is None else str(command), [*files.HANDLERS])
     try:
         return handler(entries, given.arguments)
     except Denied as denied:

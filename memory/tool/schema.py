@@ -66,7 +66,7 @@ def _address_properties() -> dict[str, Any]:
             "pattern": "^/memories(/.*)?$",
             "maxLength": 256,
             "description": "Deprecated: use scope or store, and key. "
-            "/memories/KEY or /memories/shared/STORE/KEY.",
+            "/memories/KEY or /memories/shared/STORE/KEY, with %2F for a slash in STORE.",
         },
     }
 

@@ -1,13 +1,12 @@
 """Entries, hits and stores in the shape of Robutler's interfaces."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from memrelay.memory.items.item import ItemView
 from memrelay.memory.operations.items_search import ItemHit
-from memrelay.memory.operations.stores_list import StoreAccess
+from memrelay.memory.operations.stores_list import StorePage
 
 Json = dict[str, Any]
 # The fields of an entry, and their names in the operations.
@@ -66,12 +65,13 @@ def hit_json(hit: ItemHit) -> Json:
     }
 
 
-def stores_json(stores: Iterable[StoreAccess]) -> Json:
-    """Return the stores that an agent can use."""
+def stores_json(page: StorePage) -> Json:
+    """Return stores that an agent can use, and a cursor if there are more."""
     listed = [
-        {"storeId": one.store, "level": str(one.level), "source": one.source} for one in stores
+        {"storeId": one.store, "level": str(one.level), "source": one.source} for one in page.stores
     ]
-    return {"stores": listed}
+    more = {} if page.next_cursor is None else {"cursor": page.next_cursor}
+    return {"stores": listed} | more
 
 
 def text_of(value: Any) -> str:

@@ -5,13 +5,17 @@
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
+from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
+from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
+from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
+from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
 
 
@@ -22,13 +26,17 @@ class RemoteNouns:
         self.changes = RemoteChanges(call)
         self.contexts = RemoteContexts(call)
         self.entries = RemoteEntries(call)
+        self.episodes = RemoteEpisodes(call)
+        self.facts = RemoteFacts(call)
         self.grants = RemoteGrants(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
         self.memories = RemoteMemories(call)
         self.memory_tool = RemoteMemoryTool(call)
+        self.procedures = RemoteProcedures(call)
         self.records = RemoteRecords(call)
         self.stores = RemoteStores(call)
+        self.users = RemoteUsers(call)
 
 
 class BlockingNouns:
@@ -38,13 +46,17 @@ class BlockingNouns:
         self.changes = BlockingChanges(remote.changes, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.entries = BlockingEntries(remote.entries, run)
+        self.episodes = BlockingEpisodes(remote.episodes, run)
+        self.facts = BlockingFacts(remote.facts, run)
         self.grants = BlockingGrants(remote.grants, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
         self.memories = BlockingMemories(remote.memories, run)
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
+        self.procedures = BlockingProcedures(remote.procedures, run)
         self.records = BlockingRecords(remote.records, run)
         self.stores = BlockingStores(remote.stores, run)
+        self.users = BlockingUsers(remote.users, run)
 
 
 class EmbeddedNouns:
@@ -54,10 +66,14 @@ class EmbeddedNouns:
         self.changes = EmbeddedChanges(call)
         self.contexts = EmbeddedContexts(call)
         self.entries = EmbeddedEntries(call)
+        self.episodes = EmbeddedEpisodes(call)
+        self.facts = EmbeddedFacts(call)
         self.grants = EmbeddedGrants(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
         self.memories = EmbeddedMemories(call)
         self.memory_tool = EmbeddedMemoryTool(call)
+        self.procedures = EmbeddedProcedures(call)
         self.records = EmbeddedRecords(call)
         self.stores = EmbeddedStores(call)
+        self.users = EmbeddedUsers(call)

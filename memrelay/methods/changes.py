@@ -7,7 +7,15 @@
 from typing import Any, Literal
 
 from memrelay.memory.operations.changes_list import ChangeList
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteChanges(RemoteNoun):

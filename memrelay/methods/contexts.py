@@ -9,7 +9,15 @@ from typing import Any, Literal
 from memrelay.memory.operations.contexts_close import ContextClosed
 from memrelay.memory.operations.contexts_list import ContextPage
 from memrelay.memory.operations.contexts_open import ContextView
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteContexts(RemoteNoun):

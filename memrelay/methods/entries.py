@@ -8,7 +8,15 @@ from typing import Any, Literal
 
 from memrelay.memory.operations.entries_list import EntryPage
 from memrelay.memory.records.memory_view import EntryView, WrittenEntry
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteEntries(RemoteNoun):

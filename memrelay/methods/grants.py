@@ -9,7 +9,15 @@ from typing import Any, Literal
 from memrelay.memory.items.grants import GrantView
 from memrelay.memory.operations.grants_list import GrantPage
 from memrelay.memory.operations.grants_remove import GrantRemoved
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteGrants(RemoteNoun):

@@ -11,15 +11,25 @@ from memrelay.memory.operations.items_delete import ItemDeleted
 from memrelay.memory.operations.items_edit import EditResult
 from memrelay.memory.operations.items_list import ItemPage
 from memrelay.memory.operations.items_put import PutResult
+from memrelay.memory.operations.items_reseal import ItemResealed
 from memrelay.memory.operations.items_search import ItemHits
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteItems(RemoteNoun):
     """The operations on items, for the async client."""
 
     async def delete(self, pipeline: str, store: str, key: str, *, agent: str, namespace: str = "",
-            user: str = "", chat: str = "", idempotency_key: str | None = None) -> ItemDeleted:
+            if_version: Strings = (), user: str = "", chat: str = "",
+            idempotency_key: str | None = None) -> ItemDeleted:
         """Delete the agent's own entry. A missing key is no error."""
         return await self._call("items.delete", locals())
 
@@ -53,6 +63,13 @@ class RemoteItems(RemoteNoun):
         """Move the agent's own entry to another key or store."""
         return await self._call("items.rename", locals())
 
+    async def reseal(self, pipeline: str, store: str, key: str, owner: str, value: str, *,
+            namespace: str = "", if_version: Strings = (),
+            idempotency_key: str | None = None) -> ItemResealed:
+        """Replace the sealed value of an internal entry. Grants and settings of agents do not
+        count."""
+        return await self._call("items.reseal", locals())
+
     async def search(self, pipeline: str, query: str, *, agent: str, stores: Strings = (),
             limit: int = 10, user: str = "", chat: str = "") -> ItemHits:
         """Find entries by their words and their meaning, best first."""
@@ -68,14 +85,15 @@ class BlockingItems(BlockingNoun):
     list = Blocking(RemoteItems.list)
     put = Blocking(RemoteItems.put)
     rename = Blocking(RemoteItems.rename)
+    reseal = Blocking(RemoteItems.reseal)
     search = Blocking(RemoteItems.search)
 
 
 class EmbeddedItems(EmbeddedNoun):
     """The operations on items, for the embedded store."""
 
-    def delete(self, store: str, key: str, *, agent: str, namespace: str = "", user: str = "",
-            chat: str = "") -> ItemDeleted:
+    def delete(self, store: str, key: str, *, agent: str, namespace: str = "",
+            if_version: Strings = (), user: str = "", chat: str = "") -> ItemDeleted:
         """Delete the agent's own entry. A missing key is no error."""
         return self._call("items.delete", locals())
 
@@ -106,6 +124,12 @@ class EmbeddedItems(EmbeddedNoun):
             namespace: str = "", user: str = "", chat: str = "") -> ItemView:
         """Move the agent's own entry to another key or store."""
         return self._call("items.rename", locals())
+
+    def reseal(self, store: str, key: str, owner: str, value: str, *, namespace: str = "",
+            if_version: Strings = ()) -> ItemResealed:
+        """Replace the sealed value of an internal entry. Grants and settings of agents do not
+        count."""
+        return self._call("items.reseal", locals())
 
     def search(self, query: str, *, agent: str, stores: Strings = (), limit: int = 10,
             user: str = "", chat: str = "") -> ItemHits:

@@ -8,7 +8,15 @@ from typing import Any, Literal
 
 from memrelay.memory.operations.knowledge_context import KnowledgeContext
 from memrelay.memory.operations.knowledge_search import Knowledge
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteKnowledge(RemoteNoun):

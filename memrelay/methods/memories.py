@@ -8,7 +8,15 @@ from typing import Any, Literal
 
 from memrelay.memory.operations.memories_list import MemoryPage
 from memrelay.memory.records.memory_view import MemoryView
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteMemories(RemoteNoun):

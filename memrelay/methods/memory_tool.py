@@ -7,7 +7,15 @@
 from typing import Any, Literal
 
 from memrelay.memory.tool.answer import ToolAnswer
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteMemoryTool(RemoteNoun):

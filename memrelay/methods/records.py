@@ -9,12 +9,25 @@ from typing import Any, Literal
 from memrelay.memory.operations.records_append import Appended
 from memrelay.memory.operations.records_erase import Erased
 from memrelay.memory.operations.records_erasures import ErasureList
+from memrelay.memory.operations.records_find import FoundRecords
 from memrelay.memory.operations.records_history import History
 from memrelay.memory.operations.records_import import Imported
 from memrelay.memory.operations.records_list import RecordPage
+from memrelay.memory.operations.records_put import PutOutput
+from memrelay.memory.operations.records_remove import Removed
+from memrelay.memory.operations.records_scopes import Scopes
 from memrelay.memory.operations.records_search import Hits
+from memrelay.memory.operations.records_touch import Touched
 from memrelay.memory.records.view import RecordView
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteRecords(RemoteNoun):
@@ -52,6 +65,11 @@ class RemoteRecords(RemoteNoun):
         """List erasures, newest first: how much, by whom and why, without the erased data."""
         return await self._call("records.erasures", locals())
 
+    async def find(self, pipeline: str, scope: str, keys: Strings, *,
+            store: str = "") -> FoundRecords:
+        """Look up items of a LangGraph store (records of kind memory.item) by their keys."""
+        return await self._call("records.find", locals())
+
     async def get(self, pipeline: str, guid: str, *, store: str = "") -> RecordView:
         """Return one record."""
         return await self._call("records.get", locals())
@@ -70,9 +88,21 @@ class RemoteRecords(RemoteNoun):
     async def list(self, pipeline: str, *, kind: str = "", scope: str = "", source: str = "",
             tags: Strings = (), filter: JsonObject | None = None, deleted: bool = False,
             order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
-            store: str = "") -> RecordPage:
+            sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
+            offset: int = 0, store: str = "") -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
         return await self._call("records.list", locals())
+
+    async def put(self, pipeline: str, items: JsonObjects, *, store: str = "",
+            idempotency_key: str | None = None) -> PutOutput:
+        """Write items of a LangGraph store (records of kind memory.item), all in one
+        transaction."""
+        return await self._call("records.put", locals())
+
+    async def remove(self, pipeline: str, scope: str, keys: Strings, *, store: str = "",
+            idempotency_key: str | None = None) -> Removed:
+        """Delete items of a LangGraph store (records of kind memory.item) by their keys."""
+        return await self._call("records.remove", locals())
 
     async def restore(self, pipeline: str, guid: str, *, number: int | None = None,
             reason: str | None = "", if_version: Strings = (), store: str = "",
@@ -81,13 +111,24 @@ class RemoteRecords(RemoteNoun):
         history."""
         return await self._call("records.restore", locals())
 
+    async def scopes(self, pipeline: str, *, prefix: Strings = (), suffix: Strings = (),
+            max_depth: int | None = None, limit: int = 100, offset: int = 0,
+            store: str = "") -> Scopes:
+        """List the scopes in which a LangGraph store has items (records of kind memory.item)."""
+        return await self._call("records.scopes", locals())
+
     async def search(self, pipeline: str, query: str, *, kind: str = "", scope: str = "",
             tags: Strings = (), filter: JsonObject | None = None, limit: int = 20,
             mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
             recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False, store: str = "") -> Hits:
+            explain: bool = False, plain: bool = False, store: str = "") -> Hits:
         """Find records by their words or their meaning, best first."""
         return await self._call("records.search", locals())
+
+    async def touch(self, pipeline: str, guids: Strings, *, store: str = "",
+            idempotency_key: str | None = None) -> Touched:
+        """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+        return await self._call("records.touch", locals())
 
     async def update(self, pipeline: str, guid: str, *, content: str | None = None,
             kind: str | None = None, scope: str | None = None, source: str | None = None,
@@ -108,12 +149,17 @@ class BlockingRecords(BlockingNoun):
     delete = Blocking(RemoteRecords.delete)
     erase = Blocking(RemoteRecords.erase)
     erasures = Blocking(RemoteRecords.erasures)
+    find = Blocking(RemoteRecords.find)
     get = Blocking(RemoteRecords.get)
     history = Blocking(RemoteRecords.history)
     import_ = Blocking(RemoteRecords.import_)
     list = Blocking(RemoteRecords.list)
+    put = Blocking(RemoteRecords.put)
+    remove = Blocking(RemoteRecords.remove)
     restore = Blocking(RemoteRecords.restore)
+    scopes = Blocking(RemoteRecords.scopes)
     search = Blocking(RemoteRecords.search)
+    touch = Blocking(RemoteRecords.touch)
     update = Blocking(RemoteRecords.update)
 
 
@@ -148,6 +194,10 @@ class EmbeddedRecords(EmbeddedNoun):
         """List erasures, newest first: how much, by whom and why, without the erased data."""
         return self._call("records.erasures", locals())
 
+    def find(self, scope: str, keys: Strings) -> FoundRecords:
+        """Look up items of a LangGraph store (records of kind memory.item) by their keys."""
+        return self._call("records.find", locals())
+
     def get(self, guid: str) -> RecordView:
         """Return one record."""
         return self._call("records.get", locals())
@@ -163,9 +213,20 @@ class EmbeddedRecords(EmbeddedNoun):
 
     def list(self, *, kind: str = "", scope: str = "", source: str = "", tags: Strings = (),
             filter: JsonObject | None = None, deleted: bool = False,
-            order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "") -> RecordPage:
+            order: Literal["asc", "desc"] = "asc", limit: int = 50, cursor: str = "",
+            sort: Literal["arrival", "created_at", "updated_at", "uses"] = "arrival",
+            offset: int = 0) -> RecordPage:
         """List records by kind, scope, source, tags and filter, in pages. Writes shift no page."""
         return self._call("records.list", locals())
+
+    def put(self, items: JsonObjects) -> PutOutput:
+        """Write items of a LangGraph store (records of kind memory.item), all in one
+        transaction."""
+        return self._call("records.put", locals())
+
+    def remove(self, scope: str, keys: Strings) -> Removed:
+        """Delete items of a LangGraph store (records of kind memory.item) by their keys."""
+        return self._call("records.remove", locals())
 
     def restore(self, guid: str, *, number: int | None = None, reason: str | None = "",
             if_version: Strings = ()) -> RecordView:
@@ -173,13 +234,22 @@ class EmbeddedRecords(EmbeddedNoun):
         history."""
         return self._call("records.restore", locals())
 
+    def scopes(self, *, prefix: Strings = (), suffix: Strings = (), max_depth: int | None = None,
+            limit: int = 100, offset: int = 0) -> Scopes:
+        """List the scopes in which a LangGraph store has items (records of kind memory.item)."""
+        return self._call("records.scopes", locals())
+
     def search(self, query: str, *, kind: str = "", scope: str = "", tags: Strings = (),
             filter: JsonObject | None = None, limit: int = 20,
             mode: Literal["fts", "hybrid", "semantic"] = "fts", language: str | None = None,
             recency: float = 0.0, recency_days: float = 30.0, importance: float = 0.0,
-            explain: bool = False) -> Hits:
+            explain: bool = False, plain: bool = False) -> Hits:
         """Find records by their words or their meaning, best first."""
         return self._call("records.search", locals())
+
+    def touch(self, guids: Strings) -> Touched:
+        """Restart the time to live of items of a LangGraph store (records of kind memory.item)."""
+        return self._call("records.touch", locals())
 
     def update(self, guid: str, *, content: str | None = None, kind: str | None = None,
             scope: str | None = None, source: str | None = None, tags: Strings | None = None,

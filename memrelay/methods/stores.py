@@ -7,8 +7,16 @@
 from typing import Any, Literal
 
 from memrelay.memory.operations.stores_configure import AgentSettingsView
-from memrelay.memory.operations.stores_list import StoreList
-from memrelay.nouns import Blocking, BlockingNoun, EmbeddedNoun, JsonObject, RemoteNoun, Strings
+from memrelay.memory.operations.stores_list import StorePage
+from memrelay.nouns import (
+    Blocking,
+    BlockingNoun,
+    EmbeddedNoun,
+    JsonObject,
+    JsonObjects,
+    RemoteNoun,
+    Strings,
+)
 
 
 class RemoteStores(RemoteNoun):
@@ -21,7 +29,8 @@ class RemoteStores(RemoteNoun):
         settings."""
         return await self._call("stores.configure", locals())
 
-    async def list(self, pipeline: str, *, agent: str, user: str = "", chat: str = "") -> StoreList:
+    async def list(self, pipeline: str, *, agent: str, limit: int = 100, cursor: str = "",
+            user: str = "", chat: str = "") -> StorePage:
         """List the stores that the agent can use, with its level of access to each."""
         return await self._call("stores.list", locals())
 
@@ -42,6 +51,7 @@ class EmbeddedStores(EmbeddedNoun):
         settings."""
         return self._call("stores.configure", locals())
 
-    def list(self, *, agent: str, user: str = "", chat: str = "") -> StoreList:
+    def list(self, *, agent: str, limit: int = 100, cursor: str = "", user: str = "",
+            chat: str = "") -> StorePage:
         """List the stores that the agent can use, with its level of access to each."""
         return self._call("stores.list", locals())

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memrelay.blocks.contract import BlockArgs
+from memrelay.blocks.contract import BlockArgs, Transient
 from memrelay.bus.codec import encode
 from memrelay.bus.message import Message
 from tests.blocks.calls import NOW, ask, make_call, make_message, told
@@ -96,3 +96,14 @@ def test_an_optional_flag_is_a_flag_and_a_list_may_contain_flags() -> None:
     assert (args.loud, args.either, args.each, args.anything) == (True, True, [True], False)
     with pytest.raises(ValidationError, match="must be true or false"):
         Args.model_validate({"loud": 1})
+
+
+class Later(Transient):
+    """An exception with its own arguments, which does not call that of Transient."""
+
+    def __init__(self, after_s: float) -> None:
+        self.after_s = after_s
+
+
+def test_a_transient_error_of_another_shape_counts() -> None:
+    assert (Later(2.0).after_s, Later(2.0).counts) == (2.0, True)

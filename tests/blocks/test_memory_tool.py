@@ -85,6 +85,21 @@ def test_a_text_that_is_no_object_is_an_error(store: Store, text: str) -> None:
     assert isinstance(ask(store, text, dialect="anthropic")[0], str)
 
 
+def test_an_integer_beyond_64_bits_is_an_error(store: Store) -> None:
+    value, is_error = ask(store, '{"command": "create", "key": "k", "content": [' + "9" * 20 + "]}")
+
+    assert is_error and "has more than 64 bits" in value["error"]
+
+
+@pytest.mark.parametrize("levels", [129, 240, 1000])
+def test_a_value_that_is_nested_too_deeply_is_an_error(store: Store, levels: int) -> None:
+    content = "[" * levels + "]" * levels
+
+    value, is_error = ask(store, f'{{"command": "create", "key": "k", "content": {content}}}')
+
+    assert is_error and "more than 128 levels" in value["error"]
+
+
 @pytest.mark.parametrize(
     "args", [{"dialect": "other"}, {"agent_id": "a" * 65}, {"default_ttl": -1}, {"memory_id": "x"}]
 )

@@ -413,3 +413,20 @@ def test_access_to_stores_is_exported_backed_up_and_erased(up: Program) -> None:
     assert up.run("scrub", "items1").code == 0
     assert up.run("erase", "items1", "--text", "a2").code == 0
     assert one(up, "items1", "grants.list", agent="a1")["grants"] == []
+
+
+def test_an_export_counts_the_internal_items_that_it_omits(up: Program) -> None:
+    (up.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle("omits", name="omits")))
+    assert up.run("deploy", "bundle.json").code == 0
+    for key, given in {"a": {}, "b": {"in_context": False}, "c": {"in_context": False}}.items():
+        one(up, "omits", "items.put", agent="a1", store="a1", key=key, value="tea", **given)
+
+    printed, written, whole = (
+        up.run("export", "omits", "--records", *words)
+        for words in ((), ("-o", "omits.jsonl"), ("--internal",))
+    )
+
+    for ended in (printed, written):
+        assert "2 internal items omitted; add --internal" in ended.err, ended
+    assert len(printed.out.splitlines()) + 2 == len(whole.out.splitlines())
+    assert "omitted" not in whole.err

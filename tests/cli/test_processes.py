@@ -110,3 +110,22 @@ def test_a_value_on_the_command_line_is_json_or_text(
     ).lines
 
     assert entry["value"] == value
+
+
+@pytest.mark.parametrize("text", ['{"a": 1', '["a"', '"a', " {a: 1}"])
+def test_a_value_that_begins_like_json_must_be_json(program: Program, text: str) -> None:
+    ended = program.run("items", "put", "first", "a1", "broken", text, "--agent", "a1")
+
+    assert ended.code == 1 and "value: not JSON" in ended.err, ended
+    got = program.run("items", "get", "first", "a1", "broken", "--agent", "a1")
+    assert "no entry has the key 'broken'" in got.err
+
+
+@pytest.mark.parametrize("option", [(), ("--arguments",)])
+def test_a_tool_call_is_an_argument_or_an_option(program: Program, option: tuple[str, ...]) -> None:
+    words = ("memory-tool", "read", "first", *option, '{"command": "stores"}', "--agent", "a1")
+
+    ended = program.run(*words)
+
+    assert ended.code == 0 and ended.lines[0]["value"]["stores"][0]["storeId"] == "a1", ended
+    assert program.run("memory-tool", "read", "first", "{", "--agent", "a1").code == 1

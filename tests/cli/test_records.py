@@ -67,6 +67,7 @@ def test_all_fields_and_filters_are_available_by_command(program: Program) -> No
     (found,) = records(program, "search", "kept", "--filter", '{"in_context": {"eq": true}}').lines
     wrong = records(program, "list", "--filter", '{"kynd": {"eq": 1}}')
     broken = records(program, "list", "--filter", "{kind")
+    long = records(program, "create", "tea", "--data", '{"n": 18446744073709551616}')
 
     assert (made["data"], made["in_context"], made["seq"]) == ({"n": 5, "a.b": [1]}, True, 0)
     assert (changed["in_context"], changed["owner"], changed["data"]) == (
@@ -79,6 +80,7 @@ def test_all_fields_and_filters_are_available_by_command(program: Program) -> No
         wrong.code == 1 and "filter.kynd: unknown field 'kynd' (did you mean 'kind'?)" in wrong.err
     )
     assert broken.code == 1 and "filter: not JSON" in broken.err
+    assert long.code == 1 and "data: the integer 18446744073709551616 has more than" in long.err
 
 
 def test_tags_have_the_same_syntax_as_in_blocks(program: Program) -> None:
@@ -157,3 +159,16 @@ def test_knowledge_is_searched_with_and_without_a_query(program: Program) -> Non
             "knowledge", "search", "memory_test", *words, "--memory-ids", memory["id"]
         ).lines
         assert [one["entry_id"] for one in found["results"]] == [entry["id"]]
+
+
+def test_items_of_a_langgraph_store_are_written_and_found_by_command(program: Program) -> None:
+    item = '{"scope": "users.ada", "key": "diet", "data": {"value": {"food": "pizza"}}}'
+
+    (put,) = records(program, "put", item).lines
+    (found,) = records(program, "find", "users.ada", "diet").lines
+    (scopes,) = records(program, "scopes", "--prefix", "users").lines
+    broken = records(program, "put", "{food")
+
+    assert (put["created"], found["items"][0]["data"]["value"]) == (1, {"food": "pizza"})
+    assert scopes == {"scopes": ["users.ada"], "total": 1}
+    assert broken.code == 1 and "items" in broken.err

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memrelay.memory.errors import Refused
-from memrelay.memory.feed import TOGETHER, Change, has_feed
+from memrelay.memory.feed import CREATED, TOGETHER, Change, has_feed
 from memrelay.memory.operation import all_operations
 from memrelay.memory.operations.changes_list import MAX_READ
 from memrelay.memory.retention import DAY_MS, delete_expired
@@ -43,6 +43,7 @@ def test_only_homes_have_a_feed_by_default() -> None:
         "instances/u/memories": True,
         "instances/u/stores": True,
         "instances/u/recipes": True,
+        "instances/u/langgraph": True,
         "instances/u/notes": False,
         "instances/u/stores/x": False,
         "shared/u/memories": False,
@@ -157,6 +158,17 @@ def test_an_erasure_removes_the_rows_of_its_records_and_reuses_no_number(store: 
     assert [one.n for one in list_all(store)] == [1, 5, 6, 7]
 
 
+def test_an_erasure_of_the_name_of_its_actor_reuses_no_number(store: Store) -> None:
+    run(store, "records.create", content="tea", actor="ada")
+    run(store, "records.erase", text="ada", actor="ada")
+    run(store, "records.create", content="milk")
+
+    assert [(one.n, one.type, one.actor) for one in list_all(store)] == [
+        (3, "record.erased", ""),
+        (4, "record.created", "tester"),
+    ]
+
+
 def test_changes_end_with_the_history_except_the_newest(store: Store) -> None:
     for day in range(3):
         run(store, "records.create", content="tea", now_ms=NOW + day * DAY_MS)
@@ -185,15 +197,24 @@ def test_a_consumer_reads_pages_from_its_cursor(store: Store) -> None:
 def test_a_page_of_some_types_continues_after_what_it_has_read(store: Store) -> None:
     with store.transaction() as tx:
         for number in range(MAX_READ + 2):
-            tx.feed.add("grant.created" if number % MAX_READ == 1 else "other", str(number))
+            tx.feed.add("memory.created" if number % MAX_READ == 1 else CREATED, str(number))
 
     def page(**given: Any) -> tuple[list[str], int]:
-        found = run(store, "changes.list", types=["grant.created", "none"], **given)
+        found = run(store, "changes.list", types=["memory.created", "memory.deleted"], **given)
         return [one.subject for one in found.items], found.next
 
     assert page(limit=1) == (["1"], 2)
     assert page() == (["1"], MAX_READ)
     assert page(after=MAX_READ) == ([str(MAX_READ + 1)], MAX_READ + 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [("record.create", "did you mean 'record.created'"), ("x", "known: record.created, ")],
+)
+def test_an_unknown_type_is_refused(store: Store, given: str, hint: str) -> None:
+    with pytest.raises(Refused, match=f"no change has the type '{given}'.*{hint}"):
+        run(store, "changes.list", types=["record.updated", given])
 
 
 def test_the_home_of_items_is_open_to_changes_list_alone() -> None:

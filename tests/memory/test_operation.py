@@ -43,8 +43,7 @@ def test_a_duplicate_operation_name_is_an_error() -> None:
 def test_every_operation_file_declares_the_operation_it_is_named_after() -> None:
     names = {module.name for module in pkgutil.iter_modules(operations.__path__)}
 
-    declared = {".".join(name.rsplit("_", 1)) for name in names - INTERNAL}
-    assert declared == all_operations().keys()
+    assert names - INTERNAL == {name.replace(".", "_") for name in all_operations()}
 
 
 def test_an_operation_is_found_only_by_its_exact_name() -> None:
@@ -100,6 +99,7 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "items.get": ("read", False),
         "items.list": ("read", False),
         "items.put": ("write", True),
+        "items.reseal": ("admin", True),
         "items.rename": ("write", True),
         "items.search": ("search", False),
         "stores.configure": ("admin", True),
@@ -108,17 +108,36 @@ def test_each_operation_has_the_expected_access_and_mutation_flag() -> None:
         "knowledge.search": ("search", False),
         "memory_tool.read": ("search", False),
         "memory_tool.write": ("write", True),
+        "facts.delete": ("delete", True),
+        "facts.delete_many": ("delete", True),
+        "facts.get": ("read", False),
+        "facts.list": ("read", False),
+        "facts.recall": ("read", True),
+        "facts.search": ("search", False),
+        "facts.set": ("write", True),
+        "procedures.delete_many": ("delete", True),
+        "procedures.get": ("read", False),
+        "procedures.list": ("read", False),
+        "procedures.match": ("read", False),
+        "procedures.retire": ("write", True),
+        "procedures.save": ("write", True),
+        "procedures.use": ("write", True),
         "records.append": ("append", True),
         "records.create": ("write", True),
         "records.delete": ("delete", True),
         "records.erase": ("admin", True),
         "records.erasures": ("admin", False),
+        "records.find": ("read", False),
         "records.get": ("read", False),
         "records.history": ("read", False),
         "records.import": ("admin", True),
         "records.list": ("read", False),
+        "records.put": ("write", True),
+        "records.remove": ("delete", True),
         "records.restore": ("write", True),
+        "records.scopes": ("read", False),
         "records.search": ("search", False),
+        "records.touch": ("write", True),
         "records.update": ("write", True),
     }
 

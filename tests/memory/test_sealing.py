@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
-from memrelay.memory.seal_keys import Place, SealKeys
-from memrelay.memory.sealed_text import is_sealed
+from memrelay.memory.seal_keys import SealKeys
+from memrelay.memory.sealed_text import Place, is_sealed
 from memrelay.memory.sealing import MAX_VALUE_BYTES, Sealer, parse_key
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
@@ -136,8 +136,9 @@ def test_a_key_is_hexadecimal_or_base64() -> None:
 def test_an_import_refuses_values_that_were_sealed_for_another_pipeline() -> None:
     keys = make_keys(NEW)
     stored = orjson.dumps({"value": seal(keys)["value"]}).decode()
-    record = {"guid": "g", "scope": "s1", "key": "token", "owner": "a1", "data": stored}
-    lines = [orjson.dumps({"record": record}).decode(), '{"version": {}}', "v1.", '["v1."]']
+    record = {"guid": "g", "scope": "s1", "kind": "store.item", "key": "token", "owner": "a1"}
+    line = orjson.dumps({"record": record | {"data": stored}}).decode()
+    lines = [line, '{"version": {}}', "store.item", '["store.item"]']
     data = orjson.dumps({"lines": lines})
 
     assert asyncio.run(keys.seal_input("p1", "records.import", data)) == data
@@ -145,3 +146,34 @@ def test_an_import_refuses_values_that_were_sealed_for_another_pipeline() -> Non
         asyncio.run(keys.seal_input("p2", "records.import", data))
     with pytest.raises(SealKeyMissing):
         asyncio.run(SealKeys().seal_input("p1", "records.import", data))
+
+
+def test_an_import_seals_internal_values_like_a_put() -> None:
+    keys = make_keys(NEW)
+    entry = {"guid": "g", "kind": "store.item", "key": "token", "owner": "a1"}
+    internal = entry | {"scope": "chat:${pipeline_uid}/x", "data": '{"namespace":"n","value":[1]}'}
+    visible = entry | {"scope": "s1", "in_context": 1, "content": "tea"}
+    encrypted = entry | {"scope": "s1", "encrypted": 1, "data": '{"value":"mine"}'}
+    lines = [
+        {"record": internal},
+        {"version": internal},
+        {"record": visible},
+        {"record": encrypted},
+    ]
+    data = orjson.dumps({"lines": [orjson.dumps(one).decode() for one in lines], "replace": False})
+
+    sealed = asyncio.run(keys.seal_input("p1", "records.import", data))
+
+    assert sealed == asyncio.run(keys.seal_input("p1", "records.import", data))
+    assert sealed == asyncio.run(keys.seal_input("p1", "records.import", sealed))
+    read = [orjson.loads(line) for line in orjson.loads(sealed)["lines"]]
+    assert read[2:] == lines[2:]
+    for line in (read[0]["record"], read[1]["version"]):
+        stored = orjson.loads(line["data"])
+        place = {"store": "chat:p1/x", "namespace": "n"}
+        assert list(stored) == ["namespace", "value"] and is_sealed(stored["value"])
+        assert opened(keys, stored["value"], **place) == [1]
+    with pytest.raises(ValueTooLarge, match="'token' in store 's1': the value has"):
+        huge = entry | {"scope": "s1", "data": orjson.dumps({"value": "x" * 50_000}).decode()}
+        line = orjson.dumps({"record": huge}).decode()
+        asyncio.run(keys.seal_input("p1", "records.import", orjson.dumps({"lines": [line]})))

@@ -21,7 +21,7 @@ from memrelay.blocks.secrets import read_secret
 from memrelay.bus.message import Message
 from memrelay.memory.operations.records_read import ReadInput, read
 from memrelay.memory.sqlite.filters import Conditions
-from tests.support.errands import UrlArgs, asks, fetches, notes, refuse
+from tests.support.errands import UrlArgs, asks, asks_aside, fetches, notes, refuse
 
 MINE, BOMB, EXIT, GLUTTON = (
     "mine",
@@ -174,6 +174,8 @@ async def send_secret(request: dict[str, str], errand_id: str) -> str:
 
 
 def _send(url: str, key: str) -> str:
+    if url == "nowhere":
+        raise ConnectionError(f"no service takes the header {key}") from ValueError(key)
     with urlopen(Request(url, headers={"Authorization": key}), timeout=5) as answer:
         return str(answer.status)
 
@@ -232,6 +234,7 @@ def register_test_blocks() -> None:
     block("test_asks_with_secret", SecretArgs, errand=send_secret)(asks_with_secret)
     block("test_tells_part", NewRecordArgs)(tells_part)
     block("test_asks", BlockArgs, errand="tests.support.errands:fetch")(asks)
+    block("test_asks_aside", BlockArgs, errand="tests.support.errands:fetch")(asks_aside)
     block("test_asks_here", NewRecordArgs, errand=refuse)(asks)
     block("test_fetches", UrlArgs)(fetches)
     block("test_fetches_at_once", UrlArgs, ordered=False)(fetches)

@@ -37,6 +37,16 @@ def asks(call: Call, args: BlockArgs) -> Message | Errand:
     return call.reply(text)
 
 
+def asks_aside(call: Call, args: BlockArgs) -> Message | Errand:
+    """Ask for what a file contains, `URL TEXT@ORDER`, and fail at first. The message names it."""
+    if call.got is None:
+        url, _, text = Path(call.text).read_text().partition(" ")
+        return Errand({"url": url, "text": text}, order=text.partition("@")[2])
+    if count_up(f"{call.text}.tries") <= 1:
+        raise Transient("it is not the time")
+    return call.reply(call.got.error or call.got.value["text"])
+
+
 async def fetch(request: dict[str, str], errand_id: str) -> dict[str, str]:
     """Return the answer of the service."""
     url, text = request["url"], request["text"]

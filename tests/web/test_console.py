@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 
 from tests.support.bundles import make_agent, make_bundle, make_commands, make_uid
@@ -147,6 +148,20 @@ def test_the_example_commands_work(served: Served) -> None:
         "/write The meeting is at 3pm",
         "/write The meeting is at 3pm",
     ]
+
+
+def test_the_example_of_the_sample_notes_gets_an_answer(served: Served) -> None:
+    sample = orjson.loads((CHECKOUT / "pipelines" / "notes.json").read_bytes())
+    uid = served.deploy(*sample["agents"])
+
+    curl, _, say, *_ = map(shlex.split, lines_to_try(pipeline_page(served, uid)))
+
+    assert say[1:3] == ["say", uid] and say[3] == orjson.loads(curl[3])["text"]
+    answer = ask(served.url, "POST", curl[1].removeprefix(served.url), curl[3])
+    assert answer.status == 200
+    (result,) = answer.json["results"]
+    listing = {"value": {"entries": [], "keys": [], "cursor": None}, "is_error": False}
+    assert orjson.loads(result["args"][0]["text"]) == listing
 
 
 def test_names_with_shell_syntax_are_quoted_in_examples(served: Served) -> None:

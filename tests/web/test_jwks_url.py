@@ -3,7 +3,9 @@
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -20,7 +22,7 @@ class KeyServer:
     """An https server with a key set. `answers` counts its requests."""
 
     def __init__(self, certificates: Certificates) -> None:
-        self.body, self.status, self.answers = key_set(ONE), 200, 0
+        self.body, self.status, self.answers, self.pause_s = key_set(ONE), 200, 0, 0.0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,7 +32,15 @@ class KeyServer:
                 self.send_header("Location", f"{outer.url}/elsewhere")
                 self.send_header("Content-Length", str(len(outer.body)))
                 self.end_headers()
-                self.wfile.write(outer.body)
+                with suppress(OSError):
+                    self._write(outer.body)
+
+            def _write(self, body: bytes) -> None:
+                for at in range(len(body)) if outer.pause_s else ():
+                    self.wfile.write(body[at : at + 1])
+                    time.sleep(outer.pause_s)
+                if not outer.pause_s:
+                    self.wfile.write(body)
 
             def log_message(self, *given: object) -> None:
                 pass
@@ -101,6 +111,33 @@ def test_the_last_good_set_survives_a_bad_answer_and_a_restart(
         await second.stop()
 
     asyncio.run(run())
+
+
+def test_an_empty_set_revokes_all_keys_also_after_a_restart(
+    server: KeyServer, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        first = UrlKeys(server.url, tmp_path, private=True)
+        assert await kids(first) == ["one"]
+        server.body = b'{"keys": []}'
+        second = UrlKeys(server.url, tmp_path, private=True)
+        await second.refresh()
+        assert await kids(second) == []
+        server.status = 500
+        third = UrlKeys(server.url, tmp_path, private=True)
+        await third.start()
+        assert await kids(third) == []
+        await third.stop()
+
+    asyncio.run(run())
+
+
+def test_a_slow_answer_ends_at_one_deadline(server: KeyServer) -> None:
+    server.pause_s, began = 0.1, time.monotonic()
+
+    with pytest.raises(KeySetFault, match="does not answer: TimeoutError"):
+        fetch_key_set(server.url, private=True, timeout_s=0.4)
+    assert time.monotonic() - began < 2
 
 
 def test_redirects_large_answers_and_private_addresses_are_refused(server: KeyServer) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import jwt
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from memrelay.web.auth.authorizer import Caller, Credentials, TokenIdentity
 from memrelay.web.auth.jwks import FileKeys
@@ -79,8 +80,8 @@ def test_a_token_of_each_algorithm_names_its_agent(keys: Path, pair: KeyPair) ->
         ({"agent_id": ""}, "names no agent"),
         ({"agent_id": "x" * 65}, "names no agent"),
         ({"agent_id": "service:x"}, "only the claim sub can name a service"),
-        ({"kid": "other"}, "kid is none of"),
-        ({"kid": "rsa"}, "kid is none of"),
+        ({"kid": "other"}, "key is none of"),
+        ({"kid": "rsa"}, "key is none of"),
         ({"kid": None}, "has no kid"),
     ],
     ids=str,
@@ -216,6 +217,26 @@ def test_a_file_that_cannot_be_read_is_a_fault_of_the_server(tmp_path: Path) -> 
             authenticate(tmp_path / "keys.json", ED.sign())
 
 
+def test_an_empty_set_accepts_no_token(keys: Path) -> None:
+    keys.write_bytes(b'{"keys": []}')
+
+    for token in (ED.sign(), ED.sign(kid=None)):
+        assert "none of the issuer's keys" in refusal(keys, token)
+
+
+def test_a_malformed_key_does_not_disable_the_others(keys: Path) -> None:
+    bad = [7, {"kty": "RSA", "kid": "bad", "n": "", "e": "AQAB"}, {**EC.jwk, "x": "AA"}, {}]
+    private = {**STRANGER.jwk, "kid": "leaked", "d": "AAAA"}
+    keys.write_bytes(orjson.dumps({"keys": [*bad, private, ED.jwk]}))
+
+    with capture_logs() as events:
+        assert authenticate(keys, ED.sign()).name == "jwt:a1"
+
+    assert [event["event"] for event in events] == ["jwks_key_skipped"] * 4
+    assert {event["place"] for event in events} == {f"file:{keys}"}
+    assert "private key" in events[-1]["reason"] and events[-1]["kid"] == "leaked"
+
+
 def test_a_private_key_in_a_set_is_refused(keys: Path) -> None:
     keys.write_bytes(orjson.dumps({"keys": [{**ED.jwk, "d": "AAAA"}]}))
 
@@ -257,6 +278,18 @@ def test_a_jwt_reads_and_writes_its_own_store_only(served: Served) -> None:
     assert send(served, token, "GET", f"/v1/pipelines/{make_uid()}/items/k?store=a1").status == 404
     tool = send(served, token, "POST", "/api/tools/memory", command="view", key="k")
     assert tool.json["value"]["value"] == 1
+
+
+def test_agents_use_the_same_idempotency_key_for_calls_of_their_own(served: Served) -> None:
+    def put(agent: str, value: int) -> Answer:
+        headers = {"Authorization": f"Bearer {ED.sign(sub=agent)}", "Idempotency-Key": "same"}
+        return ask(served.url, "PUT", f"{MEMORY}/once", {"value": value}, headers)
+
+    first, second, again, other = put("i1", 1), put("i2", 2), put("i1", 1), put("i1", 3)
+
+    assert (first.status, second.status, again.body) == (200, 200, first.body)
+    assert (second.json["ownerId"], second.json["value"]) == ("i2", 2)
+    assert (other.status, "'same'" in other.json["detail"]) == (422, True)
 
 
 def test_a_refused_jwt_is_never_the_local_caller(served: Served) -> None:

@@ -58,7 +58,8 @@ def test_every_route_documents_its_summary_responses_and_access(
             and "default" not in item["responses"]
         )
         assert item["x-scope"] == scopes[method, path]
-        assert (item["security"] == [{"key": []}]) is (item["x-scope"] not in ("open", "own"))
+        needs_key = item["security"][:2] == [{"key": []}, {"api_key": []}]
+        assert needs_key is (item["x-scope"] not in ("open", "own"))
     assert len({item["operationId"] for _, _, item in items}) == len(items)
 
 
@@ -81,6 +82,33 @@ def test_an_operation_is_documented_as_declared(document: dict[str, Any], name: 
     in_header = {"if_version"} if place.has_if_match else set()
     assert given | body.keys() | in_header == input_schema(operation)["properties"].keys()
     assert ("Idempotency-Key" in {one["name"] for one in item["parameters"]}) is operation.mutates
+
+
+def test_the_routes_of_agents_are_documented_for_their_callers(document: dict[str, Any]) -> None:
+    paths, schemes = document["paths"], document["components"]["securitySchemes"]
+    for_agents = {
+        path
+        for path, methods in paths.items()
+        if any({"jwt": []} in item["security"] for item in methods.values())
+    }
+
+    assert schemes["api_key"]["name"] == "X-API-Key" and schemes["jwt"]["bearerFormat"] == "JWT"
+    assert {"/api/kv", "/api/tools/memory", "/v1/pipelines/{uid}/items/{key}"} <= for_agents
+    assert not [path for path in for_agents if "records" in path or "/api/v1/" in path]
+    memory = "/api/storage/memory"
+    needed = {
+        method: [one["name"] for one in item["parameters"] if one["required"]]
+        for method, item in paths[memory].items()
+    }
+    assert needed == {"get": [], "post": ["action"], "delete": ["action", "grantee"]}
+    conflicts = {
+        (method, path.removeprefix(memory))
+        for path, methods in paths.items()
+        if path.startswith(memory)
+        for method, item in methods.items()
+        if "409" in item["responses"]
+    }
+    assert conflicts == {("put", "/{key}"), ("delete", "/{key}")}
 
 
 def test_the_document_suits_client_generators(document: dict[str, Any]) -> None:

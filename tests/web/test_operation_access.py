@@ -15,11 +15,19 @@ from tests.support.served import Served
 OPERATIONS = list(all_operations().values())
 # Values of required fields that must not be "x".
 SAMPLES: dict[str, Any] = {
-    "memory_tool.read": {"arguments": {"command": "stores"}},
-    "memory_tool.write": {"arguments": {"command": "delete", "key": "x"}},
+    "memory_tool.read": {"arguments": {"command": "search", "query": "x"}},
+    "memory_tool.write": {"arguments": {"command": "create", "key": "x", "content": "x"}},
     "contexts.open": {"sort": "chat"},
     "contexts.close": {"sort": "chat"},
     "grants.set": {"grantee": "y"},
+    "records.find": {"keys": ["x"]},
+    "records.put": {"items": [{"scope": "x", "key": "x", "data": {"value": {}}}]},
+    "records.remove": {"keys": ["x"]},
+    "records.touch": {"guids": ["x"]},
+    "facts.delete_many": {"ids": ["x"]},
+    "procedures.delete_many": {"ids": ["x"]},
+    "procedures.save": {"procedure_type": "code_snippet"},
+    "procedures.use": {"success": True},
 }
 
 
@@ -97,3 +105,14 @@ def test_a_key_without_read_gets_no_stored_value_from_a_write(server: AccessServ
 
     assert lost.json.keys() == {"guid", "version", "created", "won"}
     assert lost.json["won"] is False
+
+
+def test_a_key_without_read_gets_no_fact_from_a_write(server: AccessServer) -> None:
+    path, url = f"/v1/pipelines/{server.uid}/facts/color/set", server.served.url
+    headers = server.keys["write"].headers
+    ask(url, "POST", path, {"value": "blue"}, headers)
+
+    kept = ask(url, "POST", path, {"value": "red", "overwrite": False}, headers)
+
+    assert kept.status == 200 and kept.json.keys() == {"id", "version", "action"}
+    assert kept.json["action"] == "skipped"

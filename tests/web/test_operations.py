@@ -7,9 +7,10 @@ import pytest
 
 from memrelay.memory.operation import all_operations
 from memrelay.web.api.operation_routes import route_of
+from memrelay.web.api.tool_scopes import scopes_of
 from memrelay.web.auth.access import get_access
 from tests.support.bundles import make_commands, make_memory
-from tests.support.http import Answer
+from tests.support.http import Answer, ask
 from tests.support.routes import app_for
 from tests.support.served import Served
 from tests.web.records import Records
@@ -34,7 +35,10 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         for route in app_for(tmp_path).router.routes()
     }
 
-    places = {route_of(operation): operation.access for operation in all_operations().values()}
+    places = {
+        route_of(operation): " or ".join(scopes_of(operation))
+        for operation in all_operations().values()
+    }
 
     assert {
         (place.method, place.path): access for place, access in places.items()
@@ -50,6 +54,8 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/records/{guid}/history"),
         ("POST", "/records/{guid}/restore"),
         *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures")],
+        ("PUT", "/records"),
+        *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch")],
         *[
             (method, f"/{noun}{path}")
             for noun in ("memories", "entries")
@@ -67,7 +73,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("GET", "/changes"),
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
-        *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename")],
+        *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],
         *[("GET", f"/{noun}") for noun in ("grants", "stores", "contexts")],
         *[("POST", f"/grants/{verb}") for verb in ("set", "remove")],
         ("POST", "/stores/configure"),
@@ -400,7 +406,7 @@ def test_a_body_field_that_belongs_in_the_url_is_reported(records: Records) -> N
         ("GET", "?store=instances/other/memories", b"", 422),
         ("GET", "?store=a&store=b", b"", 400),
         ("GET", "/" + "x" * 200, b"", 422),
-        ("PUT", "", b"{}", 405),
+        ("PUT", "/x", b"{}", 405),
         ("POST", "/nothing", b"{}", 405),
         ("GET", "/x/y", b"", 404),
     ],
@@ -435,6 +441,21 @@ def test_a_parameter_selects_a_store_of_the_bundle(served: Served) -> None:
     )
     assert records("GET").json["total"] == 0
     assert records("GET", store).json["total"] == 1
+
+
+def test_an_unknown_type_of_changes_is_rejected(served: Served, records: Records) -> None:
+    answer = ask(served.url, "GET", f"/v1/pipelines/{records.uid}/changes?types=record.create")
+
+    assert answer.problem[0] == 422
+    assert "did you mean 'record.created'?" in answer.json["detail"]
+
+
+def test_a_long_integer_in_a_body_is_rejected(records: Records) -> None:
+    body = b'{"content": "tea", "data": {"n": 18446744073709551616}}'
+    answer = records("POST", "", body)
+
+    assert answer.problem[0] == 422
+    assert "has more than 64 bits" in answer.json["detail"]
 
 
 def test_an_unknown_pipeline_is_not_found(served: Served) -> None:

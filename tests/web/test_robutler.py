@@ -1,12 +1,13 @@
 """Robutler's paths over HTTP: identity, flags, conditions, grants, kv, and bad input."""
 
+import re
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 import pytest
 
-from tests.support.http import ask
+from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.robutler import TOOL, Agent, B
 from tests.support.served import Served
@@ -56,6 +57,37 @@ def test_a_put_replaces_the_version_in_if_match(a1: Agent) -> None:
     assert put.headers["etag"] == f'"{put.json["version"]}"'
     assert (second.status, third.status, third.json["error"]) == (200, 409, "Conflict")
     assert a1.get("k").json["value"] == 2
+
+
+def test_a_delete_requires_the_version_in_if_match(a1: Agent) -> None:
+    first, second = a1.put("k", 1), a1.put("k", 2)
+    path = f"{B}/k?agentId={a1.id}"
+
+    stale, fits, gone = [
+        ask(a1.url, "DELETE", path, b"", {"If-Match": put.headers["etag"]})
+        for put in (first, second, second)
+    ]
+
+    assert (stale.status, stale.json["error"]) == (409, "Conflict")
+    assert (fits.status, fits.json["deleted"], gone.status) == (200, True, 409)
+
+
+def test_a_put_with_if_none_match_writes_only_a_new_entry(served: Served, a1: Agent) -> None:
+    new = {"If-None-Match": "*"}
+
+    def put(key: str, value: int, headers: dict[str, str]) -> Answer:
+        return ask(a1.url, "PUT", f"{B}/{key}", {"agentId": a1.id, "value": value}, headers)
+
+    once = new | {"Idempotency-Key": f"new-{a1.id}"}
+    first, retried, second = put("k", 1, once), put("k", 1, once), put("k", 2, new)
+
+    assert (first.json["won"], retried.body) == (True, first.body)
+    assert (second.status, second.json["error"], a1.get("k").json["value"]) == (409, "Conflict", 1)
+    assert put("k", 2, {"If-None-Match": '"x"'}).status == 400
+    path, body = "/v1/pipelines/{}/items/v1", {"agent": a1.id, "store": a1.id, "value": 1}
+    uid = served.get("/v1/pipelines").json["items"][0]["pipeline_uid"]
+    answers = [ask(a1.url, "PUT", path.format(uid), body, new).status for _ in range(2)]
+    assert answers == [200, 412]
 
 
 def test_a_repeated_put_with_its_key_gets_the_same_answer(a1: Agent) -> None:
@@ -126,6 +158,10 @@ def test_a_share_is_removed_by_the_agent_of_the_store(agents: list[Agent]) -> No
     own = {"storeId": a2.id, "level": "readwrite", "source": "self"}
     shared = {"storeId": a1.id, "level": "read", "source": "grant"}
     assert a2.browse(action="stores").json == {"stores": [own, shared]}
+    page = a2.browse(action="stores", limit="1").json
+    assert page["stores"] == [own]
+    rest = a2.browse(action="stores", limit="1", cursor=page["cursor"]).json
+    assert rest == {"stores": [shared]}
 
     removed = ask(a1.url, "DELETE", f"{B}/?action=share&store={a1.id}&grantee={a2.id}")
 
@@ -170,6 +206,8 @@ def test_internal_entries_are_listed_without_values_for_administrators(a1: Agent
 BAD: list[tuple[str, str, Any]] = [
     ("PUT", f"{B}/k?agentId=a1", {}),
     ("PUT", f"{B}/k?agentId=a1", b"{"),
+    ("PUT", f"{B}/k?agentId=a1", b'{"value": [18446744073709551616]}'),
+    ("PUT", f"{B}/k?agentId=a1", b'{"value": %b1%b}' % (b"[" * 150, b"]" * 150)),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "ttl": -1}),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "ttls": 1}),
     ("PUT", f"{B}/k?agentId=a1", {"value": 1, "vouched": ["user"]}),
@@ -208,6 +246,44 @@ def test_bad_input_is_refused(served: Served, method: str, path: str, body: Any)
     assert (answer.status, answer.json["error"]) == (400, "Invalid"), answer
 
 
+def test_errors_have_the_names_of_the_paths(a1: Agent) -> None:
+    a1.put("in_context", 1, inContext=False)
+    details = {
+        "ttl": a1.put("k", 1, ttl=-1),
+        "inContext": a1.put("k", 1, inContext="yes"),
+        "ifAbsent": a1.put("k", 1, ifAbsent="yes"),
+        "chatId": a1.put("k", 1, chatId="c" * 65),
+        "'ttl_s' in store": a1.get("ttl_s"),
+        "use GET /api/storage/memory/ to": a1.get("none"),
+        "repeat `inContext: false`": a1.put("in_context", 2),
+        "entry 'in_context' is internal": a1.put("in_context", 2),
+        "namespace, prefix or `inContext`;": a1.browse(cursor="WyJ4IiwiYSIsImIiLCIiXQ"),
+        "?action=share": a1.get("k", store="elsewhere"),
+    }
+
+    for expected, answer in details.items():
+        detail = answer.json["detail"]
+        assert expected in detail, answer
+        own = detail.replace("'in_context'", "").replace("'ttl_s'", "")
+        assert not re.search(r"ttl_s|in_context|if_|items\.|grants\.|chat ", own), answer
+
+
+@pytest.mark.parametrize("path", [f"PUT {B}/k", f"POST {B}?action=share", "POST /api/kv"])
+def test_identities_in_query_and_body_must_agree(a1: Agent, path: str) -> None:
+    method, _, path = path.partition(" ")
+    body = {"agentId": a1.id, "chatId": None, "grantee": "g", "value": 1, "key": "k"}
+    kept = {"PUT": ["value"], "POST": ["grantee"] if "share" in path else ["key", "value"]}[method]
+    body = {name: body[name] for name in ("agentId", "chatId", *kept)}
+    joint = "&" if "?" in path else "?"
+
+    same = ask(a1.url, method, f"{path}{joint}agentId={a1.id}&chatId=c1", body)
+    other = ask(a1.url, method, f"{path}{joint}agentId=b9", body)
+
+    assert same.status == 200
+    assert (other.status, other.json["error"]) == (400, "Invalid")
+    assert "'b9' in the query" in other.json["detail"] and repr(a1.id) in other.json["detail"]
+
+
 def test_v1_sets_the_identity_and_refuses_vouched(served: Served, a1: Agent) -> None:
     uid = served.deploy()
     there = f"/v1/pipelines/{uid}/items"
@@ -223,6 +299,9 @@ def test_v1_sets_the_identity_and_refuses_vouched(served: Served, a1: Agent) -> 
     assert ask(served.url, "GET", f"{there}/k?agent={a1.id}&store=c1").problem[0] == 403
     stale = ask(served.url, "PUT", f"{there}/k", mine | {"value": 1}, {"If-Match": '"0-0"'})
     assert stale.problem[0] == 412
+    unclear = ask(served.url, "GET", f"{B}/k?agentId={a1.id}")
+    assert unclear.status == 400 and uid in unclear.json["detail"]
+    assert "The uids are " in unclear.json["detail"]
     # The pipeline is one of two now, so the other tests would need a prefix.
     served.house.remove(uid)
 

@@ -118,6 +118,7 @@ def test_reseal_rotates_and_seals_all_internal_values(sealed: Sealed) -> None:
     assert opened.status == 200, opened
     body = agents | {"store": "room", "chatId": "room", "value": "in the room"}
     assert sealed.send("PUT", f"{REST}/k", body).status == 200
+    _write_without_later_access(sealed)
     (sealed.keys / "a.key").write_text(NEW)
 
     ended = sealed.run("reseal", sealed.uid, "--json")
@@ -129,10 +130,41 @@ def test_reseal_rotates_and_seals_all_internal_values(sealed: Sealed) -> None:
     assert again.lines[0]["current"] == counts["sealed"] + counts["rotated"] + counts["current"]
     # The new key alone opens all.
     only = {"MEMRELAY_MEMORY__SEAL_KEYS": f"file:{sealed.keys / 'a.key'}"}
-    for store, key, value in (("r1", "plain", "unsealed"), ("room", "k", "in the room")):
+    values = {("r1", "plain"): "unsealed", ("room", "k"): "in the room", ("r1", "theirs"): "g1's"}
+    for (store, key), value in values.items():
         words = [*GET, sealed.uid, "--agent", "r1", store, key, "--chat", "room"]
         assert sealed.run(*words, **only).lines[0]["value"] == value
     assert sealed.run(*GET, sealed.uid, "--agent", "r1", "r1", "k1", **only).code == 0
+
+
+def _write_without_later_access(sealed: Sealed) -> None:
+    """Let g1 write in the store of r1, lower its grant, and switch off its memory."""
+    share = {"agentId": "r1", "grantee": "g1"}
+    for level in ("readwrite", "read"):
+        assert sealed.send("POST", f"{REST}/?action=share", share | {"level": level}).status == 200
+        if level == "readwrite":
+            body = {"agentId": "g1", "store": "r1", "value": "g1's", "inContext": False}
+            assert sealed.send("PUT", f"{REST}/theirs", body).status == 200
+    off = {"agent": "g1", "enabled": False}
+    configured = sealed.send("POST", f"/v1/pipelines/{sealed.uid}/stores/configure", off)
+    assert configured.status == 200, configured
+
+
+def test_an_import_seals_internal_values(sealed: Sealed) -> None:
+    source, target = sealed.served.deploy(), sealed.served.deploy()
+    command = [*PUT, source, "--agent", "a1", "a1", "moved", "unsealed"]
+    assert sealed.run(*command, MEMRELAY_MEMORY__SEAL_KEYS="").code == 0
+    file = str(sealed.served.house.folder / "moved.export")
+    assert sealed.run("export", source, "--records", "--internal", "-o", file).code == 0
+
+    first, again = [sealed.run("import", target, file, "--json").lines[0] for _ in range(2)]
+
+    assert (first["added"], again["same"]) == (1, 1)
+    words = [*GET, target, "--agent", "a1", "a1", "moved"]
+    assert sealed.run(*words).lines[0]["value"] == "unsealed"
+    assert "'moved' is sealed" in sealed.run(*words, MEMRELAY_MEMORY__SEAL_KEYS="").err
+    for uid in (source, target):
+        sealed.served.house.remove(uid)
 
 
 def test_without_its_seal_key_an_internal_value_is_503_and_others_are_not(sealed: Sealed) -> None:

@@ -76,6 +76,29 @@ def test_a_secret_reaches_the_service_and_nothing_else(service: Service) -> None
         assert files_with(house.folder, FIRST, SECOND) == [key]
 
 
+@pytest.mark.parametrize("key", [FIRST, f"{FIRST}\nX-Other: 1"])
+def test_a_secret_in_an_exception_is_redacted(key: str) -> None:
+    args = {"url": "nowhere", "key": "file:key"}
+    sender = make_agent("sender", "test_sends_secret", args, hears="User")
+    bundles = [make_bundle("sending", sender), make_bundle("later", *make_errands(args))]
+    with House() as house:
+        file = house.root / "secrets" / "key"
+        file.parent.mkdir(parents=True)
+        file.write_text(key)
+        worker = house.start_worker(bundles=bundles, secrets=["file:key"])
+
+        letter = error(house, house.client.enter("sending", "hello"))
+        house.client.enter("later", "hello")
+        house.client.enter("later", "hello", sender="Other")
+        wait_for(lambda: len(house.client.log("later")) == 5, "both errands have failed", 10)
+
+        assert worker.stop() == 0
+        texts = [letter, *[said.text for said in house.client.log("later")]]
+        expected = "[secret]" if key == FIRST else "file:key has control characters"
+        assert sum(expected in text for text in texts) >= 3
+        assert files_with(house.folder, FIRST) == [file]
+
+
 def make_errands(args: Json) -> list[Json]:
     """Return an async block, whose answer another agent shows, and a block with an executor."""
     keyed = args | {"key": "file:key"}

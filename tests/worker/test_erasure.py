@@ -244,6 +244,37 @@ def test_an_erasure_drops_errands(empty: House) -> None:
         assert holding(empty) == []
 
 
+def test_an_erasure_drops_requests_and_results_of_errands(empty: House, tmp_path: Path) -> None:
+    uid, aside = make_uid(), tmp_path / "aside"
+    agent = make_agent("keeper", "test_asks_aside", {}, hears="User", to="answers")
+    limits = {"first_pause_s": 1.0, "longest_pause_s": 1.0}
+    empty.start_worker(limits=limits, bundles=[make_bundle(uid, agent)])
+    with Service(WORD) as service:
+        aside.write_text(f"{service.url} tea@1")
+        empty.client.enter(uid, str(aside))
+        wait_for(lambda: tried(aside), "a result waits for a retry")
+        aside.write_text(f"{service.url} {CANARIES[0]}@2")
+        service.hold.clear()
+        for _ in range(2):
+            empty.client.enter(uid, str(aside))
+        wait_for(lambda: len(service.asked) == 2, "one errand runs, and one waits")
+
+        call(empty, uid, "records.erase", {"text": "zwitscherling"})
+
+        await_end(empty, uid)
+        service.hold.set()
+        wait_for(lambda: not empty.rows(uid, "SELECT id FROM pending", "relay"), "all have ended")
+        time.sleep(1.0)
+        assert empty.client.log(uid, "answers") == [] and tried(aside) == 1
+        assert len(service.asked) == 2 and holding(empty) == []
+
+
+def tried(aside: Path) -> int:
+    """Return how often the block got a result."""
+    tries = Path(f"{aside}.tries")
+    return tries.stat().st_size if tries.exists() else 0
+
+
 def test_an_erasure_covers_idempotency_keys(empty: House, tmp_path: Path) -> None:
     uid, gate, key = make_uid(), tmp_path / "gate", "order of zwitscherling"
     agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")

@@ -8,9 +8,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, Json, make_agent, make_bundle
 from tests.support.errands import Service
 from tests.support.house import House
+from tests.support.letters import replay
 from tests.support.waiting import wait_for
 from tests.support.worker import arm
 
@@ -231,3 +233,40 @@ def test_a_repeated_async_block_has_the_effects_of_one(house: House, service: Se
     (answer,) = await_answers(house)
     rows = house.rows(UID, "SELECT guid FROM records", "relay")
     assert rows == [(orjson.loads(answer)["guid"],)] and len(service.asked) == 2
+
+
+def test_a_replay_that_is_retried_repeats_no_request(
+    house: House, service: Service, tmp_path: Path
+) -> None:
+    tries = tmp_path / "tries"
+    limits = {"retries": 1, "first_pause_s": 0.05, "longest_pause_s": 0.1}
+    house.start_worker(bundles=[make_asking()], limits=limits)
+    house.client.enter(UID, f"{service.url} not now {tries}")
+    (letter,) = wait_for(lambda: house.dead_letters(UID), "its retries end")
+
+    tries.write_bytes(b"")  # the next two attempts fail again
+    replay(house, UID, letter.id)
+    wait_for(lambda: tries.stat().st_size == 2, "the replay is tried twice")
+    (again,) = wait_for(lambda: house.dead_letters(UID), "it fails again")
+    replay(house, UID, again.id)
+
+    assert await_answers(house) == [f"not now {tries}"]
+    assert again.id == letter.id and len(service.asked) == 1
+    assert house.rows(UID, "SELECT id FROM pending", "relay") == []
+
+
+def test_an_errand_of_a_retried_message_can_be_replayed(
+    house: House, service: Service, tmp_path: Path
+) -> None:
+    waits = make_agent("waits", "test_waits_without_memory", hears="User")
+    asker = make_agent("asker", "test_asks", hears="waits")
+    limits = {"retries": 1, "first_pause_s": 0.05, "longest_pause_s": 0.1}
+    house.start_worker(bundles=[make_bundle(UID, waits, asker)], limits=limits)
+    text = make_waiting("not now", tmp_path / "tries", tries=1)
+    house.client.enter(UID, f"{service.url} {text}")
+    (letter,) = wait_for(lambda: house.dead_letters(UID), "its retries end")
+
+    replay(house, UID, letter.id)
+
+    assert await_answers(house) == [text]
+    assert len(service.asked) == 1

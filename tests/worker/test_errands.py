@@ -3,11 +3,13 @@
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from memrelay.bus.client.url import Address
 from memrelay.worker.errands.bus_operations import BusOperations
@@ -18,6 +20,7 @@ from tests.support.errands import AGAIN, Service
 from tests.support.house import House
 from tests.support.waiting import wait_for
 
+CONTENTS = "SELECT content FROM records ORDER BY row"
 PENDING = "SELECT count(*) FROM pending"
 # The block of each pipeline.
 BLOCKS = {
@@ -168,6 +171,25 @@ def test_an_errand_that_takes_too_long_fails() -> None:
     assert b"longer than 0.05 s (worker.errand_s)" in run_errand(wait, 0.05).result
 
 
+def test_an_errand_that_blocks_the_others_is_logged() -> None:
+    async def block(_: BusOperations) -> bytes:
+        time.sleep(0.3)
+        return b""
+
+    async def run() -> None:
+        runner, ended = ErrandRunner(8, 60.0, Address()), asyncio.Future[Ended]()
+        runner.blocked_s = 0.1
+        runner.submit("p/1", block, ended.set_result)
+        await ended
+        runner.close()
+
+    with capture_logs() as logs:
+        asyncio.run(run())
+
+    assert logs[0]["event"] == "errands_blocked" and logs[0]["errands"] == ["p/1"]
+    assert "test_errands.py" in logs[0]["at"]
+
+
 def test_pipelines_take_turns() -> None:
     begun: list[str] = []
 
@@ -270,3 +292,32 @@ def test_a_worker_without_errands_starts_no_thread() -> None:
 
     assert threading.active_count() == before
     runner.close()
+
+
+def test_a_full_queue_of_errands_does_not_hold_back_their_operations(service: Service) -> None:
+    texts = [f"word{number}" for number in range(6)]
+    with House() as house:
+        bundles = [make_asking("notes", BLOCKS["notes"])]
+        worker = house.start_worker(bundles=bundles, limits={"batch": 1, "open_errands": 2})
+
+        answers = Asked(house, service, "notes").ask(*texts)
+
+        assert [orjson.loads(answer)["content"] for answer in answers] == texts
+        assert [row for (row,) in house.rows("notes", CONTENTS, "relay")] == texts
+        house.client.await_quiet("notes")
+        assert worker.stop() == 0
+
+
+def test_errands_beyond_the_limit_of_a_cascade_do_not_stop_the_others(service: Service) -> None:
+    names = [f"asker{number}" for number in range(4)]
+    askers = [make_agent(name, "test_asks", hears="User") for name in names]
+    with House() as house:
+        house.start_worker(bundles=[make_bundle("many", *askers)], limits={"max_cascade": 3})
+        asked = Asked(house, service, "many")
+
+        (ident,) = asked.send("tea")
+
+        wait_for(lambda: len(house.client.log("many")) == 4, "three are answered")
+        (letter,) = house.dead_letters("many")
+        assert "worker.max_cascade" in letter.error and letter.id.startswith(ident)
+        wait_for(lambda: house.rows("many", PENDING, "relay") == [(0,)], "no row is left")

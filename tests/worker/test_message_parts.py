@@ -8,10 +8,12 @@ import orjson
 import pytest
 
 from memrelay.bus.message import IDENTITY_FIELDS
+from memrelay.memory.control.dead_letters import DeadLetter
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle
-from tests.support.client import swarm_of
+from tests.support.client import input_of, swarm_of
 from tests.support.house import House
+from tests.support.letters import replay
 from tests.support.waiting import wait_for
 
 NOTES = "instances/${pipeline_uid}/notes"
@@ -29,10 +31,15 @@ BUNDLES = {
     "stranger": [TELLER],
     "stores": TWO_STORES,
     "retries": TWO_STORES,
+    "replays": TWO_STORES,
+    "forged": TWO_STORES,
 }
 # Of the first part, only `seen_by` and `user_id` may change.
 REST = b'"session_id":"s1","extra":{"a": [1,  2.50, {"b": null}]}'
 OTHER = b'{"text": "second",  "n": 1.0}'
+
+
+RETRIES = 2
 
 
 def make_data(text: str) -> bytes:
@@ -47,7 +54,8 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
     """A worker with the test blocks, and one pipeline per test."""
     with House() as house:
         bundles = [make_bundle(uid, *agents) for uid, agents in BUNDLES.items()]
-        limits = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "trusted_fields": request.param}
+        limits = {"first_pause_s": 0.05, "longest_pause_s": 0.2, "retries": RETRIES}
+        limits["trusted_fields"] = request.param
         worker = house.start_worker(limits=limits, bundles=bundles)
         yield house
         assert worker.stop() == 0
@@ -101,6 +109,34 @@ def test_a_forwarded_user_counts_after_a_retry(house: House, tmp_path: Path) -> 
     part = await_part(house, "retries")
 
     assert (part["user_id"], "session_id" in part) == ("u1", False)
+
+
+def fail_once(house: House, uid: str, gate: Path) -> DeadLetter:
+    """Return the dead letter of a teller that fails until the replay of the message."""
+    enter(house, uid, make_waiting("tea", gate, tries=RETRIES + 2))
+    (letter,) = wait_for(lambda: house.dead_letters(uid), "its retries end")
+    return letter
+
+
+def test_a_forwarded_user_counts_after_a_replay(house: House, tmp_path: Path) -> None:
+    letter = fail_once(house, "replays", tmp_path / "gate")
+
+    replay(house, "replays", letter.id)
+
+    part = await_part(house, "replays")
+    assert (part["user_id"], "session_id" in part) == ("u1", False)
+    wait_for(lambda: house.rows("replays", "SELECT 1 FROM pending") == [], "no row is left")
+
+
+def test_a_replay_with_another_message_names_no_user(house: House, tmp_path: Path) -> None:
+    letter = fail_once(house, "forged", tmp_path / "gate")
+    data = letter.data.replace(b'"u1"', b'"victim"')
+    assert data != letter.data
+
+    fields = {"agent": letter.agent, "data": data, "replay_of": letter.id}
+    house.client.redis.xadd(input_of("forged"), fields)
+
+    assert "user_id" not in await_part(house, "forged")
 
 
 @pytest.mark.parametrize("house", [IDENTITY_FIELDS], indirect=True, ids=["trusted"])

@@ -90,6 +90,23 @@ def parse_if_match(request: web.Request, name: istr) -> tuple[str, ...]:
     return tuple(_parse_etags(given or "")) or ("",)
 
 
+def requires_absence(request: web.Request) -> bool:
+    """Return whether a write must fail if the entry exists: If-None-Match: *. Raises BadRequest."""
+    given = _get_header(request, hdrs.IF_NONE_MATCH)
+    if given not in (None, "*"):
+        raise BadRequest("If-None-Match supports only * here: write only if no entry has the key")
+    return given is not None
+
+
+def check_absence(request: web.Request, *, won: bool) -> None:
+    """Raise PreconditionFailed if a write with If-None-Match: * found an entry."""
+    if not won and requires_absence(request):
+        raise PreconditionFailed(
+            "an entry has the key already, and If-None-Match: * allows only a new one; read it, or "
+            "write without this header"
+        )
+
+
 def is_unchanged(request: web.Request, etag: str) -> bool:
     """Return whether the client already has this version, so that the response is 304.
 

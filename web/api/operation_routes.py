@@ -30,14 +30,16 @@ IN_PATH = ("guid", "id", "key")
 IN_QUERY = ("GET", "DELETE")
 # This field is the If-Match header.
 IN_HEADER = "if_version"
+# This field can also be the header If-None-Match: *. Its operation answers whether it `won`.
+IF_ABSENT = "if_absent"
 # The query parameter that selects a store of the bundle.
 STORE = "store"
 # The output field that shows whether a create made a new record.
 ACTION = "action"
 # The output fields that a caller gets from a write if it may not read the stored text.
 REFERENCE_FIELDS = ("guid", "id", "memory_id", "version", ACTION, "created", "won")
-# The output field that holds the stored record.
-ENTRY = "entry"
+# The output fields that hold the stored record.
+STORED_FIELDS = ("entry", "fact", "procedure")
 
 
 class OperationRoute(NamedTuple):
@@ -91,4 +93,6 @@ def returns_stored_text(operation: Operation) -> bool:
     if operation.access != "write" or operation.output is type(None):
         return False
     fields = {field.name for field in dataclasses.fields(operation.output)}
-    return bool(fields & {"version", ENTRY}) and (operation.verb != "create" or ACTION in fields)
+    return bool(fields & {"version", *STORED_FIELDS}) and (
+        operation.verb != "create" or ACTION in fields
+    )

@@ -6,6 +6,7 @@ whole, and the response lists every fault.
 
 from collections.abc import Sequence
 from functools import cache
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -27,24 +28,36 @@ from memrelay.memory.errors import (
     VersionConflict,
 )
 from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.memory.records.json_integers import check_integers
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import report_validation_error
-from memrelay.web.api.answers import is_unchanged, json_response, parse_if_match, refuse_unknown
+from memrelay.web.api.answers import (
+    check_absence,
+    is_unchanged,
+    json_response,
+    parse_if_match,
+    refuse_unknown,
+    requires_absence,
+)
 from memrelay.web.api.messages import parse_message_id
 from memrelay.web.api.operation_routes import (
     ACTION,
-    ENTRY,
+    IF_ABSENT,
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
     REFERENCE_FIELDS,
     STORE,
+    STORED_FIELDS,
     OperationRoute,
     returns_stored_text,
     route_of,
     selects_store,
 )
+from memrelay.web.api.tool_scopes import SCOPES as TOOL_SCOPES
+from memrelay.web.api.tool_scopes import WRITE as TOOL_WRITE
+from memrelay.web.api.tool_scopes import check_command, hide_context, scopes_of
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
@@ -70,6 +83,8 @@ NO_KEY_ACTOR = "http"
 AGENT_HOME = "stores"
 # The value of ACTION for a new record.
 CREATED = "created"
+# Hexadecimal digits of the id of an agent's call.
+CALL_ID_DIGITS = 32
 PROBLEMS: dict[str, type[Problem]] = {
     RecordNotFound.code: NotFound,
     VersionConflict.code: PreconditionFailed,
@@ -98,11 +113,13 @@ def make_handler(operation: Operation) -> Handler:
     """Return the handler of an operation's route."""
     route, has_store = route_of(operation), selects_store(operation)
 
-    @requires(operation.access, is_for_agents=operation.home == AGENT_HOME)
+    @requires(*scopes_of(operation), is_for_agents=operation.home == AGENT_HOME)
     async def handle(request: web.Request) -> web.Response:
         uid = request.match_info["uid"]
         await get_services(request).directory.find(uid)
         data = await _read_input(request, operation, route)
+        if operation.name in TOOL_SCOPES:
+            check_command(get_caller(request), operation.name, orjson.loads(data))
         call = NewCall(
             uid,
             operation.name,
@@ -110,7 +127,7 @@ def make_handler(operation: Operation) -> Handler:
             operation.mutates,
             request.query.get(STORE, "") if has_store else "",
             get_caller(request).name or NO_KEY_ACTOR,
-            parse_message_id(request) if operation.mutates else "",
+            _parse_call_id(request) if operation.mutates else "",
         )
         output = hide_stored_text(request, operation, await send_call(request, call))
         return _make_response(request, operation, output)
@@ -125,7 +142,8 @@ async def call_operation(request: web.Request, name: str, uid: str, given: dict[
     """
     operation = all_operations()[name]
     caller = get_caller(request)
-    caller.check(operation.access, uid)
+    check_command(caller, name, given)
+    caller.check_any(scopes_of(operation), uid)
     await get_services(request).directory.find(uid)
     call = NewCall(
         uid,
@@ -134,9 +152,20 @@ async def call_operation(request: web.Request, name: str, uid: str, given: dict[
         operation.mutates,
         "",
         caller.name or NO_KEY_ACTOR,
-        parse_message_id(request) if operation.mutates else "",
+        _parse_call_id(request) if operation.mutates else "",
     )
     return hide_stored_text(request, operation, await send_call(request, call))
+
+
+def _parse_call_id(request: web.Request) -> str:
+    """Return the id under which the pipeline remembers a call, "" for none. Raises BadRequest.
+
+    Agents with JWTs do not know of each other, so each agent has separate ids.
+    """
+    given, caller = parse_message_id(request), get_caller(request)
+    if not given or caller.token is None:
+        return given
+    return sha256(orjson.dumps([caller.name, given])).hexdigest()[:CALL_ID_DIGITS]
 
 
 async def send_call(request: web.Request, call: NewCall) -> Any:
@@ -183,22 +212,33 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
         ) from error
     except CallFailed as error:
         raise Problem(str(error)) from error
-    if "error" in answer:
-        raise PROBLEMS.get(answer["error"]["code"], Unprocessable)(answer["error"]["detail"])
-    return answer["output"]
+    if "error" not in answer:
+        return answer["output"]
+    code, detail = answer["error"]["code"], answer["error"]["detail"]
+    if code == KEY_REUSED:
+        detail = detail.replace(call.producer_id, parse_message_id(request))
+    raise PROBLEMS.get(code, Unprocessable)(detail)
 
 
 def hide_stored_text(request: web.Request, operation: Operation, output: Any) -> Any:
     """Return only ids and the version if the caller may not read the stored text in the output."""
-    if not returns_stored_text(operation) or "read" in get_caller(request).scopes:
+    if "read" in get_caller(request).scopes:
         return output
-    stored = output | output.get(ENTRY, {})
+    if operation.name == TOOL_WRITE:
+        return hide_context(output)
+    if not returns_stored_text(operation):
+        return output
+    stored = dict(output)
+    for name in STORED_FIELDS:
+        stored |= output.get(name, {})
     return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}
 
 
 def _make_response(request: web.Request, operation: Operation, output: Any) -> web.Response:
     if output is None:
         return web.Response(status=204)
+    if IF_ABSENT in route_of(operation).body_fields:
+        check_absence(request, won=output["won"])
     etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}
     if etag and is_unchanged(request, output["version"]):
         return web.Response(status=304, headers=etag)
@@ -226,6 +266,8 @@ async def _read_input(request: web.Request, operation: Operation, route: Operati
         given |= identity_of(request, given)
     if route.has_if_match and (versions := parse_if_match(request, hdrs.IF_MATCH)):
         given[IN_HEADER] = versions
+    if IF_ABSENT in route.body_fields and requires_absence(request):
+        given[IF_ABSENT] = True
     return _validate(operation, given, report, is_text=route.method in IN_QUERY)
 
 
@@ -282,6 +324,10 @@ async def read_object(request: web.Request, names: Sequence[str] = ()) -> dict[s
     if not isinstance(value, dict):
         fields = f" with {', '.join(names)}" if names else ""
         raise Unprocessable(f"the body must be a JSON object{fields}")
+    try:
+        check_integers(body)
+    except Refused as refused:
+        raise Unprocessable(str(refused)) from refused
     return value
 
 

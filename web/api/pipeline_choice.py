@@ -1,11 +1,16 @@
 """The pipeline of a request to a path without a uid."""
 
+from collections.abc import Sequence
+
 from aiohttp import web
 
 from memrelay.web.auth.access import get_caller
 from memrelay.web.server.error_dialects import PIPELINE_PREFIX, get_error_dialect
 from memrelay.web.server.errors import BadRequest
 from memrelay.web.server.services import get_services
+
+# Uids that an error lists.
+MAX_LISTED = 20
 
 
 async def find_pipeline(request: web.Request) -> str:
@@ -21,12 +26,13 @@ async def find_pipeline(request: web.Request) -> str:
     directory = get_services(request).directory
     if not uid:
         pipelines = await directory.list_pipelines()
-        uid = _only([one.deployed.uid for one in pipelines if caller.sees(one.deployed.uid)])
-    if not uid:
-        raise BadRequest(
-            "the request names no pipeline, and there is not exactly one to choose; begin the "
-            f"path with {PIPELINE_PREFIX}{_describe_parameter(request)}"
-        )
+        seen = [one.deployed.uid for one in pipelines if caller.sees(one.deployed.uid)]
+        uid = _only(seen)
+        if not uid:
+            raise BadRequest(
+                "the request names no pipeline, and there is not exactly one to choose; begin the "
+                f"path with {PIPELINE_PREFIX}{_describe_parameter(request)}. {_describe_uids(seen)}"
+            )
     caller.check_pipeline(uid)
     await directory.find(uid)
     return uid
@@ -45,6 +51,14 @@ def _get_named(request: web.Request) -> str:
 
 def _only(uids: "frozenset[str] | list[str]") -> str:
     return next(iter(uids)) if len(uids) == 1 else ""
+
+
+def _describe_uids(uids: Sequence[str]) -> str:
+    """Return the uids that the caller sees."""
+    if not uids:
+        return "No pipeline that you may use is active"
+    more = f" and {len(uids) - MAX_LISTED} more" if len(uids) > MAX_LISTED else ""
+    return f"The uids are {', '.join(uids[:MAX_LISTED])}{more}"
 
 
 def _describe_parameter(request: web.Request) -> str:

@@ -21,6 +21,7 @@ OWN = "own"
 CALLER = web.RequestKey("caller", Caller)
 # The handler attribute that holds the declaration. functools.wraps copies it.
 _ATTRIBUTE = "memrelay_access"
+_FOR_AGENTS = "memrelay_is_for_agents"
 
 
 def requires(*scopes: str, is_for_agents: bool = False) -> Callable[[RouteHandler], RouteHandler]:
@@ -39,6 +40,7 @@ def requires(*scopes: str, is_for_agents: bool = False) -> Callable[[RouteHandle
             caller.check_route(is_for_agents=is_for_agents)
             return await handler(request)
 
+        vars(guarded)[_FOR_AGENTS] = is_for_agents
         return _declare(guarded, " or ".join(scopes))
 
     return declare
@@ -57,6 +59,11 @@ def authenticates_itself(handler: Declared) -> Declared:
 def get_access(handler: object) -> str:
     """Return a route's declaration: a scope, OPEN, OWN, or "" if there is none."""
     return str(getattr(handler, _ATTRIBUTE, ""))
+
+
+def is_reached_by_jwt(handler: object) -> bool:
+    """Return whether callers with a JWT reach a route."""
+    return bool(getattr(handler, _FOR_AGENTS, False))
 
 
 def _declare(handler: Declared, access: str) -> Declared:

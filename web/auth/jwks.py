@@ -61,23 +61,38 @@ class KeySet:
         return next((key for key in matching if key.algorithm == algorithm), None)
 
 
-def parse_key_set(data: bytes) -> KeySet:
-    """Return the keys for RS256, ES256 and EdDSA. Raises ValueError."""
+def parse_key_set(data: bytes, place: str) -> KeySet:
+    """Return the keys for RS256, ES256 and EdDSA. An empty set is valid: it has no key.
+
+    A malformed key is skipped with a log line that names `place`. Raises ValueError: the data is
+    not a key set, or none of its keys is usable.
+    """
     try:
         listed = orjson.loads(data)["keys"]
     except (orjson.JSONDecodeError, LookupError, TypeError) as error:
         raise ValueError('it is not JSON of the form {"keys": [...]}') from error
     if not isinstance(listed, list):
         raise ValueError("`keys` is not a list")
-    found = tuple(key for one in listed if (key := _parse_key(one)) is not None)
-    if not found:
-        raise ValueError("it has no public key for RS256, ES256 or EdDSA")
-    return KeySet(found)
+    found = []
+    for one in listed:
+        try:
+            key = _parse_key(one)
+        except ValueError as error:
+            kid = str(one.get("kid", ""))[:100] if isinstance(one, dict) else ""
+            log.warning("jwks_key_skipped", place=place, kid=kid, reason=str(error))
+            continue
+        if key is not None:
+            found.append(key)
+    if listed and not found:
+        raise ValueError("it has no usable public key for RS256, ES256 or EdDSA")
+    return KeySet(tuple(found))
 
 
 def _parse_key(given: object) -> VerificationKey | None:
     """Return a key, or None if it is for another purpose. Raises ValueError."""
-    if not isinstance(given, dict) or given.get("use", "sig") != "sig":
+    if not isinstance(given, dict):
+        raise ValueError("a key is not a JSON object")
+    if given.get("use", "sig") != "sig":
         return None
     curve = given.get("crv") or ""
     algorithm = next(
@@ -86,10 +101,10 @@ def _parse_key(given: object) -> VerificationKey | None:
     if not algorithm or given.get("alg", algorithm) != algorithm:
         return None
     if "d" in given:
-        raise ValueError("it has a private key: publish public keys only")
+        raise ValueError("it is a private key: publish public keys only")
     try:
         public = PyJWK(given, algorithm).key
-    except PyJWTError as error:
+    except (PyJWTError, ValueError, TypeError) as error:
         raise ValueError(f"a key is malformed: {error}"[:200]) from error
     return VerificationKey(str(given.get("kid", "")), algorithm, public)
 
@@ -116,8 +131,9 @@ class FileKeys:
     def __init__(self, path: str) -> None:
         self._reference = f"file:{Path(path).expanduser().absolute()}"
         self._files = SecretResolver(Path("/"), {})
-        self._set, self._fault = KeySet(()), ""
+        self._set: KeySet | None = None
         self._text: str | None = None
+        self._fault = ""
 
     async def start(self) -> None:
         """Read the file, so that the log shows a fault at once."""
@@ -136,10 +152,10 @@ class FileKeys:
             text = await self._files.resolve(self._reference)
             if text is not self._text:
                 self._text = text
-                self._set, self._fault = parse_key_set(text.encode()), ""
+                self._set, self._fault = parse_key_set(text.encode(), self._reference), ""
         except (LookupError, ValueError) as error:
             self._report(str(error))
-        if not self._set.keys:
+        if self._set is None:
             raise KeySetFault(f"the key set {self._reference} is not usable: {self._fault}")
         return self._set
 
@@ -166,7 +182,8 @@ class UrlKeys:
     ) -> None:
         self._url, self._private, self._clock = url, private, clock
         self._file = folder / f"{sha256(url.encode()).hexdigest()[:24]}.json"
-        self._set, self._fault = KeySet(()), "it was not read yet"
+        self._set: KeySet | None = None
+        self._fault = "it was not read yet"
         self._fetched_at = -UNKNOWN_KEY_S
         self._fetching: asyncio.Task[None] | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -174,7 +191,8 @@ class UrlKeys:
     async def start(self) -> None:
         """Load the copy on disk and start to read the URL."""
         with suppress(OSError, ValueError):
-            self._set = parse_key_set(await asyncio.to_thread(self._file.read_bytes))
+            kept = await asyncio.to_thread(self._file.read_bytes)
+            self._set = parse_key_set(kept, str(self._file))
         self._refreshing = asyncio.create_task(self._refresh_forever())
 
     async def stop(self) -> None:
@@ -191,9 +209,9 @@ class UrlKeys:
 
     async def get(self) -> KeySet:
         """Return the set. Wait only for the first one. Raises KeySetFault."""
-        if not self._set.keys:
+        if self._set is None:
             await self.refresh()
-        if not self._set.keys:
+        if self._set is None:
             raise KeySetFault(f"the key set {self._url} is not usable: {self._fault}")
         return self._set
 
@@ -214,7 +232,7 @@ class UrlKeys:
     async def _fetch_now(self) -> None:
         try:
             data = await asyncio.to_thread(fetch_key_set, self._url, private=self._private)
-            self._set, self._fault = parse_key_set(data), ""
+            self._set, self._fault = parse_key_set(data, self._url), ""
             await asyncio.to_thread(_keep, self._file, data)
         except (KeySetFault, ValueError) as error:
             self._fault = str(error)
@@ -225,15 +243,16 @@ class UrlKeys:
             self._fetching = None
 
 
-def fetch_key_set(url: str, *, private: bool) -> bytes:
-    """Return the body at an https URL. Redirects are not followed. Blocks. Raises KeySetFault."""
+def fetch_key_set(url: str, *, private: bool, timeout_s: float = FETCH_TIMEOUT_S) -> bytes:
+    """Return the body at an https URL. Redirects are not followed. Blocks. Raises KeySetFault.
+
+    `timeout_s` is the time for everything, from resolving the name to the last byte.
+    """
     parts = urlsplit(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
         with closing(
-            open_connection(
-                parts, private=private, timeout_s=FETCH_TIMEOUT_S, setting="web.jwt.private"
-            )
+            open_connection(parts, private=private, timeout_s=timeout_s, setting="web.jwt.private")
         ) as connection:
             connection.request("GET", path, headers={"Accept": "application/json"})
             response = connection.getresponse()

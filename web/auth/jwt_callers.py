@@ -181,8 +181,8 @@ async def _find_key(
     if key is None:
         raise Unauthorized(
             "the JWT has no kid, and its issuer has several keys; name the key in the header"
-            if kid is None
-            else "the JWT's kid is none of the issuer's keys for this algorithm"
+            if kid is None and len(keys.keys) > 1
+            else "the JWT's key is none of the issuer's keys for this algorithm"
         )
     return keys, key
 

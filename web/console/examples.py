@@ -11,6 +11,8 @@ from memrelay.pipelines.commands import Command
 
 MEMRELAY = ".venv/bin/memrelay"
 WRITE, READ, GREETING = "/write The meeting is at 3pm", "/read", "hello"
+# For a swarm whose messages are tool calls, in both dialects.
+TOOL_CALL = '{"command": "view", "path": "/memories"}'
 
 
 class Example(NamedTuple):
@@ -58,10 +60,15 @@ def redis_cli(bus: str, password_file: str) -> str:
     return f"{password}redis-cli -u {quote(bus if '://' in bus else f'redis://{bus}')}"
 
 
-def make_examples(address: SwarmAddress, commands: Sequence[Command]) -> Examples:
-    """Return the examples for one swarm of a pipeline with these commands."""
+def make_examples(
+    address: SwarmAddress, commands: Sequence[Command], text: str = GREETING
+) -> Examples:
+    """Return the examples for one swarm of a pipeline with these commands.
+
+    `text` is the message for a pipeline without commands.
+    """
     words = [command.word for command in commands]
-    first = WRITE if "/write" in words else words[0] if words else GREETING
+    first = WRITE if "/write" in words else words[0] if words else text
     second = READ if READ in words else first
     return Examples(
         _curl_examples(address, first),

@@ -16,7 +16,13 @@ from memrelay.web.api.directory import Served
 from memrelay.web.api.status import EVICTS, NOT_PERSISTENT, filter_status
 from memrelay.web.auth.access import get_caller, open_to_all, requires
 from memrelay.web.console.agents import AgentView, list_agents, list_input_swarms
-from memrelay.web.console.examples import SwarmAddress, make_examples, redis_cli
+from memrelay.web.console.examples import (
+    GREETING,
+    TOOL_CALL,
+    SwarmAddress,
+    make_examples,
+    redis_cli,
+)
 from memrelay.web.console.format import to_log_rows
 from memrelay.web.console.frame import as_page, asset_response, render
 from memrelay.web.console.graph import Graph, draw_graph
@@ -216,9 +222,17 @@ async def _pipeline_values(request: web.Request, served: Served) -> dict[str, An
         "commands": commands,
         "address": address,
         "sender": _default_sender(agents, values["swarm"]),
-        "examples": make_examples(address, commands),
+        "examples": make_examples(address, commands, _example_text(agents, values["swarm"])),
         "wait_s": min(MAX_CHAT_WAIT_S, options.max_wait_s),
     }
+
+
+def _example_text(agents: Sequence[AgentView], swarm: str) -> str:
+    """Return a message that the agents of a swarm without commands answer."""
+    takes_tool_calls = any(
+        agent.block == "memory_tool" and agent.listens_on == swarm for agent in agents
+    )
+    return TOOL_CALL if takes_tool_calls else GREETING
 
 
 def _default_sender(agents: Sequence[AgentView], swarm: str) -> str:

@@ -14,16 +14,19 @@ from memrelay.memory.operation import Operation, all_operations, input_schema, j
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
+    IF_ABSENT,
     STORE,
     OperationRoute,
     returns_stored_text,
     route_of,
     selects_store,
 )
-from memrelay.web.auth.access import OPEN, OWN, get_access
+from memrelay.web.auth.access import OPEN, OWN, get_access, is_reached_by_jwt
+from memrelay.web.auth.authorizer import API_KEY_HEADER
 from memrelay.web.openapi.route_docs import (
     HTML,
     IDEMPOTENCY_HEADERS,
+    IF_ABSENT_HEADER,
     IF_NONE_MATCH_HEADER,
     JSON,
     RouteDocs,
@@ -64,7 +67,19 @@ SECURITY_SCHEMES = {
         "type": "http",
         "scheme": "bearer",
         "description": "mr_ID_SECRET. Required as soon as a key has been created.",
-    }
+    },
+    "api_key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": API_KEY_HEADER,
+        "description": "The same key in a header of its own.",
+    },
+    "jwt": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "JWT",
+        "description": "A JWT of an issuer in web.jwt, for an agent or a service.",
+    },
 }
 PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 PATH_PARAMETERS = {
@@ -278,6 +293,8 @@ def _operation_parameters(
     headers: dict[str, str] = {}
     if route.has_if_match:
         headers["If-Match"] = "The record's ETag, several ETags, or *."
+    if IF_ABSENT in route.body_fields:
+        headers |= IF_ABSENT_HEADER
     if operation.mutates:
         headers |= IDEMPOTENCY_HEADERS
     elif operation.verb == "get":
@@ -358,7 +375,9 @@ def _describe_access(route: web.AbstractRoute, responses: Json) -> Json:
         errors |= AUTH_ERRORS
     media_type = docs.media_type if docs else JSON
     described = {str(status): _error_response(text, media_type) for status, text in errors.items()}
-    security: list[Json] = [] if access == OPEN else [{"key": []}]
+    security: list[Json] = [] if access == OPEN else [{"key": []}, {"api_key": []}]
+    if is_reached_by_jwt(route.handler):
+        security.append({"jwt": []})
     if access == OWN:
         security.insert(0, {})
     return {

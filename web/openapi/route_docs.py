@@ -29,6 +29,7 @@ IDEMPOTENCY_HEADERS = {
     "webhook-id": "The same as Idempotency-Key.",
 }
 IF_MATCH_HEADER = {"If-Match": "The ETag of the version to replace, or *."}
+IF_ABSENT_HEADER = {"If-None-Match": "*: write only if no entry has the key."}
 IF_NONE_MATCH_HEADER = {
     "If-None-Match": "The ETag that the client already has. The answer is 304 if it is current."
 }

@@ -5,6 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
+from memrelay.memory.items.identity import MAX_ID_CHARACTERS
 from memrelay.memory.tool.shapes import ENTRY_FIELDS
 from memrelay.web.api.operations import call_operation
 from memrelay.web.api.pipeline_choice import find_pipeline
@@ -16,6 +17,7 @@ Json = dict[str, Any]
 IDENTITY = {"agentId": AGENT, "chatId": CHAT, "userId": USER}
 # What a JavaScript client sends for a variable without a value.
 UNDEFINED = "undefined"
+MISSING = (None, "", UNDEFINED)
 # The fields of a put that its body may have, and their names in the operation.
 PUT_FIELDS = {
     "value": "value",
@@ -51,6 +53,25 @@ def read_identity(request: web.Request, given: Mapping[str, Any], *, agent: Any 
     if AGENT not in identity:
         raise BadRequest("agentId is required: send the id of the calling agent")
     return identity
+
+
+def merge_identity(request: web.Request, body: Json) -> Json:
+    """Return the fields of a body with the identity in the query.
+
+    Raises BadRequest: query and body name different ids.
+    """
+    merged = dict(body)
+    for name in IDENTITY:
+        in_query, in_body = request.query.get(name), body.get(name)
+        if in_query in MISSING:
+            continue
+        if in_body not in MISSING and in_body != in_query:
+            raise BadRequest(
+                f"{name} is {in_query[:MAX_ID_CHARACTERS]!r} in the query and "
+                f"{str(in_body)[:MAX_ID_CHARACTERS]!r} in the body; send it once"
+            )
+        merged[name] = in_query
+    return merged
 
 
 def store_of(given: Mapping[str, Any], identity: Json) -> Any:

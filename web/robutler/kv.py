@@ -17,6 +17,7 @@ from memrelay.web.robutler.calls import (
     Json,
     get_entry,
     make_put,
+    merge_identity,
     put_entry,
     read_identity,
 )
@@ -81,9 +82,9 @@ async def set_value(request: web.Request) -> web.Response:
     body = await read_object(request, FIELDS)
     for name in body.keys() - {*FIELDS, VOUCHED}:
         raise BadRequest(f"unknown field {name[:50]!r}; known are {', '.join(FIELDS)}")
-    given = dict(request.query) | body
+    given = merge_identity(request, body)
     identity = _read_identity(request, given)
-    fields = {name: given[name] for name in ("value", "namespace") if name in given}
+    fields: Json = {name: given[name] for name in ("value", "namespace") if name in given}
     # A null counts as absent: integrations keep credentials here.
     fields |= {"store": _store_of(given, identity), "inContext": given.get("inContext") or False}
     await put_entry(request, make_put(identity, _get_key(given), fields))

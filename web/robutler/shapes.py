@@ -88,9 +88,10 @@ class AccessibleStore(TypedDict):
 
 @exact
 class Stores(TypedDict):
-    """The stores that the agent may use."""
+    """Stores that the agent may use, and a cursor if there are more."""
 
     stores: list[AccessibleStore]
+    cursor: NotRequired[str]
 
 
 @exact

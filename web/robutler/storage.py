@@ -5,10 +5,22 @@ from typing import Any
 from aiohttp import hdrs, web
 
 from memrelay.memory.items.identity import VOUCHED
-from memrelay.web.api.answers import json_response, parse_if_match, parse_limit, refuse_unknown
+from memrelay.web.api.answers import (
+    check_absence,
+    json_response,
+    parse_if_match,
+    parse_limit,
+    refuse_unknown,
+    requires_absence,
+)
 from memrelay.web.api.operations import read_object
 from memrelay.web.auth.access import requires
-from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, IF_MATCH_HEADER, documented
+from memrelay.web.openapi.route_docs import (
+    IDEMPOTENCY_HEADERS,
+    IF_ABSENT_HEADER,
+    IF_MATCH_HEADER,
+    documented,
+)
 from memrelay.web.robutler import shapes
 from memrelay.web.robutler.calls import (
     IDENTITY,
@@ -17,6 +29,7 @@ from memrelay.web.robutler.calls import (
     call,
     get_entry,
     make_put,
+    merge_identity,
     parse_flag,
     put_entry,
     read_identity,
@@ -31,7 +44,7 @@ from memrelay.web.server.errors import BadRequest
 routes = web.RouteTableDef()
 DEFAULT_LIMIT = 100
 IDENTITY_QUERY = {
-    "agentId": "The calling agent. Its id is also the id of its own store.",
+    "agentId": "The calling agent. Its id is also the id of its own store. A key must name it.",
     "chatId": "The chat for which the agent works.",
     "userId": "The user for whom the agent works.",
 }
@@ -39,13 +52,14 @@ STORE_QUERY = {"store": "The store. The default is the agent's own."}
 NAMESPACE_QUERY = {"namespace": "The namespace of the key. The default is the empty one."}
 ACTION_QUERY = {"action": "What to do instead of listing entries: search, or stores."}
 SHARE_QUERY = {"action": "Always share."}
+SHARE_SCHEMA = {"action": {"type": "string", "enum": ["share"]}}
 READ_ERRORS = {
     404: "The pipeline or key does not exist.",
-    409: "The entry has another version.",
     503: "No worker serves the pipeline.",
     504: "No answer in time.",
 }
 WRITE_ERRORS = READ_ERRORS | {422: "The Idempotency-Key belongs to another call."}
+CONFLICT = {409: "The entry has another version than If-Match, or exists despite If-None-Match."}
 SHARE_FIELDS = ("store", "grantee", "level", "ttl")
 
 
@@ -60,7 +74,7 @@ SHARE_FIELDS = ("store", "grantee", "level", "ttl")
     | {
         "inContext": "true, or false to list hidden entries without values (scope admin).",
         "prefix": "Only keys that begin with this text.",
-        "limit": "The maximum number of entries. The default is 100.",
+        "limit": "The maximum number of entries or stores. The default is 100.",
         "cursor": "The `cursor` of the previous page.",
         "q": "The text to search for. Required for action=search.",
     },
@@ -85,6 +99,8 @@ async def read_store(request: web.Request) -> web.Response:
 @documented(
     {200: "The grant is in force."} | WRITE_ERRORS,
     query=IDENTITY_QUERY | SHARE_QUERY,
+    query_schemas=SHARE_SCHEMA,
+    required_query=("action",),
     headers=IDEMPOTENCY_HEADERS,
     body="{agentId, grantee, store?, level?, ttl?, chatId?, userId?}",
     body_schema=shapes.NewShare,
@@ -108,7 +124,9 @@ async def share(request: web.Request) -> web.Response:
     query=IDENTITY_QUERY
     | SHARE_QUERY
     | STORE_QUERY
-    | {"grantee": "The agent that loses its access. Required."},
+    | {"grantee": "The agent that loses its access."},
+    query_schemas=SHARE_SCHEMA,
+    required_query=("action", "grantee"),
     headers=IDEMPOTENCY_HEADERS,
     schemas={200: shapes.Done},
 )
@@ -151,9 +169,11 @@ async def get(request: web.Request) -> web.Response:
 @serve(routes, "PUT", ENTRY)
 @error_dialect(ROBUTLER)
 @documented(
-    {200: "The entry. `value` is null if the entry is hidden or encrypted."} | WRITE_ERRORS,
+    {200: "The entry. `value` is null if the entry is hidden or encrypted."}
+    | WRITE_ERRORS
+    | CONFLICT,
     query=IDENTITY_QUERY,
-    headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER,
+    headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER | IF_ABSENT_HEADER,
     body="{agentId, value, ttl?, store?, namespace?, inContext?, encrypted?, ifAbsent?, ...}",
     body_schema=shapes.NewEntry,
     schemas={200: shapes.PutEntry | shapes.PutReference},
@@ -166,22 +186,27 @@ async def put(request: web.Request) -> web.Response:
     given = make_put(read_identity(request, body), read_key(request), body)
     if versions := parse_if_match(request, hdrs.IF_MATCH):
         given["if_version"] = versions
-    return _entry_response(await put_entry(request, given))
+    if requires_absence(request):
+        given["if_absent"] = True
+    entry = await put_entry(request, given)
+    check_absence(request, won=entry["won"])
+    return _entry_response(entry)
 
 
 @serve(routes, "DELETE", ENTRY)
 @error_dialect(ROBUTLER)
 @documented(
-    {200: "Whether the agent had this entry."} | WRITE_ERRORS,
+    {200: "Whether the agent had this entry."} | WRITE_ERRORS | CONFLICT,
     query=IDENTITY_QUERY | STORE_QUERY | NAMESPACE_QUERY,
-    headers=IDEMPOTENCY_HEADERS,
+    headers=IDEMPOTENCY_HEADERS | IF_MATCH_HEADER,
     schemas={200: shapes.Deleted},
 )
 @requires("delete", is_for_agents=True)
 async def delete(request: web.Request) -> web.Response:
     """Delete an entry of the calling agent."""
     _read_query(request, ("store", "namespace"))
-    output = await call(request, "items.delete", _locate(request))
+    given = _locate(request) | {"if_version": parse_if_match(request, hdrs.IF_MATCH)}
+    output = await call(request, "items.delete", given)
     return json_response({"success": True, "deleted": output["deleted"]})
 
 
@@ -222,14 +247,15 @@ async def _search(request: web.Request) -> Json:
 
 
 async def _list_stores(request: web.Request) -> Json:
-    query = _read_query(request, ("action",))
-    found = await call(request, "stores.list", read_identity(request, query))
-    return {
-        "stores": [
-            {"storeId": one["store"], "level": one["level"], "source": one["source"]}
-            for one in found["stores"]
-        ]
-    }
+    query = _read_query(request, ("action", "limit", "cursor"))
+    page = {"limit": parse_limit(request, DEFAULT_LIMIT), "cursor": query.get("cursor", "")}
+    found = await call(request, "stores.list", read_identity(request, query) | page)
+    listed = [
+        {"storeId": one["store"], "level": one["level"], "source": one["source"]}
+        for one in found["stores"]
+    ]
+    more = {} if found["next_cursor"] is None else {"cursor": found["next_cursor"]}
+    return {"stores": listed} | more
 
 
 def to_result(hit: Json) -> Json:
@@ -260,12 +286,12 @@ def _read_query(request: web.Request, names: tuple[str, ...]) -> Any:
 
 
 async def _read_body(request: web.Request, names: tuple[str, ...]) -> Json:
-    """Return the fields of the body, and the identity in the query. Raises BadRequest."""
+    """Return the fields of the body, and the identity in query and body. Raises BadRequest."""
     body = await read_object(request, names)
     known = (*IDENTITY, *names)
     if unknown := [name for name in body if name not in (*known, VOUCHED)]:
         raise BadRequest(f"unknown field {unknown[0][:50]!r}; known are {', '.join(known)}")
-    return {name: request.query[name] for name in IDENTITY if name in request.query} | body
+    return merge_identity(request, body)
 
 
 def _require_share(request: web.Request, names: tuple[str, ...]) -> None:

@@ -30,7 +30,7 @@ routes = web.RouteTableDef()
     body_schema=dict,
     schemas={200: shapes.ToolAnswer},
 )
-@requires("search", "write", is_for_agents=True)
+@requires("search", "read", "write", "delete", is_for_agents=True)
 async def use_tool(request: web.Request) -> web.Response:
     """Carry out a call of the memory tool."""
     refuse_unknown(request, (*IDENTITY, "dialect"))

@@ -16,23 +16,22 @@ import orjson
 import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.codec import encode
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
+from memrelay.memory.agents.quotes import Quotes
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.run.inputs import Input
 from memrelay.worker.run.outcome import redact_answer, redact_outputs
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
 
 log = structlog.stdlib.get_logger(__name__)
 Result = TypeVar("Result")
-# Forgets inputs that wait in memory.
-Drop = Callable[[Callable[[Input], bool]], None]
+# Forgets inputs that wait in memory and have a text that the function accepts.
+Drop = Callable[[Callable[[bytes], bool]], None]
 # Pauses after failures double from the first to the longest: each attempt may copy a large store.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 MAX_PASSES = 10
@@ -53,14 +52,19 @@ class ErasedContent:
     A message quotes a record if a string in its JSON has the record's guid, a text that the caller
     named, or the whole content of one of its versions.
 
-    `wanted` has (sort, text): sort is `guid`, `text` for a named text, or `content` for a version.
+    `wanted` has (sort, text): sort is `guid`, `text` for a named text, `content` for a version, or
+    `name` for an identifier of a person.
     """
 
     def __init__(self, wanted: Iterable[tuple[str, str]]) -> None:
         self._guids, self._other_guids = set[str](), list[str]()
         self._texts, self._short = list[str](), set[str]()
         self._long: dict[str, list[str]] = {}  # by their first SHORT characters
+        wanted = list(wanted)
+        self._names = Quotes(text for sort, text in wanted if sort == "name")
         for sort, text in wanted:
+            if sort == "name":
+                continue
             if sort == "guid":
                 self._guids.add(text) if GUID.fullmatch(text) else self._other_guids.append(text)
             elif sort == "text":
@@ -71,7 +75,8 @@ class ErasedContent:
                 self._short.add(text)
 
     def __bool__(self) -> bool:
-        return bool(self._guids or self._other_guids or self._texts or self._short or self._long)
+        found = self._guids or self._other_guids or self._texts or self._short or self._long
+        return bool(found or self._names)
 
     def in_json(self, data: bytes) -> bool:
         """Return whether an envelope, or another text, quotes a record."""
@@ -90,6 +95,8 @@ class ErasedContent:
         if isinstance(value, str):
             return self._in_text(value, depth)
         if isinstance(value, dict):
+            if self._names.in_fields(value):
+                return True
             value = [*value, *value.values()]
         return isinstance(value, list) and any(self._in(one, depth + 1) for one in value)
 
@@ -107,6 +114,8 @@ class ErasedContent:
         if any(guid in self._guids for guid in GUID.findall(text)):
             return True
         if any(one in text for one in (*self._texts, *self._other_guids)):
+            return True
+        if self._names.in_text(text):
             return True
         whole = text.strip()
         if self._short and (
@@ -230,11 +239,7 @@ class ErasureTask:
         self, control: ReconnectingConnection, content: ErasedContent, asked_at: int
     ) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
-        self._drop(
-            lambda work: (
-                content.in_json(encode(work.message)) or content.in_json(work.producer_id.encode())
-            )
-        )
+        self._drop(content.in_json)
         messages = await purge(control, self._uids, self._public, asked_at, content.in_json)
         letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
         replies = 0

@@ -1,6 +1,7 @@
 """Operations that async blocks call over the bus, and the secrets that they may read."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -11,12 +12,15 @@ from memrelay.blocks.async_call import OperationFailed
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, BusError, NoOwner
 from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
+from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.operation import all_operations, find_operation
 from memrelay.pipelines.secret_references import SecretResolver
 
 # The longest time for one operation, and the pause before it is tried again while no worker serves
 # the pipeline, as during a deploy.
 CALL_S, PAUSE_S = 30.0, 0.1
+# A full input must accept the calls of errands: its messages may wait until these errands end.
+LIMITS = IngressLimits(backlog=sys.maxsize, backlog_bytes=sys.maxsize)
 
 
 class BusOperations:
@@ -34,7 +38,7 @@ class BusOperations:
         """Return the answer to a call. Raises OperationFailed."""
         async with self._opening:
             if self._requester is None:
-                self._requester = Requester(self._address)
+                self._requester = Requester(self._address, LIMITS)
                 await self._stack.enter_async_context(self._requester)
         until = asyncio.get_running_loop().time() + CALL_S
         while True:
@@ -67,7 +71,7 @@ class CallOperations:
         if operation is None:
             known = ", ".join(all_operations())
             raise OperationFailed(REFUSED, f"unknown operation {name!r}; known are {known}")
-        number = key or str(self._count)
+        number = f"={key}" if key else str(self._count)
         call = NewCall(
             self._uid,
             name,

@@ -16,7 +16,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.execute import execute
 from memrelay.worker.errands.runner import Ended, ErrandRunner
 from memrelay.worker.errands.stored import order_of
-from memrelay.worker.errors import describe_error
+from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import arrival_of_id
 
 log = structlog.stdlib.get_logger(__name__)
@@ -36,9 +36,11 @@ class OpenErrand(NamedTuple):
 
 @dataclass(slots=True)
 class _Conversation:
-    """`holder` is the id of the errand that runs, or whose continuation has not ended."""
+    """`holders` are the ids of the errand that runs, and of those whose continuation has not
+    ended. After a crash there may be several.
+    """
 
-    holder: str = ""
+    holders: set[str] = field(default_factory=set)
     # A heap of (arrival, order of submission, errand).
     waiting: list[tuple[tuple[int, int], int, OpenErrand]] = field(default_factory=list)
 
@@ -57,12 +59,12 @@ class OpenErrands:
     `wanted` wakes the group. A result stays in `ended` until the group has stored it.
     """
 
-    # Beyond these limits a group takes no new entries.
-    MAX_ERRANDS = 10_000
+    # Beyond this limit, and that of `limits`, a group takes no new messages.
     MAX_BYTES = 64 << 20
 
-    def __init__(self, runner: ErrandRunner, wanted: asyncio.Event, max_bytes: int) -> None:
-        self._runner, self._wanted, self._max_bytes = runner, wanted, max_bytes
+    def __init__(self, runner: ErrandRunner, wanted: asyncio.Event, limits: WorkerLimits) -> None:
+        self._runner, self._wanted = runner, wanted
+        self._max_bytes, self._max_errands = limits.message_bytes, limits.open_errands
         self.ended: deque[tuple[OpenErrand, Ended]] = deque()
         self._conversations: dict[str, _Conversation] = {}
         # By id of an errand that is open, or whose continuation has not ended.
@@ -86,7 +88,7 @@ class OpenErrands:
     @property
     def is_full(self) -> bool:
         """Whether a limit is reached."""
-        return len(self._sizes) >= self.MAX_ERRANDS or self._bytes >= self.MAX_BYTES
+        return len(self._sizes) >= self._max_errands or self._bytes >= self.MAX_BYTES
 
     @property
     def left_s(self) -> float | None:
@@ -114,7 +116,7 @@ class OpenErrands:
         if pending.id not in self._places:
             name = self.conversation_of(pending, plan)
             self._places[pending.id] = _Place(name, pending.pipeline, pending.agent)
-            self._conversations.setdefault(name, _Conversation()).holder = pending.id
+            self._conversations.setdefault(name, _Conversation()).holders.add(pending.id)
 
     def take_result(self, errand: OpenErrand) -> None:
         """Note that a result is stored: the errand is no longer open."""
@@ -136,10 +138,9 @@ class OpenErrands:
             return
         name = place.conversation
         conversation = self._conversations[name]
-        if conversation.holder == key:
-            conversation.holder = ""
+        conversation.holders.discard(key)
         self._start_next(conversation)
-        if not conversation.holder and not conversation.waiting:
+        if not conversation.holders and not conversation.waiting:
             del self._conversations[name]
 
     def drop(self, keys: set[str]) -> None:
@@ -149,8 +150,8 @@ class OpenErrands:
             if len(kept) < len(conversation.waiting):
                 conversation.waiting[:] = kept
                 heapify(conversation.waiting)
-        holders = {conversation.holder for conversation in self._conversations.values()}
-        for key in (keys & self._places.keys()) - holders:
+        holders = [conversation.holders for conversation in self._conversations.values()]
+        for key in (keys & self._places.keys()).difference(*holders):
             self._bytes -= self._sizes.pop(key, 0)
             del self._places[key]
 
@@ -182,9 +183,9 @@ class OpenErrands:
         return f"{pending.pipeline}/{pending.agent}/{order_of(pending)}"
 
     def _start_next(self, conversation: _Conversation) -> None:
-        if conversation.waiting and not conversation.holder and self._until_s is None:
+        if conversation.waiting and not conversation.holders and self._until_s is None:
             _, _, errand = heappop(conversation.waiting)
-            conversation.holder = errand.pending.id
+            conversation.holders.add(errand.pending.id)
             self._submit(errand)
 
     def _submit(self, errand: OpenErrand) -> None:
@@ -209,7 +210,7 @@ class OpenErrands:
     def _end(self, errand: OpenErrand, ended: Ended) -> None:
         self.ended.append((errand, ended))
         self._wanted.set()
-        if ended.fault is not None:
+        if ended.reason:
             pending = errand.pending
             log.warning(
                 "errand_failed",
@@ -217,5 +218,5 @@ class OpenErrands:
                 message_id=pending.root,
                 agent=pending.agent,
                 errand=pending.id,
-                reason=f"{type(ended.fault).__name__}: {describe_error(ended.fault)}"[:200],
+                reason=ended.reason[:200],
             )

@@ -1,6 +1,7 @@
 """Executes the errands of all pipelines of a worker, in one thread with its own event loop."""
 
 import asyncio
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import structlog
+
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.url import Address
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
@@ -17,8 +20,11 @@ from memrelay.worker.errands.bus_operations import BusOperations
 from memrelay.worker.errands.stored import pack_error
 from memrelay.worker.errors import describe_error
 
+log = structlog.stdlib.get_logger(__name__)
 # Results that no group takes, because the pipeline went to another worker. The latest are kept.
 MAX_UNCLAIMED = 64
+# Time without an answer of the thread after which it counts as blocked.
+BLOCKED_S = 5.0
 # How long the end of a worker waits for the thread.
 CLOSE_S = 1.0
 
@@ -26,12 +32,12 @@ CLOSE_S = 1.0
 class Ended(NamedTuple):
     """The end of an errand: its `result` as JSON. `transient` is set if it must be repeated.
 
-    `fault` is the exception that led to a result with an error.
+    `reason` is the text of the exception that led to a result with an error.
     """
 
     result: bytes
     transient: Transient | None = None
-    fault: BaseException | None = None
+    reason: str = ""
 
 
 class ErrandTooSlow(Exception):
@@ -66,6 +72,10 @@ class ErrandRunner:
         self, most: int, limit_s: float, address: Address, secrets: SecretResolver = NO_SECRETS
     ) -> None:
         self._most, self._limit_s = most, limit_s
+        self.blocked_s = BLOCKED_S
+        # Set when the thread has answered the last probe.
+        self._has_answered = threading.Event()
+        self._probing: asyncio.TimerHandle | None = None
         self._bus = BusOperations(address, secrets)
         self._jobs: dict[str, _Job] = {}
         # By pipeline, the one whose turn is next first.
@@ -133,6 +143,25 @@ class ErrandRunner:
         end = partial(self._end, job)
         job.future = asyncio.run_coroutine_threadsafe(self._limit(job), self._open_loop())
         job.future.add_done_callback(lambda _: _call_in(loop, end))
+        if self._probing is None:
+            self._has_answered.set()
+            self._probe()
+
+    def _probe(self) -> None:
+        """Log an errand that does not await, because it delays all others. Repeat while any run."""
+        self._probing = None
+        if not self._running or self._is_closing:
+            return
+        if not self._has_answered.is_set() and self._thread is not None:
+            log.warning(
+                "errands_blocked",
+                errands=[job.key for job in self._running],
+                at=_find_line(self._thread),
+                remedy="a block must await; run blocking calls with asyncio.to_thread",
+            )
+        self._has_answered.clear()
+        self._open_loop().call_soon_threadsafe(self._has_answered.set)
+        self._probing = asyncio.get_running_loop().call_later(self.blocked_s, self._probe)
 
     async def _limit(self, job: _Job) -> bytes:
         limit = asyncio.timeout(self._limit_s)
@@ -149,7 +178,7 @@ class ErrandRunner:
     def _end(self, job: _Job) -> None:
         self._running.discard(job)
         assert job.future is not None
-        ended = job.ended = _outcome_of(job.future)
+        ended = job.ended = _outcome_of(job.future, self._bus.secrets)
         job.future = None
         if job.on_end is not None:
             job.on_end(ended)
@@ -182,6 +211,12 @@ class ErrandRunner:
             runner.run(self._bus.close())
 
 
+def _find_line(thread: threading.Thread) -> str:
+    """Return the file and line that a thread executes."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
 def _uid_of(key: str) -> str:
     return key.partition("/")[0]
 
@@ -191,9 +226,9 @@ def _call_in(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(end)
 
 
-def _outcome_of(future: "Future[bytes]") -> Ended:
+def _outcome_of(future: "Future[bytes]", secrets: SecretResolver) -> Ended:
     fault = CancelledError("it was cancelled") if future.cancelled() else future.exception()
     if fault is None:
         return Ended(future.result())
-    reason = f"{type(fault).__name__}: {describe_error(fault)}"
-    return Ended(pack_error(reason), fault if isinstance(fault, Transient) else None, fault)
+    reason = f"{type(fault).__name__}: {describe_error(fault, secrets)}"
+    return Ended(pack_error(reason), fault if isinstance(fault, Transient) else None, reason)

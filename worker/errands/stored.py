@@ -50,7 +50,7 @@ def result_of(pending: Pending) -> Got | None:
     if pending.result is None:
         return None
     result = orjson.loads(pending.result)
-    return Got(pending.id, result.get("value"), result.get("error", ""))
+    return Got(pending.errand_id, result.get("value"), result.get("error", ""))
 
 
 def _pack(content: dict[str, Any], name: str, max_bytes: int) -> bytes:

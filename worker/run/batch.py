@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
+from traceback import format_exception
 
 import structlog
 
@@ -14,23 +15,29 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
-from memrelay.memory.operations.records_erase import NAME as ERASE
 from memrelay.memory.operations.records_import import NAME as IMPORT
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.connection import translate_errors
-from memrelay.memory.sqlite.inbox import Done
+from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Done, Pending
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
-from memrelay.worker.errands.stored import result_of
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.calls import answer_by_key, carry_out, digest_of, key_of
 from memrelay.worker.run.cascade import Cascade
 from memrelay.worker.run.crash_isolation import CrashIsolation
-from memrelay.worker.run.inputs import Call, Entry, Input, Work, decode_entry, decode_unrouted
+from memrelay.worker.run.inputs import (
+    Call,
+    Entry,
+    Input,
+    Work,
+    decode_entry,
+    decode_unrouted,
+    restore_parked,
+)
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, new_outcome
 from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outcome
 from memrelay.worker.run.step_results import find_step_results, keep_step_results
@@ -214,7 +221,7 @@ class Batch:
             if work.key in self._gone:
                 log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
                 return new_outcome(work)
-            self._restore_result(work)
+            self._begin_replay(work)
         most = self._limits.attempts
         if self._journal is not None and self._journal.count_alone(work.key) > most:
             return _fail(one, f"the worker ended {most} times while it ran this message", most)
@@ -228,13 +235,26 @@ class Batch:
     def _decode(self, entry: Entry) -> Input:
         return decode_entry(entry, self._limits.message_bytes, self._limits.trusted_fields)
 
-    def _restore_result(self, work: Input) -> None:
-        """Give a replay the result of the errand that was stored before it failed."""
+    def _begin_replay(self, work: Input) -> None:
+        """Take over what the failed run has left, and delete it."""
+        for memory_id, parked in self._restore(work):
+            self._begin(memory_id).pending.remove([parked.id])
         for memory_id in work.plan.stores:
-            parked = self._stores.get(memory_id).pending.find_parked(work.key)
-            if parked is not None:
-                work.got = result_of(parked)
-                self._begin(memory_id).pending.remove([work.key])
+            if work.key in self._stores.get(memory_id).inbox.numbers:
+                self._begin(memory_id).inbox.forget([work.key])
+                if work.key in (settled := self._settled.get(memory_id, [])):
+                    settled.remove(work.key)  # it would delete the row of the replay
+
+    def _restore(self, work: Input) -> list[tuple[str, Pending]]:
+        """Restore a replay from its parked rows. Return each with its store."""
+        parked = [
+            (memory_id, one)
+            for memory_id in (work.plan.stores if work.replay_entry else ())
+            for one in self._stores.get(memory_id).pending.find_parked(work.key)
+        ]
+        for _, one in parked:
+            restore_parked(work, one)
+        return parked
 
     def _call(self, work: Input, call: Call) -> Outcome:
         outcome = new_outcome(work)
@@ -247,7 +267,7 @@ class Batch:
             may_wait=self._may_wait,
         )
         outcome.size = len(outcome.answer)
-        self._result.erased |= call.operation.name == ERASE
+        self._result.erased |= call.operation.erases
         if outcome.store in work.plan.homes.values():
             # The call may have created it.
             self._find_homes(work.plan).add(outcome.store)
@@ -273,11 +293,20 @@ class Batch:
         for memory_id in stores:
             inbox = (touched.get(memory_id) or self._stores.get(memory_id)).inbox
             if key in inbox.numbers and (done := inbox.find(key)) is not None:
+                if self._has_failed(work, done, memory_id):
+                    continue
                 return _repeat(work, done, memory_id, work.unkept)
             if digest and (kept := inbox.keys.find(digest)) is not None:
                 repeat = answer_by_key(work, kept)
                 return self._add_step_results(work, repeat) if with_steps else repeat
         return None
+
+    def _has_failed(self, work: Input, done: Done, memory_id: str) -> bool:
+        """Return whether an input is the replay of a delayed one that no longer waits."""
+        if not work.replay_entry or done.outputs != DELAYED:
+            return False
+        waiting = self._stores.get(memory_id).pending.find(work.key + RETRY_SUFFIX)
+        return waiting is None or waiting.due < 0
 
     def _add_step_results(self, work: Input, repeat: Outcome) -> Outcome:
         """Add the results of steps in other stores for a client that waits."""
@@ -377,11 +406,13 @@ class Batch:
         if isinstance(fault, VectorPending) and isinstance(one, Entry):
             self._result.awaiting.append((one, fault.after_s))
             return
-        reason, attempts = f"{type(fault).__name__}: {describe_error(fault)}", 1
+        text, attempts = describe_error(fault, self._secrets), 1
+        reason = f"{type(fault).__name__}: {text}"
         station = find_station(fault)
         if isinstance(fault, Transient):
             work = self._decode(one) if isinstance(one, Entry) else one
-            reason = self._retries.note(work, fault, self._stores)
+            self._restore(work)  # the rollback has put its rows back
+            reason = self._retries.note(work, fault, text, self._stores)
             attempts = self._limits.retries + 1
         if reason:
             where = f" ({station})" if station else ""
@@ -399,7 +430,7 @@ class Batch:
             pipeline=one.plan.uid,
             message_id=one.id,
             station=station,
-            exc_info=fault,
+            exception=self._secrets.redact("".join(format_exception(fault))),
         )
 
     def _keep_delayed(self) -> None:

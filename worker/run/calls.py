@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.errors import Refused
-from memrelay.memory.memory_id import is_closed
+from memrelay.memory.memory_id import home_of, is_closed
 from memrelay.memory.operation import Context, Operation
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.idempotency import ProducerKey
@@ -78,8 +78,11 @@ def answer_call(operation: Operation, data: bytes, tx: Store, context: Context) 
 def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
     """Return the store of a call. The default is the operation's own or the pipeline's first.
 
-    Raises Refused for a store of another pipeline.
+    A name without a slash is a store below `instances/UID/`. Raises Refused for a store of another
+    pipeline.
     """
+    if memory_id and "/" not in memory_id:
+        memory_id = home_of(plan.uid, memory_id)
     if operation.home and (memory_id in ("", plan.homes[operation.home])):
         return plan.homes[operation.home]
     if not operation.takes_store:

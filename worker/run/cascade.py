@@ -19,7 +19,7 @@ from memrelay.pipelines.plan import Plan, PlannedAgent
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errands.execute import resume
 from memrelay.worker.errands.stored import pack_request
-from memrelay.worker.errors import TooManyBytes, TooManyHops, TooManyMessages
+from memrelay.worker.errors import BlockFault, TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
@@ -103,7 +103,10 @@ class Cascade:
         try:
             answer = station.handle(call, station.args)
         except Refused as refused:
-            answer = call.error(str(refused))
+            answer = call.error(self._secrets.redact(str(refused)))
+        # Outside of a block, these mean that a store cannot be used.
+        except (OSError, UnicodeDecodeError) as error:
+            raise BlockFault(error, self._secrets) from error
         self.calling = None
         if answer is None:
             return
@@ -201,7 +204,7 @@ class Cascade:
     ) -> None:
         work, outcome = self._work, self.outcome
         producer_id = work.producer_id or work.step_of
-        ident = f"{work.key}.{len(outcome.messages)}+{len(outcome.continuations)}"
+        ident = f"{work.plan.uid}/{work.id}.{len(outcome.messages)}+{len(outcome.continuations)}"
         pending = Pending(
             ident,
             work.plan.uid,

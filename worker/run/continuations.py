@@ -22,6 +22,7 @@ from memrelay.worker.errands.open_errands import OpenErrand, OpenErrands
 from memrelay.worker.errands.runner import Ended
 from memrelay.worker.errands.stored import pack_error
 from memrelay.worker.errors import TooManyMessages
+from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.inputs import Input, arrival_of_id, from_pending
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome
@@ -37,7 +38,7 @@ class DelayQueue:
     `clock` returns seconds and never goes back, so a change of the system time shifts nothing.
     """
 
-    # Beyond these limits a group takes no new entries.
+    # Beyond these limits a group takes no new messages.
     MAX_INPUTS = 10_000
     MAX_BYTES = 64 << 20
 
@@ -142,7 +143,7 @@ class Continuations:
 
     def __init__(self, retry: BusyRetry, shared: WorkerContext, wanted: asyncio.Event) -> None:
         self._retry, self._shared = retry, shared
-        self.errands = OpenErrands(shared.errands, wanted, shared.limits.message_bytes)
+        self.errands = OpenErrands(shared.errands, wanted, shared.limits)
         # By key of a continuation: the store with its pending row.
         self.stores: dict[str, str] = {}
         self.delay_queue, self.replies = DelayQueue(), ReplyTracker()
@@ -237,8 +238,11 @@ class Continuations:
             if self.stores and not outcome.replay_entry:
                 outcome.pending_store = self.stores.get(outcome.key, "")
             for pending in outcome.continuations:
-                if (refused := await self._schedule(pending, outcome.store)) is not None:
-                    failed.append(refused)
+                if self._expect(pending) <= self._shared.limits.max_cascade:
+                    await self._schedule(pending, outcome.store)
+                else:
+                    self.stores[pending.id] = outcome.store
+                    failed.append(_exceed_limit(pending, outcome.store, self._shared.limits))
             if outcome.pending_store:
                 self.errands.finish(outcome.key)
         return failed
@@ -273,38 +277,38 @@ class Continuations:
             await self._retry.in_thread(partial(_delete_pending, name=memory_id, outcomes=ended))
             self._shared.checkpoint("continuations forgotten")
 
-    def drop(self, unwanted: Callable[[Input], bool]) -> None:
-        """Forget unwanted retries. The caller deletes their pending rows."""
-        for work in self.delay_queue.drop(unwanted):
+    def drop(self, holds: Callable[[bytes], bool]) -> None:
+        """Forget retries and errands with a text that `holds` accepts. The caller deletes their
+        pending rows.
+        """
+        for work in self.delay_queue.drop(lambda work: any(map(holds, work.texts))):
             self.stores.pop(work.key, None)
-        waiting = [
-            one.pending.id
-            for one in self.errands.waiting
-            if unwanted(from_pending(one.pending, one.plan))
-        ]
-        self.errands.drop(set(waiting))
-        for key in waiting:
+        pending = [one.pending for one in self.errands.waiting]
+        unwanted = {one.id for one in pending if any(map(holds, one.texts))}
+        self.errands.drop(unwanted)
+        for key in unwanted:
             self.stores.pop(key, None)
 
-    async def _schedule(self, pending: Pending, memory_id: str, crashes: int = 0) -> Outcome | None:
+    def _expect(self, pending: Pending) -> int:
+        """Note a continuation. Return how many its cascade has had."""
+        return self.replies.expect(f"{pending.pipeline}/{pending.root}", pending.id)
+
+    async def _schedule(self, pending: Pending, memory_id: str, crashes: int = 0) -> None:
         """Schedule an input or errand under the bundle version with which it began.
 
-        `crashes` counts how often the errand may have ended the worker. Return its outcome
-        if its cascade has too many continuations.
+        `crashes` counts how often the errand may have ended the worker.
         """
         limits = self._shared.limits
         plan = await self._plan_of(pending)
         if plan is None:
             log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
-            return None
+            return
         self.may_publish_in_public = self.may_publish_in_public or bool(plan.public)
         self.stores[pending.id] = memory_id
-        total = self.replies.expect(f"{pending.pipeline}/{pending.root}", pending.id)
-        if total > limits.max_cascade:
-            return _exceed_limit(pending, memory_id, limits.max_cascade)
+        self._expect(pending)
         if pending.is_errand:
             self._begin_errand(OpenErrand(pending, memory_id, plan, crashes > 1), crashes)
-            return None
+            return
         if pending.request is not None:
             self.errands.hold(pending, plan)
         work, in_s = from_pending(pending, plan), pending.due / 1000 - time.time()
@@ -314,7 +318,6 @@ class Continuations:
             self.delay_queue.add(work, len(pending.data), in_s)
         else:
             self._due.append(work)
-        return None
 
     def _begin_errand(self, errand: OpenErrand, crashes: int) -> None:
         most = self._shared.limits.attempts
@@ -326,9 +329,9 @@ class Continuations:
             self.errands.add(errand)
 
 
-def _exceed_limit(pending: Pending, memory_id: str, max_cascade: int) -> Outcome:
+def _exceed_limit(pending: Pending, memory_id: str, limits: WorkerLimits) -> Outcome:
     letter = NewDeadLetter(
-        str(TooManyMessages(max_cascade)),
+        str(TooManyMessages(limits.max_cascade)),
         pending.swarm,
         pending.data,
         pending.bundle,

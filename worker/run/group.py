@@ -35,8 +35,9 @@ from memrelay.worker.run.dead_letters import (
     store_letters,
 )
 from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
-from memrelay.worker.run.inputs import Work, arrival_of
+from memrelay.worker.run.inputs import Entry, Work, arrival_of
 from memrelay.worker.run.outcome import Outcome
+from memrelay.worker.run.overflow import Overflow
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery, close_stores, feeds_of
 from memrelay.worker.run.recovery_turns import RecoveryTurns
@@ -87,6 +88,7 @@ class Group:
         self._publishes_in_public = any(plan.public for plan in plans)
         # Continuations, and inputs that a full batch left over: they run before new entries.
         self._todo: deque[Work] = deque()
+        self._overflow = Overflow()
         # By store: inputs that cannot come back.
         self._settled: dict[str, list[str]] = {}
         # Whether the bus has a valid rest note.
@@ -240,7 +242,11 @@ class Group:
         """Whether nothing is under way, waits, or is to be done in the background."""
         parts = self._parts
         return not (
-            self._todo or self._leaving or self._continuations.stores or self._prefetch.has_calls
+            self._todo
+            or self._leaving
+            or self._overflow
+            or self._continuations.stores
+            or self._prefetch.has_calls
         ) and all(
             task.is_idle for task in (parts.vectors, parts.expiry, parts.index_merge, parts.erasure)
         )
@@ -264,12 +270,16 @@ class Group:
             self._todo.extend(delay_queue.take())
             self._todo.extend(self._prefetch.take())
             is_full = delay_queue.is_full or errands.is_full
-            if not is_full and len(self._todo) < self._shared.limits.batch:
-                self._take_entries()
+            may_read = not (is_full or self._prefetch.has_calls or self._retry.has_stopped)
+            has_room = len(self._todo) < self._shared.limits.batch
+            if has_room and (is_full or not self._overflow):
+                self._take_entries(is_full)
             if self._todo:
                 await self._work()
             elif self._leaving and self._leaving[0].has_left:
                 await self._confirm(len(self._leaving) - 1)
+            elif self._overflow and may_read:
+                await self._read_again(lease)
             elif self._may_end:
                 return
             else:
@@ -291,11 +301,21 @@ class Group:
             and self._continuations.errands.left_s is None
         )
 
-    def _take_entries(self) -> None:
+    def _take_entries(self, is_full: bool) -> None:
         for uid, slot in self.slots.items():
-            if entries := slot.take():
-                self._shared.metrics.count_in(uid, len(entries))
-                self._todo.extend(self._prefetch.sift(entries))
+            entries = slot.take()
+            self._take_in(uid, self._overflow.take_calls(entries) if is_full else entries)
+
+    def _take_in(self, uid: str, entries: list[Entry]) -> None:
+        if entries:
+            self._shared.metrics.count_in(uid, len(entries))
+            self._todo.extend(self._prefetch.sift(entries))
+
+    async def _read_again(self, lease: GroupLease) -> None:
+        """Take messages that came while too many inputs waited. A stopped group leaves them."""
+        await self._confirm(0)
+        for uid, entries in (await self._overflow.read_again(lease.control, self.slots)).items():
+            self._take_in(uid, entries)
 
     async def _work(self, journal: AttemptJournal | None = None) -> None:
         """Run, commit and send one batch. At most the batch before is unconfirmed meanwhile."""

@@ -14,7 +14,7 @@ from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import PLAIN, Message, new_message
 from memrelay.memory.operation import Operation, all_operations, find_operation
 from memrelay.memory.records.ids import input_time_ms
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Pending
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.stored import pack_again, result_of
 
@@ -26,8 +26,6 @@ CALL_KEY_PREFIX = "\x1f"
 # which its results are kept. No id of a message contains it.
 STEP_MARK = "\x1e"
 INPUT_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}(\.[0-9.+]{1,1000})?")
-# Suffix of the key of an input that waits for a retry after its entry was acknowledged.
-RETRY_SUFFIX = ".again"
 # Bytes of each field except `data`.
 MAX_FIELD_BYTES = 1024
 # Bytes of `data` that the dead letter of an oversized entry keeps.
@@ -98,6 +96,11 @@ class Input(Struct, gc=False):
     call: Call | None = None
     # The result of the errand that the block of `only_agent` has asked for.
     got: Got | None = None
+
+    @property
+    def texts(self) -> tuple[bytes, ...]:
+        """Return everything that may quote a record."""
+        return encode(self.message), self.producer_id.encode(), pack_again(self.got) or b""
 
     @property
     def unkept(self) -> list[SwarmMessage]:
@@ -359,6 +362,19 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
         first_kept=0 if pending.agent else 1,
         got=got,
     )
+
+
+def restore_parked(work: Input, parked: Pending) -> None:
+    """Give a replay what its dead letter lacks: the result of its errand, and the vouched fields.
+
+    The fields count only in the message for which they were vouched: the entry of a replay comes
+    from outside.
+    """
+    work.got = result_of(parked) or work.got
+    message, kept = work.message, decode_kept(parked.data)
+    if parked.agent == work.only_agent and encode(message) == encode(kept):
+        vouched = dict.fromkeys((*message.vouched, *kept.vouched))
+        work.message = replace(message, vouched=tuple(vouched))
 
 
 def to_pending(work: Input, due: int) -> Pending:

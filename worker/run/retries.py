@@ -6,7 +6,7 @@ from zlib import crc32
 from memrelay.blocks.contract import Transient
 from memrelay.memory.sqlite.inbox import Pending
 from memrelay.memory.stores import OpenStores
-from memrelay.worker.errors import describe_error, find_station
+from memrelay.worker.errors import find_station
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import Input, to_pending
 from memrelay.worker.run.outcome import Outcome, new_outcome
@@ -40,12 +40,15 @@ class Retries:
         self._limits, self._pending_stores, self._now_ms = limits, pending_stores, now_ms
         self._noted: dict[str, list[Delayed]] = {}  # by store
 
-    def note(self, work: Input, fault: Transient, stores: OpenStores) -> str:
-        """Note an input for `keep_some` and return "", or return why it is not retried again."""
+    def note(self, work: Input, fault: Transient, reason: str, stores: OpenStores) -> str:
+        """Note an input for `keep_some` and return "", or return why it is not retried again.
+
+        `reason` is the text of the fault.
+        """
         memory_id = self._pending_stores.get(work.key, "")
         kept = stores.get(memory_id).pending.find(work.key) if memory_id else None
         attempts = max(1, (kept.attempts if kept else 0) + fault.counts)
-        most, reason = self._limits.retries, describe_error(fault)
+        most = self._limits.retries
         if fault.counts and attempts > most:
             return f"{reason} (tried {attempts} times; worker.retries is {most})"
         if station := find_station(fault):
@@ -74,6 +77,9 @@ class Retries:
                 if outcome is None:
                     store.pending.put_off(pending)
                 else:
+                    # A replay replaces the rows of its last run.
+                    store.pending.remove([outcome.key])
+                    store.inbox.forget([outcome.key])
                     store.pending.add(pending)
                     store.inbox.add(outcome.key, pending.bundle, DELAYED)
         del self._noted[memory_id]

@@ -162,3 +162,23 @@ def test_a_denial_is_the_same_for_a_store_that_does_not_exist(stores: Store) -> 
             call(stores, "grants.list", agent="stranger", store=of)
         texts.append(str(caught.value).replace(of, "STORE"))
     assert texts[0] == texts[1]
+
+
+def test_stores_are_listed_in_pages_with_the_own_one_first(stores: Store) -> None:
+    for number in range(6):
+        share(stores, f"g{number}", f"g{number}", "paged", "read")
+        enter(stores, "chat", f"g{number}c", "paged")
+    share(stores, "g1c", "g1c", "paged", "search")
+    session = {"agent": "paged", "user": "g3u", "chat": "g2c", "vouched": VOUCHED}
+    whole = call(stores, "stores.list", **session).stores
+    for limit in (1, 2, 5, 14):
+        found, cursor = [], ""
+        while cursor is not None:
+            taken = call(stores, "stores.list", limit=limit, cursor=cursor, **session)
+            assert len(taken.stores) <= limit
+            found += taken.stores
+            cursor = taken.next_cursor
+        assert tuple(found) == whole
+    others = sorted({f"g{number}{end}" for number in range(6) for end in ("", "c")} - {"g2c"})
+    assert [one.store for one in whole] == ["paged", "g2c", "g3u", *others]
+    assert {one.store: one.level for one in whole}["g1c"] == "search"

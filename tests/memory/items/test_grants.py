@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -85,17 +86,66 @@ def test_a_session_cannot_become_a_grant_to_oneself(
     assert level_of(stores, "a1", of) is None
 
 
-def test_a_participant_cannot_reduce_the_access_of_another(stores: Store) -> None:
-    enter(stores, "chat", "c", "a1")
-    enter(stores, "chat", "c", "a2")
+@pytest.mark.parametrize(("of", "session"), [("c", CHAT), ("u", USER)])
+def test_no_vouched_agent_reduces_the_access_of_another(
+    stores: Store, of: str, session: dict[str, Any]
+) -> None:
+    share(stores, "a1", of, "a2", "search", **session)
+
+    assert level_of(stores, "a2", of, **session) == "readwrite"
+    assert level_of(stores, "a2", of) == "search"
+    assert share(stores, "a2", of, "a3", "read", **session).level == "read"
+    listed = call(stores, "stores.list", agent="a2", **session).stores
+    assert {one.store: (one.level, one.source) for one in listed}[of] == (
+        "readwrite",
+        next(iter(session["vouched"])),
+    )
+
+
+def test_no_vouched_agent_ends_the_grants_that_another_gave(stores: Store) -> None:
+    share(stores, "a2", "c", "a3", "readwrite", **CHAT)
     for level in ("search", "read"):
-        with pytest.raises(Denied, match="would reduce"):
-            share(stores, "a1", "c", "a2", level)
-    share(stores, "a1", "c", "a3", "readwrite")
-    with pytest.raises(Denied, match="would reduce"):
-        share(stores, "a3", "c", "a2", "read")
-    assert level_of(stores, "a2", "c") == "readwrite"
-    share(stores, "a1", "c", "a4", "read")
+        share(stores, "a1", "c", "a2", level, **CHAT)
+    call(stores, "grants.remove", agent="a1", store="c", grantee="a2", **CHAT)
+    assert level_of(stores, "a3", "c") == "readwrite"
+
+    share(stores, "c", "c", "a2", "read")
+    assert level_of(stores, "a3", "c") is None
+
+
+def test_a_participant_does_not_reduce_the_access_of_another(stores: Store) -> None:
+    enter(stores, "chat", "c", "a1")
+    enter(stores, "chat", "c", "a2", ttl_s=10)
+    for level in ("search", "read"):
+        share(stores, "a1", "c", "a2", level)
+        assert level_of(stores, "a2", "c") == "readwrite"
+    share(stores, "a2", "c", "a3", "readwrite")
+    share(stores, "a1", "c", "a2", "read", ttl_s=5)
+    assert level_of(stores, "a3", "c") == "readwrite"
+    assert level_of(stores, "a2", "c", NOW + 10_000) is None
+    share(stores, "c", "c", "a2", "read")
+    assert [level_of(stores, agent, "c") for agent in ("a2", "a3")] == ["read", None]
+
+
+def test_a_grant_of_a_participant_counts_if_chats_are_off(stores: Store) -> None:
+    enter(stores, "chat", "c", "a1")
+    share(stores, "a1", "c", "a2", "read")
+    call(stores, "stores.configure", agent="a2", chat=False)
+
+    assert level_of(stores, "a2", "c", **CHAT) == "read"
+
+
+def test_a_grant_from_a_vouched_right_ends_with_the_context(stores: Store) -> None:
+    day = format_time(NOW + 86_400_000)
+    assert share(stores, "a1", "c", "a3", "readwrite", **CHAT).expires_at == day
+    enter(stores, "chat", "c", "a8", ttl_s=10)
+    enter(stores, "chat", "c", "a9", ttl_s=5)
+    assert share(stores, "a1", "c", "a2", "readwrite", **CHAT).expires_at == LATER
+    assert share(stores, "a1", "c", "a4", "read", ttl_s=1, **CHAT).expires_at == (
+        format_time(NOW + 1000)
+    )
+    assert share(stores, "a2", "c", "a5", "read", ttl_s=0).expires_at == LATER
+    assert share(stores, "a1", "u", "a2", "read", **USER).expires_at == day
 
 
 def test_a_grant_ends_no_later_than_the_right_of_its_giver(stores: Store) -> None:
@@ -200,3 +250,20 @@ def test_an_end_beyond_all_dates_is_refused(stores: Store, name: str) -> None:
     named = {"grants.set": {"store": "a1", "grantee": "a2"}, "contexts.open": CONTEXT}[name]
     with pytest.raises(ValueError, match="ttl_s"):
         call(stores, name, agent="a1", ttl_s=1e308, **named)
+
+
+def test_a_change_of_a_grant_reads_no_grants_of_other_givers(stores: Store) -> None:
+    statements: list[tuple[str, object]] = []
+    connection = stores._connection
+    connection.exec_trace = lambda _, sql, values: statements.append((sql, values)) or True
+    share(stores, "a1", "a1", "a2", "read")
+    connection.exec_trace = None
+
+    plans = [
+        str(plan[3])
+        for sql, values in statements
+        if sql.startswith("SELECT * FROM grants")
+        for plan in connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)
+    ]
+
+    assert plans and all(plan.count("=?") == 2 for plan in plans), plans

@@ -90,6 +90,28 @@ def test_a_list_covers_all_namespaces_or_one(store: Store) -> None:
     assert page(store, namespace="").keys == ("k1", "k2", "k3")
 
 
+def test_a_page_over_all_namespaces_reads_only_its_own_entries(store: Store) -> None:
+    count = 300
+    with store.transaction() as tx:
+        for number in range(count):
+            place = {"namespace": f"fn:{number:03}", "key": f"k{number % 3}", "value": number}
+            perform(tx, "items.put", agent="a1", store="a1", **place)
+    statements: list[str] = []
+    store._connection.exec_trace = lambda _, sql, values: statements.append(sql) or True
+
+    first = page(store, limit=10)
+
+    store._connection.exec_trace = None
+    assert len([sql for sql in statements if "FROM records" in sql]) <= 3
+    places, cursor = [], ""
+    while cursor is not None:
+        taken = page(store, limit=7, prefix="k", cursor=cursor)
+        places += [(entry.key, entry.namespace) for entry in taken.entries]
+        cursor = taken.next_cursor
+    assert [(entry.key, entry.namespace) for entry in first.entries] == places[:10]
+    assert places == sorted((f"k{number % 3}", f"fn:{number:03}") for number in range(count))
+
+
 @pytest.mark.parametrize("change", [{"prefix": "k"}, {"namespace": "x"}, {"in_context": False}])
 def test_a_cursor_with_other_filters_is_refused(store: Store, change: dict[str, Any]) -> None:
     put(store, "k1", 1)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from memrelay.memory.errors import (
+    BadValue,
     Denied,
     KeyTaken,
     NotText,
@@ -72,6 +73,24 @@ def test_every_json_value_survives_the_round_trip(store: Store, flags: dict[str,
 def test_a_number_that_json_lacks_is_refused(value: Any) -> None:
     with pytest.raises(Refused, match="JSON"):
         encode(value, "", in_context=True, encrypted=False)
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("flags", [{}, {"in_context": False}])
+@pytest.mark.parametrize("levels", [129, 250, 900])
+def test_a_value_that_is_nested_too_deeply_is_refused(levels: int, flags: dict[str, Any]) -> None:
+    kept = {"in_context": True, "encrypted": False} | flags
+    encode(nested(128), "", **kept)
+    encode([[]] * 200, "", **kept)
+
+    with pytest.raises(BadValue, match="more than 128 levels"):
+        encode(nested(levels), "", **kept)
 
 
 def test_a_grant_opens_search_then_read_then_write(store: Store) -> None:
@@ -177,6 +196,18 @@ def test_a_read_returns_the_own_entry_else_the_newest(store: Store) -> None:
     assert (edited.entry.owner, edited.entry.value) == ("a3", "newer")
 
 
+def test_an_edit_never_passes_over_the_own_entry(store: Store) -> None:
+    share(store, "a1", "a1", "a2", "readwrite")
+    put(store, "k", "theirs", agent="a2", store="a1")
+    put(store, "k", "secret", in_context=False)
+    change = {"agent": "a1", "store": "a1", "key": "k", "old_str": "theirs", "new_str": "mine"}
+
+    with pytest.raises(Denied, match="own entry 'k' is internal"):
+        call(store, "items.edit", **change)
+
+    assert get(store, "k", owner="a2").value == "theirs"
+
+
 def test_a_conditional_put_has_one_winner(store: Store) -> None:
     share(store, "a1", "a1", "a2", "readwrite")
     results = [
@@ -212,13 +243,13 @@ def test_the_size_of_a_value_is_limited_by_its_kind(store: Store) -> None:
     put(store, "k", TOO_BIG[1:])
     put(store, "i", "x" * 45_056, in_context=False)
     put(store, "s", SEALED + "x" * 60_000, in_context=False)
-    put(store, "e", "x" * 65_000, encrypted=True)
+    put(store, "e", "x" * 65_536, encrypted=True, namespace="n")
+    put(store, "c", "\x01" * 40_000, in_context=False)
     for value, flags in (
         (TOO_BIG, {}),
         (["é" * 131_072], {}),
         ("x" * 45_057, {"in_context": False}),
         ("x" * 65_537, {"encrypted": True}),
-        ("\x01" * 40_000, {"in_context": False}),
     ):
         with pytest.raises(ValueTooLarge):
             put(store, "other", value, **flags)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.retention import delete_expired
+from memrelay.memory.sqlite.inbox import PARKED_MS, Pending
 from tests.memory.builders import NOW, make_store
 
 
@@ -81,18 +82,31 @@ def test_a_postponed_continuation_has_a_new_due_time_and_attempt_count(tmp_path:
     assert (store.pending.find("b"), store.pending.find("c")) == (make_pending("b"), None)
 
 
-def test_the_result_of_a_failed_errand_is_parked_for_its_replay(tmp_path: Path) -> None:
+def test_what_a_replay_needs_is_parked(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     with store.transaction() as tx:
         tx.pending.add(make_pending("a"))
         tx.pending.add(make_pending("b")._replace(request=b"{}"))
+        tx.pending.add(make_pending("c.again", data=b'{"vouched":["user_id"]}'))
         assert tx.pending.keep_result(make_pending("b")._replace(result=b"1"))
-        tx.pending.park(["a", "b"], NOW)
+        tx.pending.park(["a", "b", "c.again"], NOW)
 
     assert (store.pending.all(), store.pending.has_cascade("p", "1-0")) == ([], False)
-    assert store.pending.find_parked("a") is None
-    parked = store.pending.find_parked("b")
-    assert parked is not None and parked.result == b"1"
+    assert store.pending.find_parked("a") == []
+    assert [one.result for one in store.pending.find_parked("b")] == [b"1"]
+    assert [one.id for one in store.pending.find_parked("c")] == ["c.again"]
+    assert delete_expired(store, NOW + PARKED_MS - 1, 90) == (0, NOW + PARKED_MS)
+    assert delete_expired(store, NOW + PARKED_MS, 90) == (2, None)
+    assert store.pending.find_parked("b") == []
+
+
+def test_attempts_of_an_errand_end_with_its_row(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
     with store.transaction() as tx:
-        tx.pending.park([], NOW + 31 * 86_400_000)
-    assert store.pending.find_parked("b") is None
+        for ident in ("a", "b"):
+            tx.pending.add(make_pending(ident)._replace(request=b"{}"))
+        tx.inbox.count_errand_attempts(["a", "b"])
+        tx.pending.remove(["a"])
+
+        assert tx.inbox.count_errand_attempts(["b"]) == {"b": 2}
+        assert tx.inbox.attempts() == {"b.errand": 2}

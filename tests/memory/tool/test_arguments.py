@@ -71,7 +71,7 @@ def test_an_invalid_path_is_refused(path: str) -> None:
         ({"key": ".."}, "a1", "..", "/memories/.."),
         ({"scope": "agent", "key": "k"}, "a1", "k", "/memories/k"),
         ({"scope": "user", "key": "k"}, "user:ann", "k", "/memories/shared/user:ann/k"),
-        ({"scope": "chat", "key": "k"}, "chat:p/talk", "k", "/memories/shared/chat:p/talk/k"),
+        ({"scope": "chat", "key": "k"}, "chat:p/talk", "k", "/memories/shared/chat:p%2Ftalk/k"),
         ({"store": "S", "key": "k"}, "S", "k", "/memories/shared/S/k"),
         ({"store": "S", "scope": "user", "key": "k"}, "S", "k", "/memories/shared/S/k"),
         ({"path": "/memories/p", "store": "S", "key": "k"}, "a1", "p", "/memories/p"),
@@ -89,7 +89,9 @@ def test_a_path_wins_over_a_store_and_a_store_over_a_scope(
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({}, UNKNOWN.format("")),
+        ({}, UNKNOWN.replace("Unknown command: {}", "command is required")),
+        ({"command": None}, UNKNOWN.replace("Unknown command: {}", "command is required")),
+        ({"action": ""}, "action is required"),
         ({"command": "move"}, UNKNOWN.format("move")),
         ({"command": "view", "path": ""}, "path is required for view"),
         ({"command": "create", "path": ""}, "path is required for create"),

@@ -7,6 +7,7 @@ import pytest
 
 from memrelay.memory.errors import Refused
 from memrelay.memory.sqlite.store import Store
+from memrelay.memory.timestamps import format_time
 from tests.memory.builders import NOW
 from tests.memory.tool.calls import Agent, open_home
 
@@ -354,3 +355,56 @@ def test_reading_and_changing_calls_have_an_operation_each(agent: Agent) -> None
         agent.call("memory_tool.read", arguments={"command": "create"})
     with pytest.raises(Refused, match=r"call memory_tool\.read"):
         agent.call("memory_tool.write", arguments={"command": "view"})
+
+
+def test_stores_are_listed_in_pages(store: Store, agent: Agent) -> None:
+    for number in range(101):
+        Agent(store, f"b{number:03}").call(
+            "grants.set", store=f"b{number:03}", grantee="a1", level="read"
+        )
+
+    first = agent.use("stores")
+
+    assert len(first["stores"]) == 100
+    rest = agent.use("stores", cursor=first["cursor"])
+    assert [one["storeId"] for one in rest["stores"]] == ["b099", "b100"]
+    assert "cursor" not in rest
+    assert agent.use("view", "/memories/shared/", cursor=first["cursor"]) == rest
+    assert agent.answer({"action": "stores", "cursor": first["cursor"]}) == (rest, False)
+
+
+@pytest.mark.parametrize("write", [{"command": "create", "content": None}, {"action": "set"}])
+def test_a_value_that_is_nested_too_deeply_is_an_error(agent: Agent, write: dict[str, str]) -> None:
+    deep: Any = []
+    for _ in range(150):
+        deep = [deep]
+
+    value, is_error = agent.answer(write | {"key": "k", "content": deep, "value": deep})
+
+    assert is_error and "more than 128 levels" in value["error"]
+    assert agent.use("view") == {"entries": [], "keys": [], "cursor": None}
+
+
+@pytest.mark.parametrize("name", ["command", "action"])
+def test_a_shared_store_can_have_an_end(agent: Agent, name: str) -> None:
+    value, is_error = agent.answer({name: "share", "agent": "a2", "ttl": 10})
+
+    assert (value, is_error) == ("OK", False)
+    (grant,) = agent.call("grants.list").grants
+    assert grant.expires_at == format_time(NOW + 10_000)
+    assert agent.fail("share", agent="a2", ttl=-1) == "Memory share failed: 400"
+
+
+def test_the_path_of_a_store_with_a_slash_works(agent: Agent) -> None:
+    chat = {"chat": "chat:p/100%", "vouched": ["chat"]}
+    create = {"command": "create", "scope": "chat", "key": "a/k", "content": "green tea"}
+    value, _ = agent.answer(create, **chat)
+    path = value.removeprefix("Created ")
+    assert path == "/memories/shared/chat:p%2F100%25/a/k"
+
+    found, is_error = agent.answer({"command": "view", "path": path}, **chat)
+    assert (found["storeId"], found["key"], is_error) == ("chat:p/100%", "a/k", False)
+    edit = {"command": "edit", "old_str": "green", "new_str": "black"}
+    assert agent.answer(edit | {"path": path.replace("%2F", "%2f")}, **chat)[1] is False
+    rename = {"command": "rename", "path": path, "new_str": f"{path}2"}
+    assert agent.answer(rename, **chat)[0] == f"Renamed {path} → {path}2"

@@ -130,6 +130,11 @@ def test_a_key_keeps_its_suffix_and_a_folder_is_a_prefix(agent: Agent) -> None:
             "Cannot rename /memories/d to /memories/d/e: the destination is inside of it",
         ),
         (
+            "",
+            {},
+            "command is required. Use view, create, str_replace, insert, delete, or rename.",
+        ),
+        (
             "move",
             {},
             "Unknown command: move. Use view, create, str_replace, insert, delete, or rename.",
@@ -186,3 +191,31 @@ def test_a_file_of_another_agent_is_edited_but_not_deleted(store: Store, agent: 
     Agent(store, "a1").use("create", key="d/k", content="mine")
     assert agent.use("view", "/memories").count("/memories/d/k") == 1
     assert agent.use("view", "/memories/d/k").endswith("mine")
+
+
+def test_a_listing_reads_sizes_without_values(store: Store, agent: Agent) -> None:
+    values = {
+        "a/deep/er/x": "é" * 100,
+        "a/y": {"k": [1, "é"]},
+        "b": "",
+        "c": True,
+        "d": "text",
+    }
+    for key, value in values.items():
+        agent.call("items.put", store="a1", key=key, value=value, encrypted=key in "cd")
+    statements: list[str] = []
+    store._connection.exec_trace = lambda _, sql, values: statements.append(sql) or True
+
+    listing = agent.use("view", "/memories")
+
+    store._connection.exec_trace = None
+    assert listing.split("\n")[1:] == [
+        "222B\t/memories",
+        "214B\t/memories/a/",
+        "200B\t/memories/a/deep/",
+        "14B\t/memories/a/y",
+        "0B\t/memories/b",
+        "4B\t/memories/c",
+        "4B\t/memories/d",
+    ]
+    assert not any("r.content," in sql for sql in statements if "store_items" in sql)

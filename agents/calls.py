@@ -1,0 +1,79 @@
+"""Call operations in the same way over an embedded store, over HTTP, and from an errand."""
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+
+CALLS = (
+    "the store of `open_store`, a client of `connect` or `connect_sync`, or the call of an "
+    "`async def` block"
+)
+
+
+class Calls(Protocol):
+    """Calls operations. Inputs and outputs are JSON values.
+
+    `key` is an idempotency key: a repeated call with the same key and input has no second effect.
+    An embedded store ignores it, because its calls are not repeated.
+    """
+
+    def run(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+        """Return the output of an operation.
+
+        Raises TypeError if only `arun` works. Raises MemoryFault, RelayError or OperationFailed.
+        """
+
+    async def arun(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+        """Return the output of an operation. Raises MemoryFault, RelayError or OperationFailed."""
+
+
+def calls_of(call: Any, *, uid: str = "", store: str = "") -> Calls:
+    """Return the operations of a pipeline, or of an embedded store.
+
+    `call` has the method `operate`: the store of `open_store`, a Client or BlockingClient, or the
+    call of an `async def` block. `uid` selects the pipeline of a client, by default its only one.
+    `store` is the memory_id, by default that of the operation; an embedded store ignores it.
+
+    Raises TypeError for another object, and for a `uid` that the call does not take.
+    """
+    operate = getattr(call, "operate", None)
+    if not callable(operate):
+        raise TypeError(f"{type(call).__name__} cannot call operations; give {CALLS}")
+    names = inspect.signature(operate).parameters
+    if uid and "pipeline" not in names:
+        raise TypeError(f"{type(call).__name__} has one pipeline; leave `uid` empty")
+    fixed = {"pipeline": uid, "store": store}
+    bound = partial(operate, **{name: value for name, value in fixed.items() if name in names})
+    takes_key = "key" in names
+    if inspect.iscoroutinefunction(operate):
+        return _AsyncCalls(bound, takes_key)
+    return _BlockingCalls(bound, takes_key)
+
+
+class _BlockingCalls:
+    """Async calls run in a thread, so that the event loop never waits."""
+
+    def __init__(self, operate: Any, takes_key: bool) -> None:
+        self._operate, self._takes_key = operate, takes_key
+
+    def run(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+        return self._operate(name, given, **({"key": key} if self._takes_key else {}))
+
+    async def arun(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+        return await asyncio.to_thread(self.run, name, given, key=key)
+
+
+class _AsyncCalls:
+    def __init__(self, operate: Any, takes_key: bool) -> None:
+        self._operate, self._takes_key = operate, takes_key
+
+    def run(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+        raise TypeError(
+            f"{name} cannot wait here, because the client is async; use the async methods, such as "
+            "`ainvoke`, or a client of `connect_sync`"
+        )
+
+    async def arun(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+        return await self._operate(name, given, **({"key": key} if self._takes_key else {}))

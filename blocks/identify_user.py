@@ -1,0 +1,177 @@
+"""identify_user: finds out who speaks, and what is known about that user (docs/agents.md)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
+
+import orjson
+from pydantic import Field
+
+from memrelay.blocks.contract import BlockArgs, Call
+from memrelay.blocks.memory_args import MemoryId, within_message
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.agents.user_context import UserContext, user_context
+from memrelay.memory.agents.user_ids import EMAIL, TELEGRAM
+from memrelay.memory.agents.users import identify
+from memrelay.memory.errors import Refused
+from memrelay.memory.operation import Context
+
+WEBHOOK, CHAT, USER = "webhook", "chat", "user"
+# Placeholders that clients send in place of an id.
+NO_IDS = frozenset({"", "unknown", "anonymous", "manual_user"})
+MAX_CHANNEL_CHARACTERS = 64
+
+
+class IdentifyUserArgs(BlockArgs):
+    """A text that is a JSON object is a trigger, such as an update of Telegram. For any other text,
+    the user is the speaker, in the channel `chat`."""
+
+    memory_id: MemoryId = ""
+    """Path of the store. By default the pipeline's home, `instances/${pipeline_uid}/memories`."""
+    channel: Annotated[str, Field(max_length=MAX_CHANNEL_CHARACTERS, pattern="^[^:]*$")] = ""
+    """The channel, such as telegram or webhook. By default it follows from the trigger."""
+    forward: bool = False
+    """Whether to publish the message itself, with `user_id`, `user_context` and `is_new_user` in
+    its part, for the agents that follow. By default these fields are the answer."""
+
+    @property
+    def store(self) -> str:
+        """Return the memory_id."""
+        return self.memory_id
+
+    @property
+    def default_home(self) -> str:
+        """Return the home of the block's store, if no other store is named."""
+        return "memories"
+
+
+class Person(NamedTuple):
+    """Who speaks, as a trigger tells. The id is "" if it tells none."""
+
+    channel: str
+    id: str = ""
+    display_name: str = ""
+    username: str = ""
+
+
+@block("identify_user", IdentifyUserArgs)
+def identify_user(call: Call, args: IdentifyUserArgs) -> Message:
+    """Return `{user_id, user_context, is_new_user}`. A message without an id has the user_id null.
+    A failure is the field `error` of the context."""
+    person = _find_person(call, args.channel)
+    fields = _identify(call, person)
+    try:
+        if args.forward:
+            return call.forward(**fields)
+        return within_message(call, call.reply_json(fields))
+    except (Refused, ValueError) as error:
+        return call.reply_json(_unknown(person.channel, str(error)))
+
+
+def _identify(call: Call, person: Person) -> dict[str, Any]:
+    """Return the fields of the answer. An id that is not valid is answered as an unknown user."""
+    if not person.id:
+        return _unknown(person.channel)
+    context = Context(call.now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
+    names = (person.display_name, person.username)
+    try:
+        found = identify(call.tx, person.channel, person.id, context, names)
+        user_id, is_new = found.user.canonical_id, found.is_new_user
+        known = user_context(call.tx, user_id, is_new=is_new)
+    except Refused as error:
+        return _unknown(person.channel, str(error))
+    return _fields(replace(known, channel=person.channel))
+
+
+def _unknown(channel: str, error: str = "") -> dict[str, Any]:
+    fields = _fields(UserContext(None, True, channel=channel))
+    if error:
+        fields["user_context"]["error"] = error
+    return fields
+
+
+def _fields(known: UserContext) -> dict[str, Any]:
+    context = orjson.loads(orjson.dumps(known))
+    return {"user_id": known.user_id, "user_context": context, "is_new_user": known.is_new}
+
+
+def _find_person(call: Call, channel: str) -> Person:
+    """Return who speaks: as the trigger in the text tells, else as the envelope tells."""
+    trigger = _parse_trigger(call.text)
+    if trigger is None:
+        return Person(channel or CHAT, _as_id(call.message.speaker), call.message.speaker)
+    inner = trigger.get("trigger_input")
+    payload = inner if isinstance(inner, dict) else trigger
+    channel = channel or _text(trigger.get("channel")) or _channel_of(payload)
+    channel = channel.replace(":", "_")[:MAX_CHANNEL_CHARACTERS]
+    return _READERS.get(channel, _read_other)(channel, payload)
+
+
+def _parse_trigger(text: str) -> dict[str, Any] | None:
+    """Return the JSON object of a text, None if it is none."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _channel_of(payload: Mapping[str, Any]) -> str:
+    if _sender_of(payload):
+        return TELEGRAM
+    if payload.get("webhook_id"):
+        return WEBHOOK
+    return _text(payload.get("channel")) or _text(payload.get("source")) or USER
+
+
+def _sender_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the sender of an update of Telegram, {} if there is none."""
+    message = payload.get("message")
+    sender = message.get("from") if isinstance(message, dict) else None
+    return sender if isinstance(sender, dict) else {}
+
+
+def _read_telegram(channel: str, payload: Mapping[str, Any]) -> Person:
+    sender = _sender_of(payload)
+    if not sender:
+        return _read_other(channel, payload)
+    name = f"{_text(sender.get('first_name'))} {_text(sender.get('last_name'))}".strip()
+    return Person(channel, _as_id(sender.get("id")), name, _text(sender.get("username")))
+
+
+def _read_address(channel: str, payload: Mapping[str, Any]) -> Person:
+    ident = _as_id(payload.get("user_id")) or _as_id(payload.get("email"))
+    return Person(channel, ident, _name_of(payload))
+
+
+def _read_mail(channel: str, payload: Mapping[str, Any]) -> Person:
+    ident = _as_id(payload.get("email")) or _as_id(payload.get("user_id"))
+    return Person(channel, ident, _name_of(payload))
+
+
+def _read_other(channel: str, payload: Mapping[str, Any]) -> Person:
+    return Person(channel, _as_id(payload.get("user_id")), _name_of(payload))
+
+
+def _name_of(payload: Mapping[str, Any]) -> str:
+    return _text(payload.get("user_name")) or _text(payload.get("name"))
+
+
+def _as_id(value: object) -> str:
+    """Return an id as text, "" for a placeholder or another type."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return ""
+    text = str(value).strip()
+    return "" if text in NO_IDS else text
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+_READERS: dict[str, Callable[[str, Mapping[str, Any]], Person]] = {
+    TELEGRAM: _read_telegram,
+    WEBHOOK: _read_address,
+    EMAIL: _read_mail,
+}

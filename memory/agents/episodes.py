@@ -1,0 +1,377 @@
+"""Episodes: records of what an agent was asked, did and answered, with a log of steps.
+
+The functions run inside the store's open transaction.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import Field, ValidationError
+
+from memrelay.memory.agents.episode_table import thread_of
+from memrelay.memory.agents.scopes import GLOBAL, MAX_ID_CHARACTERS, OptionalId
+from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.operation import Context
+from memrelay.memory.records.data import as_text, checked, kept_data
+from memrelay.memory.records.kinds import EPISODE_KIND, STEP_KIND
+from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.view import Guid, version_of
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import State, StoredRecord
+from memrelay.memory.timestamps import Moment, format_time
+
+# Days after which an episode expires, with its steps.
+EPISODE_DAYS = 90
+MAX_EPISODE_DAYS = 3650
+MS_PER_DAY = 86_400_000
+MAX_SUMMARY_CHARACTERS = 200
+# A longer trigger, output, tool result or text of a step is cut.
+MAX_VALUE_BYTES = 24_576
+MAX_STEPS = 1000
+CUT = "…"
+
+AgentId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
+Label = Annotated[str, Field(max_length=64)]
+Text = Annotated[str, Field(max_length=1 << 20)]
+StepSort = Literal["message", "action"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewEpisode:
+    """An episode that begins."""
+
+    agent_id: AgentId
+    """The agent, such as workflow:UID."""
+    execution_id: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
+    """The execution. A second call with the same one returns the same episode. By default the
+    episode's own id."""
+    user_id: OptionalId = ""
+    """The canonical id of the user."""
+    session_id: OptionalId = ""
+    """The session."""
+    workflow_id: OptionalId = ""
+    """The workflow."""
+    trigger_type: Label = "manual"
+    """What started the episode, such as chat or telegram."""
+    trigger_input: Any = None
+    """The input: any JSON. More than 24,576 bytes are cut."""
+    episode_days: Annotated[int, Field(ge=1, le=MAX_EPISODE_DAYS)] = EPISODE_DAYS
+    """Days after which the episode and its steps expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewStep:
+    """A step of an episode: a message of the conversation, or an action of the agent."""
+
+    sort: StepSort = "message"
+    """message or action."""
+    text: Text = ""
+    """The text of the message, or a description of the action."""
+    role: Label = ""
+    """Who speaks, such as user or assistant."""
+    tool: Annotated[str, Field(max_length=256)] = ""
+    """The tool that was called."""
+    result: Any = None
+    """The result of the tool: any JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedEpisode:
+    """The end of an episode."""
+
+    id: Guid
+    """The id of the episode."""
+    success: bool
+    """Whether the agent did what it was asked."""
+    final_output: Any = None
+    """The answer: any JSON. More than 24,576 bytes are cut."""
+    steps: Annotated[tuple[NewStep, ...], Field(max_length=MAX_STEPS)] | None = None
+    """The whole log, which replaces the steps added before. By default these stay."""
+    summary: Text = ""
+    """A summary, cut to 200 characters. By default `question → answer`."""
+    error_code: Label = ""
+    """A code of the failure."""
+    error_message: Text = ""
+    """What failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeView:
+    """An episode."""
+
+    id: str
+    """The guid of the episode's record."""
+    agent_id: str
+    """The agent."""
+    user_id: str | None
+    """The canonical id of the user."""
+    execution_id: str
+    """The execution."""
+    session_id: str | None
+    """The session."""
+    workflow_id: str | None
+    """The workflow."""
+    trigger_type: str
+    """What started the episode."""
+    success: bool
+    """Whether the agent did what it was asked; false while it works."""
+    error_code: str | None
+    """The code of a failure."""
+    summary: str | None
+    """The summary; null while the agent works."""
+    rating: int | None
+    """The rating of a person."""
+    started_at: Moment
+    ended_at: Moment | None
+    """When the episode ended; null while the agent works."""
+    duration_ms: int | None
+    """The time from the begin to the end."""
+    created_at: Moment
+    expires_at: Moment | None
+    version: str
+    """Changes with every edit; an edit can require it."""
+
+
+def begin_episode(tx: Transaction, given: NewEpisode, context: Context) -> str:
+    """Begin an episode and return its guid. An execution that began already has the same guid."""
+    scope, guid = scope_of(given.agent_id), context.new_guid()
+    key = given.execution_id or guid
+    if (found := tx.episodes.find_to_write(scope, key)) is not None:
+        return found.guid
+    data = {
+        "trigger_type": given.trigger_type,
+        "trigger_input": bounded(given.trigger_input),
+        "workflow_id": given.workflow_id or None,
+        "session_id": given.session_id or None,
+        "success": False,
+    }
+    expires_at = context.now_ms + given.episode_days * MS_PER_DAY
+    new = _new_state(guid, EPISODE_KIND, (scope, given.user_id or None, expires_at), context)
+    tx.episodes.insert(new._replace(key=key, data=_packed(data)))
+    return guid
+
+
+def add_step(tx: Transaction, guid: str, step: NewStep, context: Context) -> int:
+    """Append a step to the log of an episode, and return its position, from 0.
+
+    Raises RecordNotFound: when the episode does not exist.
+    """
+    return _insert_step(tx, fetch_episode(tx, guid).whole, step, context)
+
+
+def complete_episode(tx: Transaction, given: CompletedEpisode, context: Context) -> EpisodeView:
+    """End an episode. A log in the call replaces the steps that were added before.
+
+    A second call replaces outcome and end of the first.
+
+    Raises RecordNotFound: when the episode does not exist.
+    """
+    place = fetch_episode(tx, given.id)
+    episode = place.whole
+    if given.steps is not None:
+        tx.episodes.clear_steps(place.guid)
+        for step in given.steps:
+            _insert_step(tx, episode, step, context)
+    data = _data_of(episode)
+    output = bounded(given.final_output)
+    changes = {
+        "final_output": output,
+        "success": given.success,
+        "error_code": given.error_code or None,
+        "error_message": _cut(given.error_message, MAX_VALUE_BYTES // 4) or None,
+        "ended_at": context.now_ms,
+        "duration_ms": max(context.now_ms - episode.created_at, 0),
+    }
+    summary = given.summary or _summary(data.get("trigger_input"), output)
+    after = episode._replace(content=summary[:MAX_SUMMARY_CHARACTERS], data=_packed(data | changes))
+    return view_episode(tx.episodes.change(place, after))
+
+
+def recent_episodes(
+    tx: Transaction, agent_id: str, user: str | None, limit: int, *, with_unowned: bool = True
+) -> list[EpisodeView]:
+    """Return the newest episodes first. The agent "" or `global` covers every agent.
+
+    They are the episodes of `user` and, `with_unowned`, those without a user. For "" they are only
+    those without a user. None covers every user.
+    """
+    scope = "" if agent_id in ("", GLOBAL) else scope_of(agent_id)
+    found = tx.episodes.newest(scope, user, limit, with_unowned=with_unowned)
+    return [view_episode(place.whole) for place in found]
+
+
+def rate_episode(
+    tx: Transaction, place: StoredRecord, rating: int | None, feedback: str
+) -> EpisodeView:
+    """Store a rating and a comment. None and "" keep what was stored."""
+    given = {"rating": rating, "feedback": feedback or None}
+    changes = {name: value for name, value in given.items() if value is not None}
+    data = _packed(_data_of(place.whole) | changes)
+    return view_episode(tx.episodes.change(place, place.whole._replace(data=data)))
+
+
+def fetch_episode(tx: Transaction, guid: str) -> StoredRecord:
+    """Return an episode. Raises RecordNotFound."""
+    if (found := tx.episodes.by_guid(guid)) is None:
+        raise RecordNotFound(f"no episode has the id {guid!r}; episodes.list lists them")
+    return found
+
+
+def view_episode(state: State) -> EpisodeView:
+    """Return the view of a stored episode. Raises RecordDamaged."""
+    return view_record(state.record, state.further)
+
+
+def view_record(record: Record, further: Further) -> EpisodeView:
+    """Return the view of an episode's record. Raises RecordDamaged."""
+    data = kept_data(record, further)
+    ended_at = data.get("ended_at")
+    return EpisodeView(
+        record.guid,
+        record.scope.removeprefix("agent:"),
+        further.owner,
+        further.key or record.guid,
+        data.get("session_id"),
+        data.get("workflow_id"),
+        data.get("trigger_type", ""),
+        bool(data.get("success")),
+        data.get("error_code"),
+        record.content or None,
+        data.get("rating"),
+        format_time(record.created_at),
+        None if ended_at is None else format_time(ended_at),
+        data.get("duration_ms"),
+        format_time(record.created_at),
+        None if record.expires_at is None else format_time(record.expires_at),
+        version_of(record, further),
+    )
+
+
+def scope_of(agent_id: str) -> str:
+    """Return the scope of an agent's episodes."""
+    return f"agent:{agent_id}"
+
+
+def bounded(value: Any) -> Any:
+    """Return a JSON value that `data` can hold. One that is too long becomes a text and is cut."""
+    try:
+        checked({"value": value})
+    except ValidationError:
+        return _cut(_text_of(value), MAX_VALUE_BYTES)
+    if len(orjson.dumps(value)) <= MAX_VALUE_BYTES:
+        return value
+    return _cut(_text_of(value), MAX_VALUE_BYTES)
+
+
+def _insert_step(tx: Transaction, episode: State, step: NewStep, context: Context) -> int:
+    data = {"sort": step.sort, "role": step.role or None, "tool": step.tool or None}
+    if step.result is not None:
+        data["result"] = bounded(step.result)
+    place = (episode.scope, episode.owner, episode.expires_at)
+    new = _new_state(context.new_guid(), STEP_KIND, place, context)._replace(
+        thread=thread_of(episode.guid),
+        data=_packed(data),
+        content=_cut(step.text, MAX_VALUE_BYTES),
+    )
+    return tx.episodes.add_step(new).seq or 0
+
+
+def _new_state(
+    guid: str, kind: str, place: tuple[str, str | None, int | None], context: Context
+) -> State:
+    scope, owner, expires_at = place
+    return State(
+        guid,
+        number=1,
+        scope=scope,
+        kind=kind,
+        source=context.actor,
+        tags="[]",
+        created_at=context.now_ms,
+        updated_at=context.now_ms,
+        key=None,
+        owner=owner,
+        data=None,
+        expires_at=expires_at,
+        in_context=0,
+        encrypted=0,
+        thread=None,
+        seq=None,
+        crc=None,
+        content="",
+    )
+
+
+def _summary(question: Any, answer: Any) -> str:
+    """Return `question → answer` on one line, "" without both."""
+    texts = (" ".join(_text_of(one).split()) for one in (question, answer) if one is not None)
+    return " → ".join(text for text in texts if text)
+
+
+def _text_of(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    """Return the beginning of a text that takes at most `most_bytes` as JSON."""
+    text = text.encode(errors="replace").decode()
+    if len(orjson.dumps(text)) <= most_bytes:
+        return text
+    room, size = most_bytes - len(orjson.dumps(CUT)), 0
+    for index, character in enumerate(text):
+        size += len(orjson.dumps(character)) - 2
+        if size > room:
+            return text[:index] + CUT
+    return text
+
+
+def _packed(data: Mapping[str, Any]) -> str | None:
+    return as_text({name: value for name, value in data.items() if value is not None})
+
+
+def _data_of(state: State) -> dict[str, Any]:
+    return kept_data(state.record, state.further)
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step of an episode."""
+
+    id: str
+    """The guid of the step's record."""
+    seq: int
+    """The position in the log."""
+    sort: str
+    """message or action."""
+    role: str | None
+    """Who speaks."""
+    text: str
+    """The text."""
+    tool: str | None
+    """The tool that was called."""
+    result: Any
+    """The result of the tool."""
+    created_at: Moment
+
+
+def view_steps(places: Sequence[StoredRecord]) -> list[StepView]:
+    """Return the views of stored steps. Raises RecordDamaged."""
+    views = []
+    for state in (place.whole for place in places):
+        data = _data_of(state)
+        views.append(
+            StepView(
+                state.guid,
+                state.seq or 0,
+                data.get("sort", "message"),
+                data.get("role"),
+                state.content,
+                data.get("tool"),
+                data.get("result"),
+                format_time(state.created_at),
+            )
+        )
+    return views

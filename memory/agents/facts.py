@@ -1,0 +1,373 @@
+"""Facts: what agents know under a key, for everyone, an agent, a user or a session.
+
+The functions run inside the store's open transaction. Counters of a fact are its tally.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import orjson
+from pydantic import Field, ValidationError
+
+from memrelay.memory.agents.fact_search import folded_text
+from memrelay.memory.agents.fact_table import FactFilter, StoredFact
+from memrelay.memory.agents.scopes import GLOBAL, Ids, OptionalId, check_name, split_scope
+from memrelay.memory.errors import RecordNotFound, Refused, ValueTooLarge, VersionConflict
+from memrelay.memory.operation import Context
+from memrelay.memory.records.data import MOST_BYTES, checked, kept_data
+from memrelay.memory.records.kinds import FACT_KIND
+from memrelay.memory.records.view import Reason, Versions, version_of
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import State, StoredRecord
+from memrelay.memory.tallies import Tally
+from memrelay.memory.timestamps import Moment, format_time
+
+FACT_TYPES = (
+    "user_preference",
+    "world_knowledge",
+    "self_knowledge",
+    "correction",
+    "relationship",
+)
+DEFAULT_TYPE = "world_knowledge"
+MAX_KEY_CHARACTERS = 255
+# Bytes that the other fields of `data` may take.
+FIELD_BYTES = 2048
+# One line of text.
+FactKey = Annotated[
+    str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=r"^[^\x00-\x1f]+$")
+]
+Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Provenance = Annotated[str, Field(max_length=255)]
+Query = Annotated[str, Field(max_length=1024)]
+
+
+@dataclass(frozen=True, slots=True)
+class FactView:
+    """A fact."""
+
+    id: str
+    """The guid of the fact's record."""
+    scope: str
+    """Who sees the fact: session, user, agent or global."""
+    agent_id: str | None
+    """The agent of a fact with the scope agent."""
+    user_id: str | None
+    """The user of a fact with the scope user: a canonical id."""
+    session_id: str | None
+    """The session of a fact with the scope session."""
+    key: str
+    """The key, unique within the scope."""
+    value: Any
+    """The value: any JSON."""
+    fact_type: str
+    """The type of knowledge."""
+    confidence: float
+    """0 to 1: the confidence given, lowered by contradictions to half of it at most."""
+    times_confirmed: int
+    """How often the fact was written again."""
+    times_contradicted: int
+    """How often it was written again with another value."""
+    access_count: int
+    """How often the fact was recalled."""
+    last_accessed: Moment | None
+    """When the fact was recalled last."""
+    source_episode_id: str | None
+    """The episode in which the value was learned."""
+    source_description: str | None
+    """Where the value comes from."""
+    created_at: Moment
+    updated_at: Moment
+    version: str
+    """Changes with every write; a write can require it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetFact:
+    """A fact to write."""
+
+    key: FactKey
+    """The key."""
+    value: Any
+    """The value: any JSON."""
+    fact_type: str = DEFAULT_TYPE
+    """user_preference, world_knowledge, self_knowledge, correction or relationship."""
+    scope: str = GLOBAL
+    """Who sees the fact: session, user, agent or global. All but global need the id below."""
+    agent_id: OptionalId = ""
+    """The agent, for the scope agent."""
+    user_id: OptionalId = ""
+    """The canonical id of the user, for the scope user."""
+    session_id: OptionalId = ""
+    """The session, for the scope session."""
+    confidence: Confidence | None = None
+    """How reliable the value is, 0 to 1. By default 1 for a new fact, else as before."""
+    overwrite: bool = True
+    """Whether to replace the value of an existing fact. Otherwise it stays, and action is
+    skipped."""
+    source_episode_id: Provenance | None = None
+    """The episode in which the value was learned."""
+    source_description: Provenance | None = None
+    """Where the value comes from."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+    if_version: Versions = ()
+    """Write only if the fact has one of these versions."""
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the scopes."""
+        return Ids(self.agent_id, self.user_id, self.session_id)
+
+
+@dataclass(frozen=True, slots=True)
+class FactWritten:
+    """The result of a write."""
+
+    fact: FactView
+    """The fact after the write."""
+    action: str
+    """created, updated or skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFacts:
+    """Facts, the best or the newest first."""
+
+    items: tuple[FactView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactName:
+    """A key to look up in the scopes whose ids are given, from session to global."""
+
+    key: FactKey
+    """The key."""
+    agent_id: OptionalId = ""
+    """The agent whose facts are visible."""
+    user_id: OptionalId = ""
+    """The user whose facts are visible."""
+    session_id: OptionalId = ""
+    """The session whose facts are visible."""
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the scopes."""
+        return Ids(self.agent_id, self.user_id, self.session_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFacts:
+    """A search in the facts of the scopes whose ids are given, and in the global ones."""
+
+    query: Query
+    """Words in this order within the key or the value, or whole words in any order. It has no
+    syntax."""
+    agent_id: OptionalId = ""
+    """The agent whose facts are visible."""
+    user_id: OptionalId = ""
+    """The user whose facts are visible."""
+    session_id: OptionalId = ""
+    """The session whose facts are visible."""
+    fact_types: tuple[str, ...] = ()
+    """Only facts of these types."""
+    min_confidence: Confidence = 0.5
+    """Only facts with at least this confidence."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    """The maximum number of facts."""
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the scopes."""
+        return Ids(self.agent_id, self.user_id, self.session_id)
+
+
+def set_fact(tx: Transaction, given: SetFact, context: Context) -> FactWritten:
+    """Write a fact under its key. An overwritten value stays in the history, even an equal one.
+
+    Overwriting confirms the fact, and a different value also contradicts it.
+
+    Raises Refused: when the scope or the type is unknown, or the id of the scope is missing.
+    Raises ValueTooLarge: when the value is too long.
+    Raises VersionConflict: when the fact has another version.
+    """
+    scope = given.ids.scope(given.scope)
+    check_name("fact_type", given.fact_type, FACT_TYPES)
+    place = tx.facts.find_to_write(scope, given.key)
+    _check_version(place, given)
+    if place is not None and not given.overwrite:
+        return FactWritten(_view_place(tx, place.whole), "skipped")
+    before = None if place is None else place.whole
+    content, data = _encode(given, before)
+    if place is None:
+        state = tx.facts.insert(_new_state(given, scope, (content, data), context))
+        return FactWritten(view_fact(StoredFact(state.record, state.further, Tally())), "created")
+    is_same = _json(_data_of(place.whole)["value"]) == _json(given.value)
+    state = tx.facts.change(place, place.whole._replace(content=content, data=data))
+    tx.tallies.count_outcome(place.guid, is_good=True)
+    if not is_same:
+        tx.tallies.count_outcome(place.guid, is_good=False)
+    return FactWritten(_view_place(tx, state), "updated")
+
+
+def get_fact(tx: Transaction, wanted: FactName, context: Context) -> FactView | None:
+    """Return the fact of the most specific visible scope that has the key, None if none has it."""
+    found = _find(tx, wanted)
+    return None if found is None else _view_place(tx, found.whole)
+
+
+def recall_facts(tx: Transaction, wanted: FactName, context: Context) -> FactView | None:
+    """Return the fact that `get_fact` returns, and count the access."""
+    found = _find(tx, wanted)
+    if found is None:
+        return None
+    tx.tallies.count_use(found.guid, context.now_ms)
+    return _view_place(tx, found.whole)
+
+
+def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> FoundFacts:
+    """Return the visible facts that match a query, the best first. See docs/agents.md.
+
+    Raises Refused: when a type is unknown.
+    Raises SearchTooLong: when the search exceeds its time limit.
+    """
+    for name in wanted.fact_types:
+        check_name("fact_type", name, FACT_TYPES)
+    within = FactFilter(wanted.ids.visible, wanted.fact_types, wanted.min_confidence, wanted.limit)
+    tx.records.flush()
+    with tx.time_limit.bounded():
+        return FoundFacts(tuple(map(view_fact, tx.facts.search(wanted.query, within))))
+
+
+def visible_facts(tx: Transaction, ids: Ids, limit: int) -> list[FactView]:
+    """Return the facts that are visible with these ids, the newest change first."""
+    return list(map(view_fact, tx.facts.newest(ids.visible, limit)))
+
+
+def missing_fact(which: str) -> RecordNotFound:
+    """Return the error for a fact that does not exist."""
+    return RecordNotFound(f"no fact has {which}; use facts.list or facts.search to find facts")
+
+
+def view_fact(stored: StoredFact) -> FactView:
+    """Return the view of a stored fact. Raises RecordDamaged."""
+    record, further, tally = stored
+    data = kept_data(record, further)
+    name, id_ = split_scope(record.scope)
+    by_scope = {name: id_}
+    good, bad = tally.good, tally.bad
+    return FactView(
+        record.guid,
+        name,
+        by_scope.get("agent"),
+        by_scope.get("user"),
+        by_scope.get("session"),
+        further.key or "",
+        data.get("value"),
+        data.get("fact_type", DEFAULT_TYPE),
+        data.get("base", 1.0) * (good + 1) / (good + bad + 1),
+        good,
+        bad,
+        tally.uses,
+        None if tally.used_at is None else format_time(tally.used_at),
+        data.get("source_episode_id"),
+        data.get("source_description"),
+        format_time(record.created_at),
+        format_time(record.updated_at),
+        version_of(record, further),
+    )
+
+
+def value_text(value: Any) -> str:
+    """Return a value as people read it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else _json(value).decode()
+
+
+def _find(tx: Transaction, wanted: FactName) -> StoredRecord | None:
+    found = (tx.facts.find(scope, wanted.key) for scope in wanted.ids.visible)
+    return next((place for place in found if place is not None), None)
+
+
+def _view_place(tx: Transaction, state: State) -> FactView:
+    return view_fact(StoredFact(state.record, state.further, tx.tallies.find(state.guid)))
+
+
+def _check_version(place: StoredRecord | None, given: SetFact) -> None:
+    """Raise VersionConflict if the fact has none of the allowed versions; () allows all."""
+    version = "" if place is None else version_of(place.whole.record, place.whole.further)
+    if given.if_version and version not in given.if_version:
+        found = f"has version {version}" if version else "does not exist"
+        raise VersionConflict(
+            f"the fact {given.key!r} {found}, not the expected one; read it again and retry with "
+            "its version"
+        )
+
+
+def _new_state(
+    given: SetFact, scope: str, stored: tuple[str, str | None], context: Context
+) -> State:
+    content, data = stored
+    return State(
+        context.new_guid(),
+        number=1,
+        scope=scope,
+        kind=FACT_KIND,
+        source=context.actor,
+        tags="[]",
+        created_at=context.now_ms,
+        updated_at=context.now_ms,
+        key=given.key,
+        owner=given.user_id if given.scope == "user" else None,
+        data=data,
+        expires_at=None,
+        in_context=0,
+        encrypted=0,
+        thread=None,
+        seq=None,
+        crc=None,
+        content=content,
+    )
+
+
+def _encode(given: SetFact, before: State | None) -> tuple[str, str]:
+    """Return the content and the `data` of a fact. Raises Refused and ValueTooLarge."""
+    had = {} if before is None else _data_of(before)
+    _check_value(given.value)
+    base = given.confidence if given.confidence is not None else had.get("base", 1.0)
+    is_same = bool(had) and _json(had["value"]) == _json(given.value)
+    data = {"value": given.value, "fact_type": given.fact_type, "base": float(base)}
+    for name in ("source_episode_id", "source_description"):
+        # They belong to the value.
+        source = getattr(given, name) or (had.get(name) if is_same else None)
+        data |= {name: source} if source else {}
+    text = value_text(given.value)
+    folded = folded_text(given.key, text)
+    with_text = _json(data if folded is None else data | {"folded": folded})
+    # A long text in other letters than ASCII is found in its own spelling only.
+    fits = len(with_text) <= MOST_BYTES
+    stored = with_text if fits else _json(data | {"folded": f"{given.key}\x1f"})
+    return f"{given.key}: {text}", stored.decode()
+
+
+def _check_value(value: Any) -> None:
+    """Raise Refused or ValueTooLarge if `data` cannot hold the value."""
+    try:
+        checked({"value": value})
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False)[0]
+        path = ".".join(map(str, fault["loc"])) or "value"
+        if fault["loc"]:
+            raise Refused(f"`{path}`: {fault['msg']}") from error
+    if (size := len(_json(value))) > MOST_BYTES - FIELD_BYTES:
+        raise ValueTooLarge(
+            f"the value has {size} bytes as JSON, and a fact has at most "
+            f"{MOST_BYTES - FIELD_BYTES}; store less, or split it over several keys"
+        )
+
+
+def _data_of(state: State) -> dict[str, Any]:
+    return kept_data(state.record, state.further)
+
+
+def _json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

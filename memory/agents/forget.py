@@ -1,0 +1,81 @@
+"""Erase a user: records with their history, threads, and messages that quote the user."""
+
+from dataclasses import dataclass
+
+import orjson
+
+from memrelay.memory.agents.quotes import Quotes
+from memrelay.memory.agents.user_ids import split_canonical
+from memrelay.memory.agents.user_table import IDENTIFIERS
+from memrelay.memory.agents.users import data_of, find_user
+from memrelay.memory.sqlite.filters import Conditions, Given
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import StoredRecord
+
+BELONGS = (
+    "(r.owner IN (SELECT value FROM json_each(?1)) OR r.scope IN (SELECT 'user:' || value "
+    "FROM json_each(?1)))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was erased from the store. records.erasures reports the rest."""
+
+    records: int
+    """The number of records."""
+    versions: int
+    """The number of their earlier states."""
+
+
+def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> Forgotten:
+    """Erase a user, the users merged into it, and everything that belongs to them.
+
+    A user without a record is erased too: its id can own facts and episodes. `about` is (asked_at
+    in Unix ms, actor, reason).
+    """
+    users = _users_of(tx, user_id)
+    ids = [user_id, *(place.whole.key or "" for place in users)]
+    names = _names_of(tx, ids, users)
+    guids = tx.erasures.matching((), _belong_to(ids), "")
+    guids += [guid for guid in _quoting_turns(tx, Quotes(names)) if guid not in guids]
+    return Forgotten(*tx.erasures.erase(guids, "", about, names))
+
+
+def _users_of(tx: Transaction, user_id: str) -> list[StoredRecord]:
+    """Return the user at the end of the chain of merges, and all users merged into it."""
+    place = find_user(tx, user_id)
+    found = {} if place is None else {place.guid: place}
+    waiting = list(found.values())
+    while waiting:
+        for merged in tx.users.merged_into(waiting.pop().whole.key or ""):
+            if merged.guid not in found:
+                found[merged.guid] = merged
+                waiting.append(merged)
+    return list(found.values())
+
+
+def _names_of(tx: Transaction, ids: list[str], users: list[StoredRecord]) -> list[str]:
+    """Return the canonical ids and all identifiers that the users have or had."""
+    names = [name for user_id in ids for name in (user_id, split_canonical(user_id)[1])]
+    for place in users:
+        for state in tx.users.states(place):
+            data = data_of(state)
+            names += [str(data[name]) for name in IDENTIFIERS if data.get(name)]
+    return list(dict.fromkeys(names))
+
+
+def _belong_to(ids: list[str]) -> Conditions:
+    given = orjson.dumps(ids).decode()
+    sql = BELONGS.replace("?1", "?")
+    return Conditions(given=Given(sql, (given, given), {}))
+
+
+def _quoting_turns(tx: Transaction, quotes: Quotes) -> list[str]:
+    """Return the guids of turns and steps that quote an identifier, or were said under it."""
+    return [
+        guid
+        for name in quotes.names
+        for guid, *texts in tx.users.turns(name)
+        if any(quotes.in_text(text) for text in texts)
+    ]

@@ -1,0 +1,11 @@
+"""facts.delete_many: deletes facts by their ids."""
+
+from memrelay.memory.agents.deletion import Deleted, DeleteMany
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.sqlite.store import Transaction
+
+
+@operation("facts.delete_many", access="delete", mutates=True, home="memories", any_store=True)
+def delete_many(tx: Transaction, target: DeleteMany, context: Context) -> Deleted:
+    """Delete facts. Unknown ids are ignored. records.restore can undo each deletion."""
+    return Deleted(tx.facts.delete(target.ids))

@@ -1,0 +1,33 @@
+"""users.merge: merges two users who are the same person."""
+
+from dataclasses import dataclass
+
+from memrelay.memory.agents.merge import merge_users
+from memrelay.memory.agents.users import UserId, UserView
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.records.view import Reason
+from memrelay.memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class MergeUsers:
+    """Two users who are the same person."""
+
+    user_id: UserId
+    """The canonical id of the user who is merged."""
+    into: UserId
+    """The canonical id of the user who remains."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+
+
+@operation("users.merge", access="write", mutates=True, home="memories", any_store=True)
+def merge(tx: Transaction, given: MergeUsers, context: Context) -> UserView:
+    """Merge a user into another one: facts, episodes, identifiers and counters move.
+
+    Facts of `into` win over facts with the same key, which stay in the history.
+
+    Raises RecordNotFound: when a user does not exist.
+    Raises Refused: when both are already the same user.
+    """
+    return merge_users(tx, given.user_id, given.into)

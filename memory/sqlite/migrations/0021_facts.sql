@@ -1,1 +1,0 @@
--- Facts and procedures of agents.

@@ -1,1 +1,0 @@
--- Episodes, steps and users of agents.

@@ -1,0 +1,68 @@
+"""Sealed values of an embedded store: seal and open them, or refuse the call without a key."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from memrelay.memory.errors import Refused, SealKeyMissing
+from memrelay.memory.seal_keys import GET, IMPORT, PUT, load_sealer
+from memrelay.memory.sealed_import import find_internal, seal_line
+from memrelay.memory.sealed_text import Place, is_sealed
+from memrelay.memory.sqlite.store import Store
+
+FIX = "pass the keys of memory.seal_keys to open_store(..., seal_keys=[...])"
+
+
+class EmbeddedSeals:
+    """The seal keys of an embedded store, none by default. The first key seals, all open."""
+
+    def __init__(self, store: Store, keys: Sequence[str]) -> None:
+        """Parse the keys, each a text of 32 bytes. Raises Refused and SealKeyMissing."""
+        parts = store.memory_id.split("/")
+        self._store, self._uid = store, parts[1] if len(parts) > 2 else ""
+        try:
+            self._sealer = load_sealer(keys) if keys else None
+        except ValueError as error:
+            raise Refused(f"`seal_keys`: {error}") from error
+
+    def seal(self, name: str, given: Any) -> Any:
+        """Return the input of an operation with its internal values sealed.
+
+        Raises Refused: the file has sealed values, and there is no key. Raises ValueTooLarge.
+        """
+        if name == PUT and given.in_context is False and not given.encrypted:
+            if self._sealer is None:
+                self._refuse_if_sealed()
+                return given
+            place = Place(self._uid, given.store, given.agent, given.namespace, given.key)
+            return replace(given, value=self._sealer.seal(given.value, place))
+        if name == IMPORT and any(find_internal(self._uid, line) for line in given.lines):
+            return self._seal_import(given)
+        return given
+
+    def _seal_import(self, given: Any) -> Any:
+        if self._sealer is None:
+            self._refuse_if_sealed()
+            return given
+        lines = tuple(seal_line(self._sealer, self._uid, line) for line in given.lines)
+        return replace(given, lines=lines)
+
+    def _refuse_if_sealed(self) -> None:
+        """Raise Refused if other internal values of the file are sealed."""
+        if self._store.items.has_sealed():
+            raise Refused(
+                f"{self._store.path} has sealed values, so another internal value must not be "
+                f"stored as it is; {FIX}"
+            )
+
+    def open(self, name: str, output: Any) -> Any:
+        """Return the output of an operation with its value opened.
+
+        Raises SealKeyMissing and SealBroken.
+        """
+        if name != GET or output.in_context or output.encrypted or not is_sealed(output.value):
+            return output
+        if self._sealer is None:
+            raise SealKeyMissing(f"the value of {output.key!r} is sealed; {FIX}")
+        place = Place(self._uid, output.store, output.owner, output.namespace, output.key)
+        return replace(output, value=self._sealer.open(output.value, place))

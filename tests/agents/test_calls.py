@@ -1,0 +1,71 @@
+"""Operations called in one way over an embedded store, over HTTP and from an errand."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memrelay import connect, connect_sync, open_store
+from memrelay.agents.calls import calls_of
+from memrelay.errors import Refused, RelayError
+from tests.support.served import Served
+
+CREATE = ("records.create", {"content": "tea", "tags": ["a"]})
+
+
+def test_an_embedded_store_answers_with_json_values(tmp_path: Path) -> None:
+    with open_store(tmp_path / "a.db") as store:
+        calls = calls_of(store, store="ignored")
+        made = calls.run(*CREATE)
+        assert (made["content"], made["tags"]) == ("tea", ["a"])
+        assert asyncio.run(calls.arun("records.get", {"guid": made["guid"]})) == made
+        with pytest.raises(Refused, match="unknown operation"):
+            calls.run("records.no", {})
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served() as served:
+        yield served
+
+
+def test_the_clients_answer_with_json_values(served: Served) -> None:
+    with connect_sync(served.url) as client:
+        with pytest.raises(Refused, match="has 0 pipelines; give the uid or name of one"):
+            client.operate(*CREATE)
+        uid = served.deploy()
+        assert client.operate(*CREATE)["content"] == "tea"
+
+    async def over_http() -> Any:
+        async with connect(served.url) as client:
+            calls = calls_of(client, uid=uid)
+            with pytest.raises(TypeError, match="client is async"):
+                calls.run(*CREATE)
+            assert await calls.arun(*CREATE, key="k") == await calls.arun(*CREATE, key="k")
+            return await calls.arun("records.list", {"tags": ["a"]})
+
+    page = asyncio.run(over_http())
+    with connect_sync(served.url) as client:
+        calls = calls_of(client)
+        assert calls.run("records.list", {"tags": ["a"]}) == page
+        assert [one["content"] for one in page["items"]] == ["tea", "tea"]
+        with pytest.raises(RelayError, match="has 1 fault"):
+            asyncio.run(calls.arun("records.list", {"limit": 0}))
+
+
+class Errand:
+    async def operate(
+        self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
+    ) -> Any:
+        return [name, dict(given), store, key]
+
+
+def test_an_errand_gets_the_store_and_the_key() -> None:
+    calls = calls_of(Errand(), store="notes")
+    assert asyncio.run(calls.arun("a.b", {"x": 1}, key="k")) == ["a.b", {"x": 1}, "notes", "k"]
+    with pytest.raises(TypeError, match="leave `uid` empty"):
+        calls_of(Errand(), uid="u")
+    with pytest.raises(TypeError, match="str cannot call operations; give the store of"):
+        calls_of("http://127.0.0.1")

@@ -1,0 +1,18 @@
+"""A store in a transaction, for tests of the memory of agents."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memrelay.memory.sqlite.store import Store
+from tests.memory.builders import assert_sound, make_store
+
+
+@pytest.fixture
+def tx(tmp_path: Path) -> Iterator[Store]:
+    store = make_store(tmp_path)
+    with store.transaction() as tx:
+        yield tx
+    store.close()
+    assert_sound(store.path)

@@ -1,0 +1,54 @@
+"""The errands of one conversation wait for each other."""
+
+import asyncio
+
+import orjson
+
+from memrelay.bus.client.url import Address
+from memrelay.memory.sqlite.inbox import Pending
+from memrelay.pipelines.check import check
+from memrelay.pipelines.plan import Plan
+from memrelay.worker.errands.open_errands import OpenErrand, OpenErrands
+from memrelay.worker.errands.runner import ErrandRunner
+from memrelay.worker.limits import WorkerLimits
+from tests.support.bundles import STORE, make_agent, make_bundle
+
+KEEPER = make_agent("keeper", "memory_write", {"memory_id": STORE}, hears="User")
+PLAN = Plan(check(make_bundle("p", KEEPER)).accepted())
+
+
+def make_pending(number: int) -> Pending:
+    root, request = f"{number}-0", orjson.dumps({"order": "", "request": {}})
+    return Pending(
+        f"p/{root}.1+0", "p", "hash", "keeper_", "chat", 0, b"{}", root, "", 0, request=request
+    )
+
+
+def test_an_errand_waits_for_all_continuations_of_its_conversation() -> None:
+    async def run() -> list[int]:
+        runner = ErrandRunner(8, 60.0, Address())
+        errands = OpenErrands(runner, asyncio.Event(), WorkerLimits())
+        for number in (1, 2):
+            errands.hold(make_pending(number), PLAN)
+        errands.add(OpenErrand(make_pending(3), "store", PLAN))
+        waiting = [len(errands.waiting)]
+        for number in (2, 1):
+            errands.finish(make_pending(number).id)
+            waiting.append(len(errands.waiting))
+        errands.finish(make_pending(3).id)
+        runner.close()
+        return waiting
+
+    assert asyncio.run(run()) == [1, 1, 0]
+
+
+def test_two_continuations_of_a_conversation_end_in_any_order() -> None:
+    async def run() -> None:
+        errands = OpenErrands(ErrandRunner(8, 60.0, Address()), asyncio.Event(), WorkerLimits())
+        for number in (1, 2):
+            errands.hold(make_pending(number), PLAN)
+        for number in (2, 1):
+            errands.finish(make_pending(number).id)
+        assert not errands.has_agent("p", "keeper_")
+
+    asyncio.run(run())
