@@ -3,8 +3,9 @@
 The functions run inside the store's open transaction. Counters of a fact are its tally.
 """
 
+import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import orjson
 from pydantic import Field, ValidationError
@@ -29,14 +30,14 @@ FACT_TYPES = (
     "correction",
     "relationship",
 )
-DEFAULT_TYPE = "world_knowledge"
+DEFAULT_TYPE: Final = "world_knowledge"
 MAX_KEY_CHARACTERS = 255
 # Bytes that the other fields of `data` may take.
 FIELD_BYTES = 2048
 # One line of text.
-FactKey = Annotated[
-    str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=r"^[^\x00-\x1f]+$")
-]
+KEY_PATTERN = r"^[^\x00-\x1f]+$"
+FactKey = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=KEY_PATTERN)]
+KEY = re.compile(rf"[^\x00-\x1f]{{1,{MAX_KEY_CHARACTERS}}}")
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Provenance = Annotated[str, Field(max_length=255)]
 Query = Annotated[str, Field(max_length=1024)]
@@ -276,6 +277,14 @@ def view_fact(stored: StoredFact) -> FactView:
         format_time(record.updated_at),
         version_of(record, further),
     )
+
+
+def check_key(key: str) -> None:
+    """Raise Refused if a fact cannot have that key."""
+    if not KEY.fullmatch(key):
+        raise Refused(
+            f"a key is one line of 1 to {MAX_KEY_CHARACTERS} characters; shorten {key[:64]!r}"
+        )
 
 
 def value_text(value: Any) -> str:

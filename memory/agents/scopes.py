@@ -1,13 +1,13 @@
 """The scopes of agent memory: everyone, one agent, one user, or one session."""
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
 from memrelay.memory.errors import Refused
 from memrelay.memory.validation import find_closest
 
-GLOBAL = "global"
+GLOBAL: Final = "global"
 # From the most specific to the least specific.
 SCOPES = ("session", "user", "agent", GLOBAL)
 # Characters of an id of an agent, a user or a session. The scope of a record has a few more.

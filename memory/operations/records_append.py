@@ -41,6 +41,7 @@ def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
     """Append to the oldest matching record; returns (guid, whether a record existed).
 
     Raises RecordNotFound: when the record must exist and does not.
+    Raises Refused: when the guid is that of an agent's memory.
     Raises ResultTooLarge: when the record would exceed `most_bytes`.
     """
     record = tx.records.growing(addition.guid, addition.filters)
@@ -56,6 +57,8 @@ def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
         found = tx.records.oldest(addition.filters)
     if found is None:
         return write(tx, addition.new), False
+    if tx.records.has_agent_memory:
+        refuse_reserved(found.whole.kind)
     if (record := tx.records.appends.start(found)) is not None:
         return _extend(tx, record, addition), True
     content = found.content + addition.separator + addition.new.content

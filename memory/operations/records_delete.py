@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import fetch
 from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.records.kinds import is_agent_memory, refuse_reserved
 from memrelay.memory.records.view import Guid, Reason, Versions
 from memrelay.memory.sqlite.store import Transaction
 
@@ -15,14 +16,17 @@ class DeleteInput:
 
     guid: str = ""
     kind: str = ""
+    # Whether the guid may be that of an agent's memory.
+    with_agents: bool = False
 
 
 def delete(tx: Transaction, target: DeleteInput) -> int:
-    """Delete the records and return their number."""
+    """Delete the records and return their number. Raises Refused if the kind is reserved."""
+    refuse_reserved(target.kind)
     if not target.guid:
         return tx.records.delete_all({"kind": target.kind}) if target.kind else 0
     found = tx.records.by_guid(target.guid)
-    if found is None:
+    if found is None or (not target.with_agents and is_agent_memory(found.whole.kind)):
         return 0
     tx.records.delete(found)
     return 1
@@ -48,4 +52,4 @@ def delete_record(tx: Transaction, target: DeleteRecord, context: Context) -> No
     Raises VersionConflict: when the record has another version.
     """
     check_version(*fetch(tx, target.guid), target.if_version)
-    delete(tx, DeleteInput(target.guid))
+    delete(tx, DeleteInput(target.guid, with_agents=True))

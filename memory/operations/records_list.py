@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from memrelay.memory.errors import Refused, ResultTooLarge
@@ -12,7 +13,7 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_get import check_fits
 from memrelay.memory.operations.records_read import AnswerSize
 from memrelay.memory.records.data import LARGEST
-from memrelay.memory.records.kinds import LANGGRAPH_ITEM_KIND
+from memrelay.memory.records.kinds import LANGGRAPH_ITEM_KIND, is_agent_memory
 from memrelay.memory.records.page_order import Direction, OrderBy
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
@@ -31,7 +32,7 @@ class ListRecords:
     """The records to list, and the page."""
 
     kind: Name = ""
-    """Only records of this kind."""
+    """Only records of this kind. Without it, kinds of agent memory (`memory.*`) are left out."""
     scope: Name = ""
     """Only records of this scope."""
     source: Name = ""
@@ -94,7 +95,7 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
     if wanted.has_window:
         return _list_window(tx, wanted, context)
     table = tx.records.versions if wanted.deleted else tx.records
-    conditions = wanted.conditions
+    conditions = _conditions(tx, wanted)
     found = table.page(conditions, wanted.order, parse_cursor(wanted.cursor), wanted.limit + 1)
     records, cursor = take_records(found, wanted.limit, context)
     return RecordPage(tuple(view(*one) for one in records), cursor, table.count(conditions))
@@ -108,10 +109,16 @@ def _list_window(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
             "`cursor` and `deleted`"
         )
     order = wanted.order if wanted.sort == "arrival" else f"{wanted.sort} {wanted.order}"
-    conditions = wanted.conditions
+    conditions = _conditions(tx, wanted)
     found = tx.records.page(conditions, order, None, wanted.limit + 1, offset=wanted.offset)
     records, _ = take_records(found, wanted.limit, context)
     return RecordPage(tuple(view(*one) for one in records), None, tx.records.count(conditions))
+
+
+def _conditions(tx: Transaction, wanted: ListRecords) -> Conditions:
+    """Return the conditions of a list, which leave out the memory of agents by default."""
+    hides = (wanted.deleted or tx.records.has_agent_memory) and not is_agent_memory(wanted.kind)
+    return replace(wanted.conditions, without_agents=hides)
 
 
 def take_records(

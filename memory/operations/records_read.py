@@ -74,11 +74,16 @@ class ReadInput(Struct, frozen=True):
 
 
 def read(tx: Transaction, wanted: ReadInput) -> list[Record]:
-    """Return the records in order of creation. Raises ResultTooLarge."""
+    """Return the records in order of creation, without the memory of agents.
+
+    Raises ResultTooLarge.
+    """
     return collect_within(
         wanted.max_bytes,
         tx.records.select(
-            Conditions(wanted.filters, given=wanted.given),
+            Conditions(
+                wanted.filters, given=wanted.given, without_agents=tx.records.has_agent_memory
+            ),
             wanted.order,
             wanted.limit,
             wanted.offset,

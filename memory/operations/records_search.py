@@ -22,6 +22,7 @@ from memrelay.memory.operations.records_read import (
     take_within,
     too_large,
 )
+from memrelay.memory.records.kinds import is_agent_memory
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
 from memrelay.memory.search.explanation import Explanation, as_run
@@ -71,6 +72,7 @@ class SearchInput(Struct, frozen=True):
     boosts: Boosts = NO_BOOSTS  # in ranked modes
     given: Given | None = None  # a compiled filter
     plain: bool = False  # whether the query has no syntax
+    with_agents: bool = False  # whether the memory of agents can be found
 
 
 def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
@@ -84,7 +86,7 @@ def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
     Raises VectorPending: when the vector of the query is not computed yet.
     """
     query = _parse(wanted)
-    conditions = combine_conditions(query, wanted)
+    conditions = combine_conditions(tx, query, wanted)
     with tx.bounded_search():
         if _is_ranked(query, wanted):
             ranked = _ranked(tx, wanted, query, conditions)
@@ -98,7 +100,7 @@ def search_best(tx: Transaction, wanted: SearchInput) -> Found:
     Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
     """
     query = _parse(wanted)
-    conditions = combine_conditions(query, wanted)
+    conditions = combine_conditions(tx, query, wanted)
     with tx.bounded_search():
         if _is_ranked(query, wanted):
             scores = _ranked(tx, wanted, query, conditions).scores_by_row()
@@ -120,7 +122,7 @@ def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record]
 
 def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
     query = _parse(wanted)
-    conditions = combine_conditions(query, wanted)
+    conditions = combine_conditions(tx, query, wanted)
     if _is_ranked(query, wanted):
         ranked = _ranked(tx, wanted, query, conditions)
         found = collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
@@ -193,8 +195,11 @@ def _parse(wanted: SearchInput) -> Query:
     return plain(wanted.query) if wanted.plain else parse(wanted.query)
 
 
-def combine_conditions(query: Query, wanted: SearchInput) -> Conditions:
-    """Return the combined filters of the query and the input."""
+def combine_conditions(tx: Transaction, query: Query, wanted: SearchInput) -> Conditions:
+    """Return the combined filters of the query and the input.
+
+    The memory of agents is left out unless the input includes it.
+    """
     return Conditions(
         wanted.filters,
         query.kinds,
@@ -203,6 +208,7 @@ def combine_conditions(query: Query, wanted: SearchInput) -> Conditions:
         query.after_ms,
         query.before_ms,
         given=wanted.given,
+        without_agents=tx.records.has_agent_memory and not wanted.with_agents,
     )
 
 
@@ -213,7 +219,7 @@ class SearchRecords:
     query: Annotated[str, Field(min_length=1)]
     """The query (docs/search.md). In mode fts, records must contain all words."""
     kind: Name = ""
-    """Only records of this kind."""
+    """Only records of this kind. Without it, kinds of agent memory (`memory.*`) are left out."""
     scope: Name = ""
     """Only records of this scope."""
     tags: Tags = ()
@@ -282,6 +288,7 @@ def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> 
         boosts=boosts,
         given=compiled(wanted.filter),
         plain=wanted.plain,
+        with_agents=is_agent_memory(wanted.kind),
     )
     try:
         found, explanation = (

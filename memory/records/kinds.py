@@ -14,6 +14,15 @@ USER_KIND = "memory.user"
 LANGGRAPH_ITEM_KIND = "memory.item"
 
 
+# Generic reads leave these kinds out.
+AGENT_MEMORY = "memory."
+
+
+def is_agent_memory(kind: str) -> bool:
+    """Return whether records of that kind are the memory of agents."""
+    return kind.startswith(AGENT_MEMORY)
+
+
 def refuse_reserved(kind: str | None) -> None:
     """Raise Refused if records of that kind are written only by other operations."""
     if kind is not None and (rule := reserved_fault(kind)):

@@ -137,6 +137,6 @@ def filters_by_name(conditions: Conditions) -> dict[str, Any]:
     for name, value in asdict(conditions).items():
         if isinstance(value, Given):
             named["filter"] = value.told
-        elif name != "equal" and value not in (None, (), {}, ""):
+        elif name not in ("equal", "without_agents") and value not in (None, (), {}, ""):
             named[name] = list(value) if isinstance(value, tuple) else value
     return named

@@ -181,7 +181,7 @@ def _clauses(conditions: Conditions) -> Iterator[Clause]:
         else [Conditions(tags=conditions.tags)]
     )
     rest = replace(conditions, equal={}, tags=())
-    names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given")
+    names = ("kinds", "scopes", "globs", "after_ms", "before_ms", "given", "without_agents")
     parts += [replace(Conditions(), **{name: getattr(rest, name)}) for name in names]
     for part in parts:
         clauses, values = part.clauses()

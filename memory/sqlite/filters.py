@@ -13,6 +13,12 @@ HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
 # memory/sqlite/memories.py registers the function.
 TAG_MATCHES = "tags_match(r.tags, ?)"
 
+# The comparisons are under NOT, so that SQLite selects no index by them.
+NO_AGENT_MEMORY = "NOT (r.kind >= 'memory.' AND r.kind < 'memory/')"
+HAS_AGENT_MEMORY = (
+    "SELECT EXISTS (SELECT 1 FROM records WHERE kind >= 'memory.' AND kind < 'memory/')"
+)
+
 # A condition on `records AS r`, with its values.
 Clause = tuple[str, tuple[Any, ...]]
 # Required value by column: kind, scope, source or guid.
@@ -48,6 +54,8 @@ class Conditions(Struct, frozen=True):
     globs: tuple[str, ...] = ()
     # A compiled filter (docs/filters.md).
     given: Given | None = None
+    # Whether the memory of agents is left out (memory/records/kinds.py).
+    without_agents: bool = False
 
     def clauses(self) -> tuple[list[str], list[Any]]:
         """Return (SQL conditions on `records AS r`, their values).
@@ -75,6 +83,8 @@ class Conditions(Struct, frozen=True):
         if self.given is not None:
             clauses.append(self.given.sql)
             values += self.given.values
+        if self.without_agents:
+            clauses.append(NO_AGENT_MEMORY)
         return clauses, values
 
 

@@ -14,7 +14,7 @@ from memrelay.memory.items.key_counts import KeyCounts
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import LARGEST
-from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.records.kinds import ITEM_KIND, is_agent_memory
 from memrelay.memory.records.page_order import ORDER
 from memrelay.memory.records.record import (
     PLAIN,
@@ -25,7 +25,7 @@ from memrelay.memory.records.record import (
     content_checksum,
     record_of,
 )
-from memrelay.memory.sqlite.filters import Conditions, Expiry, Filters, where
+from memrelay.memory.sqlite.filters import HAS_AGENT_MEMORY, Conditions, Expiry, Filters, where
 from memrelay.memory.sqlite.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.sqlite.rows import Changes, RowInsert
 from memrelay.memory.sqlite.versions import (
@@ -101,6 +101,8 @@ class RecordTable:
         # The highest row.
         self.last_row = 0
         self.expiry = Expiry(connection)
+        # Whether the table may have memory of agents, which generic reads leave out.
+        self.has_agent_memory = False
         self.reset()
 
     def reset(self) -> None:
@@ -113,6 +115,7 @@ class RecordTable:
         self.appends.reset()
         self.key_counts.clear()
         self.expiry.reset()
+        self.has_agent_memory = bool(self._connection.execute(HAS_AGENT_MEMORY).get)
         self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
         self._index.reset(self.last_row)
 
@@ -151,6 +154,7 @@ class RecordTable:
         stored = new._replace(seq=seq, crc=new.checksum())
         self._new_whole.append((self.last_row, *stored, parts_of(new.content)))
         self.expiry.concerns |= new.expires_at is not None
+        self.has_agent_memory |= is_agent_memory(new.kind)
         if new.kind == ITEM_KIND:
             self.key_counts.add(new.scope, 1)
             self.buffered_keys.add(new.key)
@@ -210,9 +214,12 @@ class RecordTable:
         return self._merged(next(stored_records(self._connection, BY_GUID, [guid]), None))
 
     def oldest(self, filters: Filters) -> StoredRecord | None:
-        """Return the first record with the values in `filters`, None for none."""
+        """Return the first record with the values in `filters`, None for none.
+
+        Without a guid, the memory of agents is left out.
+        """
         self._insert_buffered()
-        clauses, values = self._clauses(Conditions(filters))
+        clauses, values = self._clauses(self._generic(filters))
         found = stored_records(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values)
         return self._merged(next(found, None))
 
@@ -222,6 +229,10 @@ class RecordTable:
             return place
         self.merge_appended([place.row])
         return next(stored_records(self._connection, " WHERE row = ?", [place.row]), None)
+
+    def _generic(self, filters: Filters) -> Conditions:
+        """Return conditions that leave out the memory of agents, unless a guid selects it."""
+        return Conditions(filters, without_agents=self.has_agent_memory and "guid" not in filters)
 
     def _clauses(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
         return self.expiry.clauses(conditions, self.versions.now_ms)
@@ -242,7 +253,7 @@ class RecordTable:
         if not self.appends:
             return None
         self._insert_buffered()
-        return self.appends.oldest(*self._clauses(Conditions(filters)))
+        return self.appends.oldest(*self._clauses(self._generic(filters)))
 
     def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
         """Append a text to a long record and keep the earlier version."""

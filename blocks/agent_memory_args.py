@@ -1,0 +1,63 @@
+"""Shared parts of the blocks `recall` and `remember`: their store, and who speaks."""
+
+from typing import Any
+
+import orjson
+
+from memrelay.blocks.contract import BlockArgs, Call
+from memrelay.blocks.memory_args import MemoryId
+from memrelay.memory.agents.scopes import MAX_ID_CHARACTERS, Ids
+from memrelay.memory.errors import Refused
+from memrelay.memory.operation import Context
+
+# Fields of a message's part that count only if they are trusted.
+USER, SESSION = "user_id", "session_id"
+
+
+class AgentMemoryArgs(BlockArgs):
+    """The text of a message is a JSON object, or plain text."""
+
+    memory_id: MemoryId = ""
+    """Path of the store below the memory root. By default `instances/${pipeline_uid}/memories`."""
+
+    @property
+    def store(self) -> str:
+        """Return the memory_id."""
+        return self.memory_id
+
+    @property
+    def default_home(self) -> str:
+        """Return the home of the pipeline's memories."""
+        return "memories"
+
+
+def ids_of(call: Call, agent_id: str) -> Ids:
+    """Return the agent, and the user and the session that trusted fields of the message name.
+
+    Raises Refused: when an id is too long.
+    """
+    part, vouched = call.part, call.message.vouched
+    named = {name: part.get(name) for name in (USER, SESSION) if name in vouched}
+    given = {name: id_ for name, id_ in named.items() if isinstance(id_, str)}
+    for name, id_ in given.items():
+        if len(id_) > MAX_ID_CHARACTERS or "\0" in id_:
+            raise Refused(
+                f"`{name}` has {len(id_)} characters; use at most {MAX_ID_CHARACTERS}, without NUL"
+            )
+    return Ids(agent_id, given.get(USER, ""), given.get(SESSION, ""))
+
+
+def context_of(call: Call) -> Context:
+    """Return the context of a call for the functions of agent memory."""
+    return Context(call.now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
+
+
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object in a text, None if it is any other text."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,130 @@
+"""recall: return what an agent knows under a key, or what matches a query (docs/agents.md)."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, context_of, ids_of, parse_object
+from memrelay.blocks.contract import Call
+from memrelay.blocks.memory_args import within_message
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.agents.episodes import recent_episodes
+from memrelay.memory.agents.facts import (
+    Confidence,
+    FactName,
+    FactView,
+    SearchFacts,
+    recall_facts,
+    search_facts,
+    value_text,
+    visible_facts,
+)
+from memrelay.memory.agents.procedures import AgentId, match_procedure
+from memrelay.memory.agents.scopes import GLOBAL, Ids
+from memrelay.memory.errors import RecordDamaged, Refused
+
+# Episodes that a query is compared with.
+NEWEST = 5
+MAX_QUERY_CHARACTERS = 1024
+
+
+class RecallArgs(AgentMemoryArgs):
+    """The text is a key, or `{"key": ..., "query": ...}`. The key wins. An empty text lists the
+    facts. Visible facts are global, those of the agent, and those of the user and the session that
+    trusted fields of the message name."""
+
+    memory_type: Literal["facts", "procedures", "episodes", "all"] = "facts"
+    """What a query searches."""
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    """Maximum number of facts."""
+    min_confidence: Confidence = 0.5
+    """Minimum confidence of the facts that a search finds, 0 to 1."""
+    agent_id: AgentId = GLOBAL
+    """The agent whose facts, procedures and episodes are visible. `global` covers the procedures
+    and episodes of all agents."""
+
+    def includes(self, memory_type: str) -> bool:
+        """Return whether a query searches that type."""
+        return self.memory_type in (memory_type, "all")
+
+
+class _Wanted(NamedTuple):
+    key: str
+    query: str
+
+
+@block("recall", RecallArgs)
+def recall(call: Call, args: RecallArgs) -> Message:
+    """Return `{key} = {value}`, an array of what was found, or a sentence that nothing was
+    found."""
+    try:
+        ids = ids_of(call, args.agent_id)
+        return within_message(call, _answer(call, args, ids, _parse(call.text)))
+    except (Refused, RecordDamaged) as error:
+        return call.reply(f"Error reading memory: {error}")
+
+
+def _parse(text: str) -> _Wanted:
+    """Return the key and the query of a text. Raises Refused."""
+    given = parse_object(text)
+    if given is None:
+        return _Wanted(text.strip(), "")
+    fields = [given.get(name) or "" for name in ("key", "query")]
+    if not all(isinstance(value, str) for value in fields):
+        raise Refused('`key` and `query` are texts, like {"key": "color"}')
+    return _Wanted(*(value.strip() for value in fields))
+
+
+def _answer(call: Call, args: RecallArgs, ids: Ids, wanted: _Wanted) -> Message:
+    if wanted.key:
+        return _answer_key(call, args, ids, wanted.key)
+    if wanted.query:
+        found = _search(call, args, ids, wanted.query)
+        nothing = f"No memories found for query: {wanted.query}"
+        return call.reply_json(found) if found else call.reply(nothing)
+    listed = visible_facts(call.tx, ids, args.limit)
+    return (
+        call.reply_json(_shown(listed))
+        if listed
+        else call.reply("Memory is empty — no facts stored.")
+    )
+
+
+def _answer_key(call: Call, args: RecallArgs, ids: Ids, key: str) -> Message:
+    """Answer with the fact of the key, else with facts that a search for the key finds."""
+    found = recall_facts(call.tx, FactName(key, *ids), context_of(call))
+    if found is not None:
+        return call.reply(f"{key} = {value_text(found.value)}")
+    facts = _search_facts(call, args, ids, key)
+    return call.reply_json(facts) if facts else call.reply(f"No memory found for key: {key}")
+
+
+def _search(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str, Any]]:
+    """Return the facts, the procedure and the episodes that match a query."""
+    found = _search_facts(call, args, ids, query) if args.includes("facts") else []
+    if args.includes("procedures"):
+        procedure = match_procedure(call.tx, args.agent_id, query)
+        if procedure is not None:
+            named = {"name": procedure.name, "description": procedure.description}
+            found.append({"type": "procedure", **named})
+    if args.includes("episodes"):
+        newest = recent_episodes(call.tx, args.agent_id, ids.user_id, min(args.limit, NEWEST))
+        found += [
+            {"type": "episode", "summary": episode.summary}
+            for episode in newest
+            if query.casefold() in (episode.summary or "").casefold()
+        ]
+    return found
+
+
+def _search_facts(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str, Any]]:
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise Refused(f"the query has {len(query)} characters; use at most {MAX_QUERY_CHARACTERS}")
+    wanted = SearchFacts(query, *ids, (), args.min_confidence, args.limit)
+    return _shown(search_facts(call.tx, wanted, context_of(call)).items)
+
+
+def _shown(facts: Iterable[FactView]) -> list[dict[str, Any]]:
+    return [{"key": fact.key, "value": fact.value, "confidence": fact.confidence} for fact in facts]

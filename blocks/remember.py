@@ -1,0 +1,76 @@
+"""remember: store a fact under a key (docs/agents.md)."""
+
+from typing import Any, Literal, NamedTuple
+
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, context_of, ids_of, parse_object
+from memrelay.blocks.contract import Call
+from memrelay.blocks.registry import block
+from memrelay.bus.message import Message
+from memrelay.memory.agents.facts import DEFAULT_TYPE, SetFact, check_key, set_fact, value_text
+from memrelay.memory.agents.procedures import AgentId
+from memrelay.memory.agents.scopes import GLOBAL
+from memrelay.memory.errors import RecordDamaged, Refused
+
+NO_KEY, NO_VALUE = "Error: key is required", "Error: value is required"
+
+
+class RememberArgs(AgentMemoryArgs):
+    """The text is `key = value`, or `{"key": ..., "value": ..., "fact_type": ...}` with any JSON
+    value."""
+
+    fact_type: Literal[
+        "user_preference", "world_knowledge", "self_knowledge", "correction", "relationship"
+    ] = DEFAULT_TYPE
+    """The type of a fact whose text names none."""
+    overwrite: bool = True
+    """Whether to replace the value of an existing fact."""
+    scope: Literal["session", "user", "agent", "global"] = GLOBAL
+    """Who sees the fact. `user` and `session` need the field `user_id` or `session_id`, which only
+    blocks of the pipeline and trusted ingresses can set."""
+    agent_id: AgentId = GLOBAL
+    """The agent of the scope `agent`."""
+
+
+class _Given(NamedTuple):
+    key: str
+    value: Any
+    fact_type: Any
+
+
+@block("remember", RememberArgs)
+def remember(call: Call, args: RememberArgs) -> Message:
+    """Return `Remembered: {key} = {value}` with created, updated or skipped."""
+    given = _parse(call.text)
+    if not isinstance(given.key, str) or not given.key.strip():
+        return call.reply(NO_KEY)
+    if given.value is None or given.value == "":
+        return call.reply(NO_VALUE)
+    try:
+        return call.reply(_store(call, args, given))
+    except (Refused, RecordDamaged) as error:
+        return call.reply(f"Error writing memory: {error}")
+
+
+def _store(call: Call, args: RememberArgs, given: _Given) -> str:
+    """Store a fact and return the answer. Raises Refused."""
+    key = given.key.strip()
+    check_key(key)
+    new = SetFact(
+        key,
+        given.value,
+        given.fact_type if isinstance(given.fact_type, str) else args.fact_type,
+        args.scope,
+        *ids_of(call, args.agent_id),
+        overwrite=args.overwrite,
+    )
+    written = set_fact(call.tx, new, context_of(call))
+    return f"Remembered: {key} = {value_text(written.fact.value)} ({written.action})"
+
+
+def _parse(text: str) -> _Given:
+    """Return the fact that a text states."""
+    given = parse_object(text)
+    if given is not None:
+        return _Given(given.get("key", ""), given.get("value"), given.get("fact_type") or None)
+    key, _, value = text.partition("=")
+    return _Given(key.strip(), value.strip(), None)
