@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import orjson
 
+from memrelay.memory.agents.checkpoint_erasing import erase_threads
 from memrelay.memory.agents.quotes import Quotes
+from memrelay.memory.agents.threads import thread_name
 from memrelay.memory.agents.user_ids import split_canonical
 from memrelay.memory.agents.user_table import IDENTIFIERS
 from memrelay.memory.agents.users import data_of, find_user
@@ -26,6 +28,8 @@ class Forgotten:
     """The number of records."""
     versions: int
     """The number of their earlier states."""
+    threads: int
+    """The number of threads of checkpoints."""
 
 
 def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> Forgotten:
@@ -38,8 +42,12 @@ def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> F
     ids = [user_id, *(place.whole.key or "" for place in users)]
     names = _names_of(tx, ids, users)
     guids = tx.erasures.matching((), _belong_to(ids), "")
-    guids += [guid for guid in _quoting_turns(tx, Quotes(names)) if guid not in guids]
-    return Forgotten(*tx.erasures.erase(guids, "", about, names))
+    quotes = Quotes(names)
+    prefixes = tuple({thread_name(one, "", "") for one in ids})
+    threads = erase_threads(tx.checkpoints, prefixes)
+    tx.erasures.erase_checkpoints(quotes)
+    erased = dict.fromkeys([*guids, *_quoting_turns(tx, quotes)])
+    return Forgotten(*tx.erasures.erase(list(erased), "", about, names), threads)
 
 
 def _users_of(tx: Transaction, user_id: str) -> list[StoredRecord]:
@@ -76,6 +84,6 @@ def _quoting_turns(tx: Transaction, quotes: Quotes) -> list[str]:
     return [
         guid
         for name in quotes.names
-        for guid, *texts in tx.users.turns(name)
-        if any(quotes.in_text(text) for text in texts)
+        for guid, content, source, data in tx.users.turns(name)
+        if source.lower() in quotes.names or quotes.in_text(content) or quotes.in_text(data)
     ]

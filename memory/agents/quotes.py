@@ -1,12 +1,18 @@
-"""Find texts that quote a person's identifiers."""
+"""Find texts and values that quote a person's identifiers."""
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
-# A shorter identifier counts only where it is a whole string, or the value of one of ID_FIELDS. A
-# number such as 7 is in many texts that have nothing to do with the person.
+import msgspec
+
+# A shorter identifier, and one that is a plain word, counts only as the value of one of ID_FIELDS:
+# a number such as 7 and a name such as Rose are in many texts about something else.
 MIN_WORD = 5
-ID_FIELDS = frozenset({"id", "user_id", "chat_id", "telegram_id"})
+ID_FIELDS = frozenset(
+    {"id", "user_id", "chat_id", "telegram_id", "username", "from", "email", "canonical_id"}
+)
+IS_DISTINCT = re.compile(r"[\d@]")
 
 
 class Quotes:
@@ -14,7 +20,7 @@ class Quotes:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = frozenset(name.lower() for name in names if name)
-        words = sorted(name for name in self.names if len(name) >= MIN_WORD or ":" in name)
+        words = sorted(filter(_is_word, self.names))
         pattern = "|".join(map(re.escape, words))
         self._words = (
             re.compile(rf"(?<![\w%@.+-])(?:{pattern})(?![\w%@-]|\.\w)", re.IGNORECASE)
@@ -26,14 +32,36 @@ class Quotes:
         return bool(self.names)
 
     def in_text(self, text: str) -> bool:
-        """Return whether a text is an identifier, or has one as a word."""
-        if self._words is not None and self._words.search(text):
-            return True
-        return text.strip().lower() in self.names
+        """Return whether a text has an identifier as a word."""
+        return self._words is not None and self._words.search(text) is not None
 
-    def in_fields(self, fields: dict[str, object]) -> bool:
+    def in_fields(self, fields: dict[Any, Any]) -> bool:
         """Return whether an object has an identifier as the value of an id."""
         return any(
             name in ID_FIELDS and isinstance(value, int | str) and str(value).lower() in self.names
             for name, value in fields.items()
         )
+
+    def in_data(self, data: bytes) -> bool:
+        """Return whether a serialized value has an identifier: msgpack, or else text."""
+        try:
+            return self._in(_decode(data))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return self.in_text(data.decode(errors="replace"))
+
+    def _in(self, value: Any) -> bool:
+        if isinstance(value, bytes):
+            return self.in_text(value.decode(errors="replace"))
+        if isinstance(value, str):
+            return self.in_text(value)
+        if isinstance(value, dict):
+            return self.in_fields(value) or any(map(self._in, (*value, *value.values())))
+        return isinstance(value, list) and any(map(self._in, value))
+
+
+def _is_word(name: str) -> bool:
+    return ":" in name or (len(name) >= MIN_WORD and IS_DISTINCT.search(name) is not None)
+
+
+def _decode(data: bytes | memoryview) -> Any:
+    return msgspec.msgpack.decode(data, strict=False, ext_hook=lambda _code, inner: _decode(inner))

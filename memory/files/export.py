@@ -21,6 +21,9 @@ from pydantic import ValidationError
 from memrelay.memory.errors import BadExport, Refused
 from memrelay.memory.files.export_rows import (
     ROW_SORTS,
+    ExportedCheckpoint,
+    ExportedCheckpointValue,
+    ExportedCheckpointWrite,
     ExportedContext,
     ExportedGrant,
     ExportedRow,
@@ -124,6 +127,9 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     context: ExportedContext | None = None
     agent_settings: ExportedSettings | None = None
     tally: ExportedTally | None = None
+    checkpoint: ExportedCheckpoint | None = None
+    checkpoint_value: ExportedCheckpointValue | None = None
+    checkpoint_write: ExportedCheckpointWrite | None = None
 
     @property
     def sort(self) -> str:
@@ -133,7 +139,8 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     @property
     def row(self) -> ExportedRow | None:
         """Return the row of a further table, None for other lines."""
-        return self.grant or self.context or self.agent_settings or self.tally
+        found: ExportedRow | None = getattr(self, self.sort) if self.sort in ROW_SORTS else None
+        return found
 
     @property
     def name(self) -> str:
@@ -182,8 +189,8 @@ def _replace_uid(line: Line, before: str, after: str) -> Line:
 
 
 def replace_uid(name: str, before: str, after: str) -> str:
-    """Replace the uid in the id of a named memory, in the `memory_id` of a store and in the id of a
-    chat. Return other names unchanged.
+    """Replace the uid in the id of a named memory, in the `memory_id` of a store, in the id of a
+    chat, and at the end of the id of a thread. Return other names unchanged.
     """
     own = f"mem_{before}_"
     if name.startswith(own) and HEX.fullmatch(name, len(own)):
@@ -192,6 +199,8 @@ def replace_uid(name: str, before: str, after: str) -> str:
         folder = f"{start}{before}/"
         if name.startswith(folder):
             return f"{start}{after}/{name.removeprefix(folder)}"
+    if name.endswith(f":{before}"):
+        return f"{name.removesuffix(before)}{after}"
     return name
 
 
@@ -205,6 +214,9 @@ def read_line(text: str) -> Line:
             line = replace(line, version=_normalize_json(line.version))
         if line.memory is not None:
             _to_tags(line.memory.tags or "[]")
+        if line.checkpoint is not None:
+            _to_data(line.checkpoint.metadata)
+            _to_channels(line.checkpoint.channels)
     except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeError) as error:
         if (sort := _unknown_sort(text.encode(errors="replace"))) != "":
             raise Refused(
@@ -261,6 +273,7 @@ FIRST_FIELD = re.compile(rb'\{"(\w{1,64})":')
 _to_line = msgspec.json.Decoder(Line).decode
 _to_tags = msgspec.json.Decoder(list[str]).decode
 _to_data = msgspec.json.Decoder(dict[str, Any]).decode
+_to_channels = msgspec.json.Decoder(list[tuple[str, str, int | None]]).decode
 to_json = msgspec.json.Encoder().encode
 
 
@@ -298,6 +311,9 @@ class End(Struct, frozen=True, omit_defaults=True):
     contexts: int = 0
     agent_settings: int = 0
     tallies: int = 0
+    checkpoints: int = 0
+    checkpoint_values: int = 0
+    checkpoint_writes: int = 0
 
 
 class _StoreOrEnd(Struct, frozen=True):
@@ -333,6 +349,9 @@ def write_export(
         counts["context"],
         counts["agent_settings"],
         counts["tally"],
+        counts["checkpoint"],
+        counts["checkpoint_value"],
+        counts["checkpoint_write"],
     )
     file.write(to_json({"end": end}) + b"\n")
     return end

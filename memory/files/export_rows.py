@@ -1,5 +1,5 @@
-"""Lines of an export about rows of tables that hold no records: grants, contexts, settings and
-tallies."""
+"""Lines of an export about rows of tables that hold no records: grants, contexts, settings,
+tallies and checkpoints."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
@@ -59,7 +59,56 @@ class ExportedTally(Struct, frozen=True, forbid_unknown_fields=True):
     total_ms: Count
 
 
-ExportedRow = ExportedGrant | ExportedContext | ExportedSettings | ExportedTally
+class ExportedCheckpoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """A checkpoint of a thread. Bytes are in base64."""
+
+    agent: str
+    thread: Id
+    ns: str
+    id: str
+    parent: str
+    type: str
+    checkpoint: bytes
+    metadata: str
+    run: str
+    created_at: Time
+    channels: str
+    numbers: Annotated[str, Meta(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")]
+
+
+class ExportedCheckpointValue(Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the checkpoints of a thread."""
+
+    agent: str
+    thread: Id
+    n: Count
+    value: bytes
+
+
+class ExportedCheckpointWrite(Struct, frozen=True, forbid_unknown_fields=True):
+    """A write that follows a checkpoint."""
+
+    agent: str
+    thread: Id
+    ns: str
+    id: str
+    task: str
+    idx: int
+    path: str
+    channel: str
+    type: str
+    value: bytes
+
+
+ExportedRow = (
+    ExportedGrant
+    | ExportedContext
+    | ExportedSettings
+    | ExportedTally
+    | ExportedCheckpoint
+    | ExportedCheckpointValue
+    | ExportedCheckpointWrite
+)
 
 
 class RowSort(NamedTuple):
@@ -124,5 +173,26 @@ ROW_SORTS = {
     ),
     "tally": RowSort(
         "tallies", ExportedTally, ExportedTally.__struct_encode_fields__, ("guid",), ()
+    ),
+    "checkpoint": RowSort(
+        "checkpoints",
+        ExportedCheckpoint,
+        ExportedCheckpoint.__struct_encode_fields__,
+        ("agent", "thread", "ns", "id"),
+        ("thread",),
+    ),
+    "checkpoint_value": RowSort(
+        "checkpoint_values",
+        ExportedCheckpointValue,
+        ExportedCheckpointValue.__struct_encode_fields__,
+        ("agent", "thread", "n"),
+        ("thread",),
+    ),
+    "checkpoint_write": RowSort(
+        "checkpoint_writes",
+        ExportedCheckpointWrite,
+        ExportedCheckpointWrite.__struct_encode_fields__,
+        ("agent", "thread", "ns", "id", "task", "idx"),
+        ("thread",),
     ),
 }

@@ -33,6 +33,9 @@ KEY_COLUMNS = {
     "grants": "",
     "contexts": "",
     "agent_settings": "",
+    "checkpoints": "",
+    "checkpoint_values": "",
+    "checkpoint_writes": "",
 }
 JSON_TABLES = ("records", "versions", "memories", "changes")
 # Columns with JSON, and the value for unreadable JSON.

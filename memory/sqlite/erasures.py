@@ -10,6 +10,8 @@ from typing import NamedTuple
 import apsw
 import orjson
 
+from memrelay.memory.agents.checkpoint_erasing import Wanted, erase_text, erase_wanted
+from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.sqlite.filters import Conditions, where
 from memrelay.memory.sqlite.fulltext import INDEXES
@@ -129,6 +131,7 @@ class Erasures:
             self._note([("text", text)])
             for statement in DELETE_BY_ID:
                 self._connection.execute(statement, (text,))
+            erase_text(self._connection, CheckpointTable(self._connection), text)
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
             contents = dict.fromkeys(self._all_texts(guid, place))
@@ -143,6 +146,10 @@ class Erasures:
         self._records.complete()
         self._records.expiry.reset()
         return records, versions
+
+    def erase_checkpoints(self, wanted: Wanted) -> None:
+        """Delete the messages, values and writes of checkpoints that have what is wanted."""
+        erase_wanted(self._connection, CheckpointTable(self._connection), wanted)
 
     def _all_texts(self, guid: str, place: StoredRecord | None) -> Iterator[str]:
         """Yield the content of each state of a record, and the text that was appended to each."""

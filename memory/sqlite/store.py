@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import proxy
 
+from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.agents.episode_table import EpisodeTable
 from memrelay.memory.agents.fact_table import FactTable
 from memrelay.memory.agents.items import LanggraphItemTable
@@ -95,6 +96,7 @@ class Store:
         self.users = UserTable(self._connection, self.records)
         self.facts = FactTable(self._connection, self.records)
         self.procedures = ProcedureTable(self._connection, self.records)
+        self.checkpoints = CheckpointTable(self._connection)
         self.grants = GrantTable(self._connection)
         self.contexts = ContextTable(self._connection)
         self.agent_settings = AgentSettingsTable(self._connection)

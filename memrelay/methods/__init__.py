@@ -3,7 +3,9 @@
 # fmt: off
 
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
+from memrelay.methods.checkpoints import BlockingCheckpoints, EmbeddedCheckpoints, RemoteCheckpoints
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
+from memrelay.methods.conversations import BlockingConversations, EmbeddedConversations, RemoteConversations
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
@@ -24,7 +26,9 @@ class RemoteNouns:
 
     def __init__(self, call: RemoteCall) -> None:
         self.changes = RemoteChanges(call)
+        self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
+        self.conversations = RemoteConversations(call)
         self.entries = RemoteEntries(call)
         self.episodes = RemoteEpisodes(call)
         self.facts = RemoteFacts(call)
@@ -44,7 +48,9 @@ class BlockingNouns:
 
     def __init__(self, remote: RemoteNouns, run: Run) -> None:
         self.changes = BlockingChanges(remote.changes, run)
+        self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
+        self.conversations = BlockingConversations(remote.conversations, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.episodes = BlockingEpisodes(remote.episodes, run)
         self.facts = BlockingFacts(remote.facts, run)
@@ -64,7 +70,9 @@ class EmbeddedNouns:
 
     def __init__(self, call: EmbeddedCall) -> None:
         self.changes = EmbeddedChanges(call)
+        self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
+        self.conversations = EmbeddedConversations(call)
         self.entries = EmbeddedEntries(call)
         self.episodes = EmbeddedEpisodes(call)
         self.facts = EmbeddedFacts(call)

@@ -1,0 +1,320 @@
+"""MemrelaySaver: the checkpoints of LangGraph threads, kept in a store of Memrelay."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    get_checkpoint_id,
+    get_serializable_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from memrelay.agents.calls import calls_of
+from memrelay.agents.saver_values import (
+    KnownParts,
+    Steps,
+    get_steps,
+    layout_of,
+    put_steps,
+    values_of,
+    without_values,
+    write_steps,
+)
+
+# Checkpoints that one call lists.
+PAGE = 100
+
+
+class MemrelaySaver(BaseCheckpointSaver[int]):
+    """A LangGraph checkpoint saver, sync and async.
+
+    - `call` executes operations: a store from `open_store`, a client from `connect` or
+      `connect_sync`, or the call of an `async def` block. The sync methods need a store or a
+      client from `connect_sync`.
+    - `agent` keeps the threads of several agents apart.
+    - `uid` is the pipeline of a client, by default its only one. `store` is the memory_id, by
+      default the home `memories` of the pipeline; an embedded store ignores it.
+    - `serde` serializes the values, by default LangGraph's JsonPlusSerializer.
+
+    Checkpoints of a thread share the items of lists that did not change, such as messages.
+    """
+
+    def __init__(
+        self,
+        call: Any,
+        agent: str = "",
+        *,
+        uid: str = "",
+        store: str = "",
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        super().__init__(serde=serde)
+        self.agent = agent
+        self._calls = calls_of(call, uid=uid, store=store)
+        self._known = KnownParts()
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that the config names, or the newest of its thread."""
+        found: CheckpointTuple | None = self._run(self._get(config))
+        return found
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that the config names, or the newest of its thread."""
+        found: CheckpointTuple | None = await self._arun(self._get(config))
+        return found
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, the newest first. `filter` has values of their metadata."""
+        for one in self._run(self._list(config, filter, before, limit)):
+            if (found := self.get_tuple(one)) is not None:
+                yield found
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, the newest first. `filter` has values of their metadata."""
+        for one in await self._arun(self._list(config, filter, before, limit)):
+            if (found := await self.aget_tuple(one)) is not None:
+                yield found
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint and return its config."""
+        stored: RunnableConfig = self._run(self._put(config, checkpoint, metadata))
+        return stored
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint and return its config."""
+        stored: RunnableConfig = await self._arun(self._put(config, checkpoint, metadata))
+        return stored
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store the writes of a task that follow a checkpoint."""
+        self._run(self._put_writes(config, writes, task_id, task_path))
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Store the writes of a task that follow a checkpoint."""
+        await self._arun(self._put_writes(config, writes, task_id, task_path))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread."""
+        self._run(_one("checkpoints.delete", self._threads([thread_id])))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete a thread."""
+        await self._arun(_one("checkpoints.delete", self._threads([thread_id])))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs. Over HTTP this needs a key with the scope admin."""
+        self._run(self._forget_runs(run_ids))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of runs. Over HTTP this needs a key with the scope admin."""
+        await self._arun(self._forget_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints and writes of a thread into another thread."""
+        self._run(_one("checkpoints.copy", self._copied(source_thread_id, target_thread_id)))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints and writes of a thread into another thread."""
+        copied = self._copied(source_thread_id, target_thread_id)
+        await self._arun(_one("checkpoints.copy", copied))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete old checkpoints: `keep_latest` keeps the newest one of each namespace, and those
+        from which a DeltaChannel is rebuilt; `delete` keeps none.
+        """
+        self._run(self._prune(thread_ids, strategy))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Delete old checkpoints, as `prune`."""
+        await self._arun(self._prune(thread_ids, strategy))
+
+    def _run(self, steps: Steps) -> Any:
+        output = None
+        while True:
+            try:
+                name, given = steps.send(output)
+            except StopIteration as end:
+                return end.value
+            output = self._calls.run(name, given, key=_new_key())
+
+    async def _arun(self, steps: Steps) -> Any:
+        output = None
+        while True:
+            try:
+                name, given = steps.send(output)
+            except StopIteration as end:
+                return end.value
+            output = await self._calls.arun(name, given, key=_new_key())
+
+    def _get(self, config: RunnableConfig) -> Steps:
+        place = _place_of(config)
+        wanted = self._at(place) | {"id": get_checkpoint_id(config) or "latest"}
+        answer = yield from get_steps(wanted)
+        if answer is None:
+            return None
+        found, values = answer
+        count = len(found["sizes"])
+        parts, writes = values[1:count], values[count:]
+        self._known.note(place, found["mark"], parts)
+        checkpoint = self.serde.loads_typed((found["type"], values[0]))
+        checkpoint["channel_values"] = values_of(found["channels"], parts, self.serde)
+        return CheckpointTuple(
+            _config_of(place, found["id"]),
+            checkpoint,
+            found["metadata"],
+            _config_of(place, found["parent"]) if found["parent"] else None,
+            [
+                (one["task"], one["channel"], self.serde.loads_typed((one["type"], value)))
+                for one, value in zip(found["writes"], writes, strict=True)
+            ],
+        )
+
+    def _list(
+        self,
+        config: RunnableConfig | None,
+        filter: dict[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Steps:
+        """Return the configs of the checkpoints."""
+        named = {} if config is None else config["configurable"]
+        if wanted := named.get("checkpoint_id"):
+            found = yield from self._pages(named, filter, before, None)
+            return [one for one in found if one["configurable"]["checkpoint_id"] == wanted][:limit]
+        return (yield from self._pages(named, filter, before, limit))
+
+    def _pages(
+        self,
+        named: dict[str, Any],
+        filter: dict[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Steps:
+        given: dict[str, Any] = {"agent": self.agent, "metadata": filter or {}}
+        given |= {} if "thread_id" not in named else {"thread": str(named["thread_id"])}
+        given |= {} if named.get("checkpoint_ns") is None else {"ns": named["checkpoint_ns"]}
+        given |= {} if before is None else {"before": get_checkpoint_id(before) or ""}
+        found: Any = []  # of configs; the class has a method `list`
+        while limit is None or len(found) < limit:
+            most = PAGE if limit is None else min(limit - len(found), PAGE)
+            page = yield "checkpoints.list", given | {"limit": most, "offset": len(found)}
+            found += [_config_of((one["thread"], one["ns"]), one["id"]) for one in page["items"]]
+            if len(found) >= page["total"] or not page["items"]:
+                break
+        return found
+
+    def _put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> Steps:
+        place = _place_of(config)
+        channels, parts = layout_of(checkpoint["channel_values"], self.serde)
+        type_, skeleton = self.serde.dumps_typed(without_values(checkpoint))
+        given = self._at(place) | {
+            "id": checkpoint["id"],
+            "parent": get_checkpoint_id(config) or "",
+            "type": type_,
+            "metadata": get_serializable_checkpoint_metadata(config, metadata),
+            "channels": channels,
+        }
+        mark = yield from put_steps(given, skeleton, parts, self._known.get(place))
+        self._known.note(place, mark, parts)
+        return _config_of(place, checkpoint["id"])
+
+    def _put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
+    ) -> Steps:
+        typed = [(channel, *self.serde.dumps_typed(value)) for channel, value in writes]
+        given = self._at(_place_of(config)) | {
+            "id": str(config["configurable"]["checkpoint_id"]),
+            "task": task,
+            "path": path,
+            "writes": [
+                {"idx": WRITES_IDX_MAP.get(channel, place), "channel": channel, "type": type_}
+                for place, (channel, type_, _) in enumerate(typed)
+            ],
+        }
+        yield from write_steps(given, [value for *_, value in typed])
+
+    def _prune(self, thread_ids: Sequence[str], strategy: str) -> Steps:
+        if thread_ids:
+            given = {"threads": [*thread_ids], "agent": self.agent, "strategy": strategy}
+            yield "checkpoints.prune", given
+
+    def _forget_runs(self, run_ids: Sequence[str]) -> Steps:
+        if run_ids:
+            yield "checkpoints.forget_runs", {"runs": [*run_ids], "agent": self.agent}
+
+    def _copied(self, source: str, target: str) -> dict[str, Any]:
+        return {"source": source, "target": target, "agent": self.agent}
+
+    def _threads(self, threads: Sequence[str]) -> dict[str, Any]:
+        return {"threads": [*threads], "agent": self.agent}
+
+    def _at(self, place: tuple[str, str]) -> dict[str, Any]:
+        return {"agent": self.agent, "thread": place[0], "ns": place[1]}
+
+
+def _one(name: str, given: dict[str, Any]) -> Steps:
+    return (yield name, given)
+
+
+def _new_key() -> str:
+    """Return an idempotency key. A checkpoint that is stored again must be written again."""
+    return secrets.token_hex(16)
+
+
+def _place_of(config: RunnableConfig) -> tuple[str, str]:
+    named = config["configurable"]
+    return str(named["thread_id"]), named.get("checkpoint_ns") or ""
+
+
+def _config_of(place: tuple[str, str], ident: str) -> RunnableConfig:
+    return {
+        "configurable": {"thread_id": place[0], "checkpoint_ns": place[1], "checkpoint_id": ident}
+    }

@@ -1,0 +1,218 @@
+"""Checkpoints as the operations store them: values in base64, and parts that the base has."""
+
+import secrets
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from langgraph.checkpoint.base import Checkpoint
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from memrelay.memory.agents.checkpoint_parts import pack, unpack
+
+# Lists are split into items of this type.
+MSGPACK = "msgpack"
+# The average bytes from which the items of a list are parts of their own.
+ITEM_BYTES = 64
+# A call with more base64 characters is split. bus.max_message_bytes is 1 MiB by default.
+CALL_CHARACTERS = 512 << 10
+# Threads and bytes of parts that a saver remembers.
+MAX_THREADS, MAX_KNOWN_BYTES = 256, 32 << 20
+
+# Yields (operation, input) and receives the output.
+Steps = Generator[tuple[str, dict[str, Any]], Any, Any]
+Place = tuple[str, str]
+
+
+class Layout(NamedTuple):
+    """The channels of a checkpoint and their serialized values, in order."""
+
+    channels: list[dict[str, Any]]
+    parts: list[bytes]
+
+
+class Known(NamedTuple):
+    """The parts of a stored checkpoint, with their place. `mark` identifies it."""
+
+    mark: str
+    places: dict[bytes, int]
+    bytes: int
+
+
+class KnownParts:
+    """Remembers the parts of the last checkpoint of each thread and namespace."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Place, Known] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, place: Place) -> Known | None:
+        """Return the parts of the last checkpoint, None if they are not known."""
+        return self._known.get(place)
+
+    def note(self, place: Place, mark: str, parts: Sequence[bytes]) -> None:
+        """Remember the parts of a checkpoint, and forget the least recently used ones."""
+        self.forget(place)
+        places = {part: index for index, part in enumerate(parts)}
+        size = sum(map(len, places))
+        self._known[place] = Known(mark, places, size)
+        self._bytes += size
+        while len(self._known) > MAX_THREADS or (
+            self._bytes > MAX_KNOWN_BYTES and len(self._known) > 1
+        ):
+            self._bytes -= self._known.popitem(last=False)[1].bytes
+
+    def forget(self, place: Place) -> None:
+        """Forget a thread."""
+        if (known := self._known.pop(place, None)) is not None:
+            self._bytes -= known.bytes
+
+
+def layout_of(values: Mapping[str, Any], serde: SerializerProtocol) -> Layout:
+    """Serialize the values of channels. The items of a list are parts of their own, so that
+    checkpoints share them.
+    """
+    channels: list[dict[str, Any]] = []
+    parts: list[bytes] = []
+    for name, value in values.items():
+        items = _items_of(value, serde)
+        if items is None:
+            type_, data = serde.dumps_typed(value)
+            parts.append(data)
+            channels.append({"name": name, "type": type_})
+        else:
+            parts += items
+            channels.append({"name": name, "type": MSGPACK, "items": len(items)})
+    return Layout(channels, parts)
+
+
+def values_of(
+    channels: Sequence[Mapping[str, Any]], parts: Sequence[bytes], serde: SerializerProtocol
+) -> dict[str, Any]:
+    """Return the values of channels."""
+    values: dict[str, Any] = {}
+    at = 0
+    for channel in channels:
+        type_, items = channel["type"], channel["items"]
+        count = 1 if items is None else items
+        found = [serde.loads_typed((type_, part)) for part in parts[at : at + count]]
+        values[channel["name"]] = found[0] if items is None else found
+        at += count
+    return values
+
+
+def _items_of(value: Any, serde: SerializerProtocol) -> list[bytes] | None:
+    """Return the serialized items of a list, None if it is one part."""
+    if type(value) is not list or not value:
+        return None
+    parts = []
+    for item in value:
+        type_, data = serde.dumps_typed(item)
+        if type_ != MSGPACK:
+            return None
+        parts.append(data)
+    return parts if sum(map(len, parts)) >= ITEM_BYTES * len(parts) else None
+
+
+def put_steps(
+    given: dict[str, Any], skeleton: bytes, parts: Sequence[bytes], known: Known | None
+) -> Steps:
+    """Store a checkpoint, whose parts are sent unless the base has them. Return its mark."""
+    first = pack(skeleton)
+    runs, new = _match(parts, {} if known is None else known.places)
+    base = "" if known is None else known.mark
+    given |= {"size": len(first), "parts": runs, "base": base}
+    output = yield from send_steps("checkpoints.put", given, b"".join([first, *new]))
+    if not output["stored"]:
+        runs, new = _match(parts, {})
+        given |= {"parts": runs, "base": ""}
+        output = yield from send_steps("checkpoints.put", given, b"".join([first, *new]))
+    return _required(output)["mark"]
+
+
+def _match(
+    parts: Sequence[bytes], places: Mapping[bytes, int]
+) -> tuple[list[list[int]], list[bytes]]:
+    """Return where each part is: `[first, count]` in the base, or `[bytes]` for a new part."""
+    runs: list[list[int]] = []
+    new: list[bytes] = []
+    for part in parts:
+        place = places.get(part)
+        if place is None:
+            new.append(pack(part))
+            runs.append([len(new[-1])])
+        elif runs and len(runs[-1]) == 2 and sum(runs[-1]) == place:
+            runs[-1][1] += 1
+        else:
+            runs.append([place, 1])
+    return runs, new
+
+
+def send_steps(name: str, given: dict[str, Any], data: bytes) -> Steps:
+    """Call an operation with bytes, in several calls if they are long. Return its output."""
+    text = b64encode(data).decode()
+    if len(text) <= CALL_CHARACTERS:
+        return (yield name, given | {"data": text})
+    place = {key: given[key] for key in ("id", "thread", "agent", "ns", "task") if key in given}
+    of, at = secrets.token_hex(16), 0
+    while len(text) - at > CALL_CHARACTERS:
+        piece = {"piece": text[at : at + CALL_CHARACTERS], "at": at, "of": of}
+        output = yield name, place | piece
+        if not output["stored"]:
+            return output
+        at += CALL_CHARACTERS
+    return (yield name, given | {"data": text[at:], "at": at, "of": of})
+
+
+def write_steps(given: dict[str, Any], values: Sequence[bytes]) -> Steps:
+    """Store writes with these serialized values."""
+    stored = [pack(value) for value in values]
+    for one, value in zip(given["writes"], stored, strict=True):
+        one["size"] = len(value)
+    output = yield from send_steps("checkpoints.write", given, b"".join(stored))
+    if not output["stored"]:
+        output = yield from send_steps("checkpoints.write", given, b"".join(stored))
+    _required(output)
+
+
+def get_steps(given: dict[str, Any]) -> Steps:
+    """Return (the output of checkpoints.get, its values without compression), None if the
+    checkpoint does not exist.
+    """
+    while True:
+        output = yield "checkpoints.get", given
+        if not output["found"]:
+            return None
+        data, first = bytearray(b64decode(output["data"])), output
+        given = given | {"id": output["id"]}
+        while len(data) < first["total"] and _is_same(first, output):
+            output = yield "checkpoints.get", given | {"at": len(data)}
+            data += b64decode(output["data"])
+        if _is_same(first, output):
+            sizes = [*first["sizes"], *(one["size"] for one in first["writes"])]
+            return first, _cut(memoryview(data), sizes)
+
+
+def _is_same(first: dict[str, Any], output: dict[str, Any]) -> bool:
+    """Return whether both answers are about the same data."""
+    return all(first[key] == output[key] for key in ("mark", "sizes", "writes"))
+
+
+def _cut(data: memoryview, sizes: Sequence[int]) -> list[bytes]:
+    values, at = [], 0
+    for size in sizes:
+        values.append(unpack(bytes(data[at : at + size])))
+        at += size
+    return values
+
+
+def _required(output: dict[str, Any]) -> dict[str, Any]:
+    if not output["stored"]:
+        raise ConnectionError("the store lost pieces of a checkpoint twice; try again")
+    return output
+
+
+def without_values(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return a checkpoint without the values of its channels."""
+    return {name: value for name, value in checkpoint.items() if name != "channel_values"}

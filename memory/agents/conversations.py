@@ -1,0 +1,59 @@
+"""Conversations: the messages in the newest checkpoint of a thread."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from memrelay.memory.agents.checkpoint_parts import unpack
+from memrelay.memory.agents.checkpoints import LATEST_ID, Checkpoint, CheckpointTable
+from memrelay.memory.agents.messages import MSGPACK, ShownMessage, decode_value, shown_messages
+from memrelay.memory.agents.threads import thread_name, user_of_speaker
+from memrelay.memory.errors import Refused
+
+# The channel of the messages in LangGraph's MessagesState.
+MESSAGES = "messages"
+
+
+def thread_names(thread: str, user: str, chat: str, workflow: str) -> list[str]:
+    """Return the possible names of a thread, the preferred one first.
+
+    A user without a channel is a speaker, or a user that a trusted client named. Raises Refused:
+    neither a thread nor a user is given.
+    """
+    if thread:
+        return [thread]
+    if not user:
+        raise Refused("name the conversation by `thread`, or by `user`")
+    users = [user] if ":" in user else [user_of_speaker(user), user]
+    return [thread_name(one, chat, workflow) for one in users]
+
+
+def newest_checkpoint(
+    table: CheckpointTable, threads: list[str], agent: str | None
+) -> Checkpoint | None:
+    """Return the newest checkpoint of the first thread that has one. None stands for all agents."""
+    agents = table.agents() if agent is None else [agent]
+    for thread in threads:
+        found = [table.find(one, thread, "", LATEST_ID) for one in agents]
+        existing = [one for one in found if one is not None]
+        if existing:
+            return max(existing, key=lambda one: one.id)
+    return None
+
+
+def messages_of(table: CheckpointTable, one: Checkpoint) -> list[ShownMessage]:
+    """Return the messages that a chat shows, the oldest first. Raises RecordDamaged."""
+    return list(shown_messages(_values(table, one)))
+
+
+def _values(table: CheckpointTable, one: Checkpoint) -> Iterator[Any]:
+    """Yield the decoded values of the channel with messages."""
+    at = 0
+    for name, type_, items in orjson.loads(one.channels):
+        count = 1 if items is None else items
+        if name == MESSAGES and type_ == MSGPACK:
+            decoded = [decode_value(unpack(part)) for part in table.values(one, at, count)]
+            whole = decoded[0] if items is None else decoded
+            yield from whole if isinstance(whole, list) else ()
+        at += count

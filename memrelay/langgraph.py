@@ -1,0 +1,30 @@
+"""LangGraph's checkpoint saver on Memrelay: `from memrelay.langgraph import ...`.
+
+It needs the extra `agents`.
+"""
+
+import importlib
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memrelay.agents.saver import MemrelaySaver
+
+__all__ = ["MemrelaySaver"]
+
+_MODULES = {"MemrelaySaver": "memrelay.agents.saver"}
+
+if find_spec("langgraph") is None or find_spec("langgraph.checkpoint") is None:
+    raise ImportError(
+        "memrelay.langgraph needs LangGraph; install it with: pip install 'memrelay[agents]'"
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
