@@ -46,6 +46,7 @@ class Route(NamedTuple):
             trigger="memory_write",
             ident="1-0",
             guid="nobody",
+            workflow=uid,
             id="nobody",
             memory_id="nobody",
             entry_id="nobody",

@@ -2,6 +2,7 @@
 
 from memrelay.web.pipelit.paths import SECTIONS, WORKFLOWS
 from memrelay.web.server.error_dialects import ErrorDialect, Json, describe_faults
+from memrelay.web.server.errors import NotAllowed, Unauthorized
 
 SCHEMA: Json = {
     "type": "object",
@@ -10,18 +11,18 @@ SCHEMA: Json = {
     "properties": {"detail": {"type": "string", "description": "The problem and the fix."}},
 }
 UNAUTHORIZED = "Invalid or missing API key."
-# Pipelit has one role for memory; Memrelay names the scope that the key lacks.
+# Pipelit has one role for memory. The text continues with the scope that the key lacks.
 FORBIDDEN = "Admin access required."
 
 
 def to_pipelit_error(problem: Json) -> tuple[int, Json]:
     """Return (status, body) of a problem."""
-    status, detail = int(problem["status"]), describe_faults(problem)
-    if status == 401:
+    detail = describe_faults(problem)
+    if problem["title"] == Unauthorized.title:
         detail = UNAUTHORIZED
-    elif status == 403:
-        detail = f"{FORBIDDEN} {detail}"
-    return status, {"detail": detail}
+    elif problem["title"] == NotAllowed.title:
+        detail = f"{FORBIDDEN} {detail[:1].upper()}{detail[1:]}"
+    return int(problem["status"]), {"detail": detail}
 
 
 PIPELIT = ErrorDialect(

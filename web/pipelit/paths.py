@@ -2,8 +2,8 @@
 slash is optional.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from aiohttp import hdrs, web
 
@@ -18,54 +18,50 @@ HISTORY = WORKFLOWS + "/{workflow}/chat/history"
 class Section:
     """A list of Pipelit's memory.
 
-    `noun` is that of its operations. `paths` are the documented one and the one of Pipelit's code.
+    `noun` is that of its operations. `paths` are the documented path and that of Pipelit's code.
     `filters` maps the parameters of the list to their descriptions.
     """
 
     noun: str
     paths: tuple[str, str]
-    filters: dict[str, str]
+    filters: dict[str, str] = field(default_factory=dict)
 
 
-def _section(noun: str, short: str, name: str, filters: dict[str, str]) -> Section:
-    return Section(noun, (f"/api/v1/{short}", f"/api/v1/memories/{name}"), filters)
-
-
-FACTS = _section(
+FACTS = Section(
     "facts",
-    "facts",
-    "facts",
+    ("/api/v1/facts", "/api/v1/memories/facts"),
     {
         "scope": "Only facts of this scope: session, user, agent or global.",
         "fact_type": "Only facts of this type.",
     },
 )
-EPISODES = _section(
-    "episodes", "episodes", "episodes", {"agent_id": "Only episodes of this agent."}
+EPISODES = Section(
+    "episodes",
+    ("/api/v1/episodes", "/api/v1/memories/episodes"),
+    {"agent_id": "Only episodes of this agent."},
 )
-PROCEDURES = _section(
-    "procedures", "procedures", "procedures", {"agent_id": "Only procedures of this agent."}
+PROCEDURES = Section(
+    "procedures",
+    ("/api/v1/procedures", "/api/v1/memories/procedures"),
+    {"agent_id": "Only procedures of this agent."},
 )
-USERS = _section("users", "memory-users", "users", {})
-CHECKPOINTS = _section(
-    "checkpoints", "checkpoints", "checkpoints", {"thread_id": "Only checkpoints of this thread."}
+USERS = Section("users", ("/api/v1/memory-users", "/api/v1/memories/users"))
+CHECKPOINTS = Section(
+    "checkpoints",
+    ("/api/v1/checkpoints", "/api/v1/memories/checkpoints"),
+    {"thread_id": "Only checkpoints of this thread."},
 )
 SECTIONS = (FACTS, EPISODES, PROCEDURES, USERS, CHECKPOINTS)
 
 
 def serve(
-    routes: web.RouteTableDef, method: str, paths: Iterable[str]
+    routes: web.RouteTableDef, method: str, path: str
 ) -> Callable[[RouteHandler], RouteHandler]:
-    """Register a handler at each form of the paths."""
+    """Register a handler at each form of a path."""
 
     def declare(handler: RouteHandler) -> RouteHandler:
-        forms = [
-            prefix + path + end
-            for path in paths
-            for prefix in ("", PIPELINE_PREFIX)
-            for end in ("", "/")
-        ]
-        for form in forms:
+        for form in [prefix + path + end for prefix in ("", PIPELINE_PREFIX) for end in ("", "/")]:
+            # GET also answers HEAD.
             register = routes.get(form) if method == hdrs.METH_GET else routes.route(method, form)
             register(handler)
         return handler
