@@ -13,7 +13,7 @@ from memrelay.memory.agents.keyed_table import KeyedTable
 from memrelay.memory.records.columns import FURTHER, READ, column_list
 from memrelay.memory.records.kinds import FACT_KIND
 from memrelay.memory.records.record import Further, Record, record_of
-from memrelay.memory.sqlite.filters import UNEXPIRED
+from memrelay.memory.sqlite.filters import UNEXPIRED, Clause
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.tallies import COUNTS, Tally
 
@@ -64,6 +64,15 @@ class FactFilter(NamedTuple):
     fact_types: Sequence[str] = ()
     min_confidence: float = 0.0
     limit: int = 10
+
+
+def matching(query: str) -> Clause:
+    """Return the condition on `records AS r` that a fact matches a query, in any scope."""
+    required = parse_fact_query(query).required
+    if not required:
+        return "0", ()
+    contains = f"instr({TEXT}, ?) > 0 AND " * len(required)
+    return f"{contains}fact_rank({TEXT}, r.content, ?) > {NO_MATCH}", (*required, query)
 
 
 class FactTable(KeyedTable):

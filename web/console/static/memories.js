@@ -1,4 +1,4 @@
-// The page /memories: local times, the selection of rows, and their deletion.
+// The pages below /memories: local times, the selection of rows, deletions, and restored states.
 "use strict";
 
 for (const time of document.querySelectorAll("time.local")) {
@@ -9,14 +9,66 @@ for (const time of document.querySelectorAll("time.local")) {
   time.title = at.toLocaleString();
 }
 
+// Send a change and reload the page. Return whether that worked; otherwise the reason is shown.
+async function send(url, body) {
+  const fault = document.getElementById("fault");
+  fault.hidden = true;
+  try {
+    const answer = await fetch(url, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    // An ended session leads to the login page.
+    if (answer.ok || answer.status === 401) {
+      location.reload();
+      return true;
+    }
+    fault.textContent = (await answer.json()).detail;
+  } catch {
+    fault.textContent = "The server does not answer. Reload the page to see whether the change was made.";
+  }
+  fault.hidden = false;
+  return false;
+}
+
 const list = document.getElementById("memories");
+const dialog = document.getElementById("confirm");
+let confirmed = null;
+
+// Show the dialog, which sends a change after a click on the button with this label.
+function confirmChange(title, text, label, url, body) {
+  document.getElementById("confirm-title").textContent = title;
+  document.getElementById("confirm-text").textContent = text;
+  document.getElementById("confirm-yes").textContent = label;
+  document.getElementById("fault").hidden = true;
+  confirmed = () => send(url, body);
+  dialog.showModal();
+}
+
+if (dialog) {
+  const yes = document.getElementById("confirm-yes");
+  document.getElementById("confirm-no").addEventListener("click", () => dialog.close());
+  yes.addEventListener("click", async () => {
+    yes.disabled = true;
+    yes.disabled = await confirmed();
+  });
+  for (const forget of list.querySelectorAll(".forget")) {
+    const user = forget.dataset.user;
+    forget.addEventListener("click", () => confirmChange(
+      `Forget ${user}`,
+      "This erases the user with all facts, episodes and conversations, and cannot be undone.",
+      "Forget",
+      list.dataset.forget,
+      { user_id: user },
+    ));
+  }
+}
+
 const button = document.getElementById("delete-selected");
-if (list && button) {
+if (button) {
   const all = document.getElementById("select-all");
   const rows = [...list.querySelectorAll(".select-row")];
-  const dialog = document.getElementById("confirm-delete");
-  const fault = document.getElementById("delete-fault");
-  const doDelete = document.getElementById("do-delete");
   const selected = () => rows.filter((row) => row.checked).map((row) => row.value);
 
   const update = () => {
@@ -34,42 +86,21 @@ if (list && button) {
   update();
 
   button.addEventListener("click", () => {
-    document.getElementById("confirm-title").textContent = `Delete ${selected().length} ${list.dataset.title}`;
-    fault.hidden = true;
-    dialog.showModal();
-  });
-  document.getElementById("cancel-delete").addEventListener("click", () => dialog.close());
-  doDelete.addEventListener("click", async () => {
-    doDelete.disabled = true;
-    const body = JSON.stringify({ [list.dataset.ids]: selected() });
-    try {
-      const answer = await fetch(list.dataset.delete, { method: "POST", headers: { "Content-Type": "application/json" }, body });
-      if (answer.ok) {
-        location.reload();
-        return;
-      }
-      fault.textContent = (await answer.json()).detail;
-    } catch {
-      fault.textContent = "The server does not answer. Nothing was deleted, or the answer was lost: reload the page.";
-    }
-    fault.hidden = false;
-    doDelete.disabled = false;
+    const ids = selected();
+    confirmChange(
+      `Delete ${ids.length} ${list.dataset.title}`,
+      "Are you sure? This cannot be undone.",
+      "Delete",
+      list.dataset.delete,
+      { [list.dataset.ids]: ids },
+    );
   });
 }
 
-const states = document.querySelector("[data-restore]");
-if (states) {
-  const fault = document.getElementById("restore-fault");
-  for (const restore of states.querySelectorAll(".restore")) {
-    restore.addEventListener("click", async () => {
-      const body = JSON.stringify({ number: Number(restore.dataset.number) });
-      const answer = await fetch(states.dataset.restore, { method: "POST", headers: { "Content-Type": "application/json" }, body });
-      if (answer.ok) {
-        location.reload();
-        return;
-      }
-      fault.textContent = (await answer.json()).detail;
-      fault.hidden = false;
-    });
-  }
+for (const restore of document.querySelectorAll(".restore")) {
+  restore.addEventListener("click", async () => {
+    restore.disabled = true;
+    const url = restore.closest("[data-restore]").dataset.restore;
+    restore.disabled = await send(url, { number: Number(restore.dataset.number) });
+  });
 }
