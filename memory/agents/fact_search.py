@@ -11,12 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from memrelay.memory.text.folding import folded, normal
-from memrelay.memory.text.words import in_letters, parts_of, tokens
+from memrelay.memory.text.words import in_letters, tokens
 
 # Between the key and the value in the text of a fact. No key has it.
 BETWEEN = "\x1f"
-# How a text matches: the rank of an order "key before value", 0 for whole words, -1 for no match.
-IN_KEY, IN_VALUE, IN_WORDS, NO_MATCH = 2, 1, 0, -1
 _SEPARATORS = re.compile(r"[\s_-]+")
 
 
@@ -34,6 +32,20 @@ class FactQuery(NamedTuple):
         whole = "\0".join(self.words)
         within = {token for token in self.tokens if token in whole} or set(self.words)
         return tuple(sorted(within, key=lambda text: (-len(text), text)))
+
+    @property
+    def pattern_in_key(self) -> str:
+        """The pattern of LIKE for texts that have the words in order in their key."""
+        return f"%{self._pattern}%{BETWEEN}%"
+
+    @property
+    def pattern_in_value(self) -> str:
+        """The pattern of LIKE for texts that have the words in order in their value."""
+        return f"%{BETWEEN}%{self._pattern}%"
+
+    @property
+    def _pattern(self) -> str:
+        return "%".join(re.sub("[%_!]", r"!\g<0>", word) for word in self.words)
 
 
 @lru_cache(256)
@@ -57,37 +69,18 @@ def folded_text(key: str, value: str) -> str | None:
     return None if key.isascii() and value.isascii() else fold(key) + BETWEEN + fold(value)
 
 
-def rank(text: str, content: str, query: str) -> int:
-    """Return how the folded text and the content of a fact match a query."""
-    wanted = parse_fact_query(query)
-    key, _, value = text.partition(BETWEEN)
-    if has_in_order(key, wanted.words):
-        return IN_KEY
-    if has_in_order(value, wanted.words):
-        return IN_VALUE
-    return IN_WORDS if _has_whole_words(text, content, wanted.tokens) else NO_MATCH
+def has_whole_words(text: str, parts: str | None, query: str) -> bool:
+    """Return whether a fact has all words of a query as whole words.
 
-
-def has_in_order(text: str, words: tuple[str, ...]) -> bool:
-    """Return whether a text contains the words one after the other."""
-    at = 0
-    for word in words:
-        found = text.find(word, at)
-        if found < 0:
-            return False
-        at = found + len(word)
-    return bool(words)
-
-
-def _has_whole_words(text: str, content: str, wanted: tuple[str, ...]) -> bool:
-    """Return whether the text has all of these words, or has them as parts of words."""
-    if not wanted:
-        return False
-    present = set(tokens(text))
+    `parts` are the parts of words of its record, such as those of an identifier in camel case.
+    """
+    wanted = parse_fact_query(query).tokens
+    present = tokens(text)
     missing = [word for word in wanted if word not in present]
-    # Languages without blanks: every letter is a word.
-    missing = [word for word in missing if not (in_letters(word) and word in text)]
-    if not missing:
-        return True
-    parts = set(tokens(fold(parts_of(content) or "")))
-    return all(word in parts for word in missing)
+    if missing:
+        # In languages without blanks, every letter is a word.
+        missing = [word for word in missing if not (in_letters(word) and word in text)]
+    if missing and parts:
+        in_parts = tokens(fold(parts))
+        missing = [word for word in missing if word not in in_parts]
+    return bool(wanted) and not missing

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memrelay.memory.agents.fact_search import NO_MATCH, parse_fact_query, rank
+from memrelay.memory.agents.fact_search import has_whole_words, parse_fact_query
 from memrelay.memory.agents.keyed_table import KeyedTable
 from memrelay.memory.records.columns import FURTHER, READ, column_list
 from memrelay.memory.records.kinds import FACT_KIND
@@ -17,29 +17,38 @@ from memrelay.memory.sqlite.filters import UNEXPIRED, Clause
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.tallies import COUNTS, Tally
 
+# Facts with the words in their key come first.
+IN_KEY, IN_VALUE, IN_WORDS = 2, 1, 0
 TEXT = (
-    "ifnull(json_extract(r.data,'$.folded'), "
-    "lower(r.key || char(31) || substr(r.content, length(r.key) + 3)))"
+    "CAST(ifnull(json_extract(r.data,'$.folded'), "
+    "lower(r.key || char(31) || substr(r.content, length(r.key) + 3))) AS TEXT)"
 )
-BASE = "json_extract(r.data,'$.base')"
+BASE = "CAST(json_extract(r.data,'$.base') AS REAL)"
 GOOD, BAD = "ifnull(t.good, 0)", "ifnull(t.bad, 0)"
 CONFIDENCE = f"{BASE} * ({GOOD} + 1) / ({GOOD} + {BAD} + 1.0)"
 COLUMNS = f"{column_list(READ, 'r.')}, 0.0, {column_list(FURTHER, 'r.')}"
 # Columns of a row before the further fields and before the tally.
 WIDTH = len(Record._fields)
 TALLY_AT = WIDTH + len(Further._fields)
-RANK = "fact_rank(hits.text, r.content, ?)"
+# Candidates contain all words. LIKE finds those with the words in order.
+RANK = (
+    f"CASE WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_KEY} "
+    f"WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_VALUE} ELSE {IN_WORDS} END"
+)
+# It reads only the two indexes.
 CANDIDATES = (
-    f"SELECT r.row AS row, {TEXT} AS text FROM records AS r INDEXED BY fact_texts "
-    "WHERE r.kind = 'memory.fact'"
+    f"SELECT r.row, {RANK} AS rank, {CONFIDENCE} AS confidence "
+    "FROM records AS r INDEXED BY fact_texts "
+    "LEFT JOIN tallies AS t INDEXED BY tallies_bad ON t.guid = r.guid AND t.bad > 0 "
+    "WHERE r.kind = 'memory.fact' AND {0} AND confidence >= ? "
+    "ORDER BY confidence DESC, rank DESC, r.updated_at DESC, r.row DESC LIMIT ?"
 )
-SEARCH = (
-    "WITH hits AS MATERIALIZED ({candidates}) "
-    f"SELECT {COLUMNS}, {COUNTS} "
-    "FROM hits CROSS JOIN records AS r ON r.row = hits.row "
-    f"LEFT JOIN tallies AS t ON t.guid = r.guid WHERE {RANK} > {NO_MATCH} AND {{further}} "
-    f"ORDER BY {CONFIDENCE} DESC, {RANK} DESC, r.updated_at DESC, r.row DESC LIMIT ?"
+AT_ROW = (
+    f"SELECT {COLUMNS}, {COUNTS}, {TEXT}, r.parts FROM records AS r "
+    "LEFT JOIN tallies AS t ON t.guid = r.guid WHERE r.row = ? AND r.kind = 'memory.fact'"
 )
+# Candidates are read in two steps, because most of the first ones match.
+FIRST_CANDIDATES = 200
 VISIBLE = (
     f"SELECT {COLUMNS}, {COUNTS} FROM records AS r INDEXED BY fact_changes "
     "LEFT JOIN tallies AS t ON t.guid = r.guid WHERE r.kind = 'memory.fact' AND r.scope IN ({0}) "
@@ -76,14 +85,10 @@ def matching(query: str) -> Clause:
 
 
 class FactTable(KeyedTable):
-    """Finds and writes facts inside the store's open transaction.
-
-    It registers the SQL function `fact_rank(text, content, query)`.
-    """
+    """Finds and writes facts inside the store's open transaction."""
 
     def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
         super().__init__(connection, records, FACT_KIND, "fact_keys")
-        connection.create_scalar_function("fact_rank", _rank, 3, deterministic=True)
 
     def newest(self, scopes: Sequence[str], limit: int) -> Iterator[StoredFact]:
         """Yield the facts of these scopes, the newest change first."""
@@ -97,25 +102,53 @@ class FactTable(KeyedTable):
 
         The order is confidence, matches in keys before others, and the newest change.
         """
-        required = parse_fact_query(query).required
-        if not required:
+        wanted = parse_fact_query(query)
+        if not wanted.words:
             return iter(())
         self._records.flush()
-        candidates = CANDIDATES + f" AND r.scope IN ({_placeholders(within.scopes)})"
-        candidates += f" AND instr({TEXT}, ?) > 0" * len(required)
-        further = f"{UNEXPIRED} AND {CONFIDENCE} >= ?"
+        found = list(self._matches(query, within, within.limit + FIRST_CANDIDATES))
+        if None in found:
+            found = list(self._matches(query, within, -1))
+        return (fact for fact in found if fact is not None)
+
+    def _matches(self, query: str, within: FactFilter, most: int) -> Iterator[StoredFact | None]:
+        """Yield the best matches among up to `most` candidates, -1 for all.
+
+        The last one is None if more candidates may match.
+        """
+        wanted = parse_fact_query(query)
+        which, values = self._conditions(wanted.required, within)
+        patterns = (wanted.pattern_in_key, wanted.pattern_in_value)
+        ends = (within.min_confidence, most)
+        candidates = self._connection.execute(
+            CANDIDATES.format(which), (*patterns, *values, *ends)
+        ).fetchall()
+        left = within.limit
+        for row, rank, _ in candidates:
+            if not left:
+                return
+            found = self._connection.execute(AT_ROW, (row,)).fetchone()
+            if rank > IN_WORDS or has_whole_words(*found[-2:], query):
+                left -= 1
+                yield _stored_fact(found[:-2])
+        if left and len(candidates) == most:
+            yield None
+
+    def _conditions(
+        self, required: Sequence[str], within: FactFilter
+    ) -> tuple[str, list[str | int]]:
+        """Return the conditions that select candidates, and their values."""
+        clauses = [f"r.scope IN ({_placeholders(within.scopes)})"]
+        values: list[str | int] = [*within.scopes, *required]
+        clauses += [f"instr({TEXT}, ?) > 0"] * len(required)
         if within.fact_types:
             types = _placeholders(within.fact_types)
-            further += f" AND json_extract(r.data,'$.fact_type') IN ({types})"
-        sql = SEARCH.format(candidates=candidates, further=further)
-        which = (*within.scopes, *required)
-        conditions = (self._records.versions.now_ms, within.min_confidence, *within.fact_types)
-        values = (*which, query, *conditions, query, within.limit)
-        return map(_stored_fact, self._connection.execute(sql, values))
-
-
-def _rank(*given: Any) -> int:
-    return rank(*given)
+            clauses.append(f"json_extract(r.data,'$.fact_type') IN ({types})")
+            values += within.fact_types
+        if self._records.expiry.concerns:
+            clauses.append(UNEXPIRED)
+            values.append(self._records.versions.now_ms)
+        return " AND ".join(clauses), values
 
 
 def _stored_fact(row: tuple[Any, ...]) -> StoredFact:

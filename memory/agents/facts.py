@@ -33,7 +33,7 @@ FACT_TYPES = (
 DEFAULT_TYPE: Final = "world_knowledge"
 MAX_KEY_CHARACTERS = 255
 # Bytes that the other fields of `data` may take.
-FIELD_BYTES = 2048
+FIELD_BYTES = 3072
 # One line of text.
 KEY_PATTERN = r"^[^\x00-\x1f]+$"
 FactKey = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=KEY_PATTERN)]
@@ -352,9 +352,8 @@ def _encode(given: SetFact, before: State | None) -> tuple[str, str]:
     text = value_text(given.value)
     folded = folded_text(given.key, text)
     with_text = _json(data if folded is None else data | {"folded": folded})
-    # A long text in other letters than ASCII is found in its own spelling only.
-    fits = len(with_text) <= MOST_BYTES
-    stored = with_text if fits else _json(data | {"folded": f"{given.key}\x1f"})
+    # Without its folded text, a long value is found only as it is written.
+    stored = with_text if len(with_text) <= MOST_BYTES else _json(data)
     return f"{given.key}: {text}", stored.decode()
 
 

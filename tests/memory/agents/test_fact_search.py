@@ -6,10 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.agents.fact_search import BETWEEN, fold, has_in_order, parse_fact_query
+from memrelay.memory.agents.fact_search import BETWEEN, fold, parse_fact_query
 from memrelay.memory.errors import Refused
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, fresh_store, perform
+
+
+def has_in_order(text: str, words: tuple[str, ...]) -> bool:
+    """Return whether a text contains the words one after the other: the oracle of LIKE."""
+    at = 0
+    for word in words:
+        found = text.find(word, at)
+        if found < 0:
+            return False
+        at = found + len(word)
+    return bool(words)
 
 
 def keep(tx: Store, *keys: str, **given: Any) -> None:
