@@ -11,8 +11,8 @@ from memrelay.blocks.contract import BlockArgs, Call
 from memrelay.blocks.memory_args import MemoryId, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.agents.user_context import UserContext, user_context
-from memrelay.memory.agents.user_ids import EMAIL, TELEGRAM
+from memrelay.memory.agents.people.user_context import UserContext, user_context
+from memrelay.memory.agents.people.user_ids import EMAIL, TELEGRAM
 from memrelay.memory.agents.users import identify
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context

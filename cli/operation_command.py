@@ -44,11 +44,8 @@ from memrelay.web.api.operation_routes import STORE, selects_store
 ACTOR = "cli"
 # JSON Schema types and their Python types. All others are text.
 TYPES: dict[str, Any] = {"array": list[str], "integer": int, "number": float, "boolean": bool}
-# The field with the arguments of a tool call, and the hidden option for it.
-TOOL_JSON, NAMED_JSON = "arguments", "named_arguments"
-NamedJson = Annotated[
-    str | None, typer.Option("--arguments", metavar="JSON", hidden=True, show_default=False)
-]
+# Optional fields that are arguments of the command instead of options.
+OPTIONAL_ARGUMENTS = ("query", "arguments")
 # The field that names the calling agent.
 AGENT = "agent"
 # Also the end of `memory_tags` and `entry_tags`.
@@ -98,8 +95,6 @@ def make_command(operation: Operation) -> Callable[..., None]:
         **fields: Any,
     ) -> None:
         store = fields.pop(STORE) if has_store else ""
-        if (named := fields.pop(NAMED_JSON, None)) is not None:
-            fields[TOOL_JSON] = named
         given = {name: value for name, value in fields.items() if value is not None}
         data = encode_input(operation, given)
         key = idempotency_key or ""
@@ -119,7 +114,7 @@ def _parameters(operation: Operation) -> list[Parameter]:
     # Required fields first, and of the optional ones the query.
     fields = sorted(
         schema["properties"].items(),
-        key=lambda field: (field[0] not in required, field[0] not in ("query", TOOL_JSON)),
+        key=lambda field: (field[0] not in required, field[0] not in OPTIONAL_ARGUMENTS),
     )
     stores = [_parameter(STORE, Store, "")] if selects_store(operation) else []
     keys = [_parameter("idempotency_key", IdempotencyKey, None)] if operation.mutates else []
@@ -133,7 +128,6 @@ def _parameters(operation: Operation) -> list[Parameter]:
         ],
         *stores,
         *keys,
-        *([_parameter(NAMED_JSON, NamedJson, None)] if TOOL_JSON in schema["properties"] else []),
         _parameter("wait", AnswerTimeout, 30.0),
         _parameter("as_json", JsonAnyway, False),
     ]
@@ -143,8 +137,7 @@ def _field(name: str, schema: dict[str, Any], *, is_required: bool) -> Parameter
     kind = TYPES.get(json_type(schema), str)
     if is_required:
         return _parameter(name, Annotated[kind, _argument(name, schema)])
-    if name in ("query", TOOL_JSON):
-        # An optional query and the arguments of a tool call are arguments too.
+    if name in OPTIONAL_ARGUMENTS:
         return _parameter(name, Annotated[kind, _argument(name, schema)], None)
     text, flag = schema["description"] + _repetition(name, kind), f"--{name.replace('_', '-')}"
     if kind is bool:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from memrelay.memory.errors import ValueTooLarge
-from memrelay.memory.files.export import UID, replace_uid
+from memrelay.memory.files.uid_placeholder import UID, replace_uid
 from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.sealed_text import Place, Sealer, is_sealed
 

@@ -23,7 +23,8 @@ from memrelay.cli.terminal.output import end_unread, print_json, print_line
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.disk import fsync_path
 from memrelay.memory.files.backup import BackedUpPipeline
-from memrelay.memory.files.export import FORMAT, UID, End, Header, Line, replace_uid, write_export
+from memrelay.memory.files.export import FORMAT, End, Header, Line, write_export
+from memrelay.memory.files.uid_placeholder import UID, replace_uid
 from memrelay.memory.memory_id import store_path
 from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy
 from memrelay.memory.sqlite.transfer import exported

@@ -22,7 +22,8 @@ from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.memory.files.export import UID, read_export, verify_export
+from memrelay.memory.files.export import read_export, verify_export
+from memrelay.memory.files.uid_placeholder import UID
 from memrelay.memory.operations.records_import import MOST
 from memrelay.memory.sealed_import import seal_line
 

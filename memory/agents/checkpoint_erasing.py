@@ -1,6 +1,7 @@
 """Erase texts and identifiers from checkpoints: the messages, values and writes with them.
 
-A message is an item of a list, and so a part of its own. It leaves all checkpoints of its thread.
+A message is an item of a list, and so a part of its own. It leaves all checkpoints of its thread,
+and takes along the calls of tools and the results that belong to it.
 Values and texts are searched as UTF-8, as serializers write them.
 """
 
@@ -12,6 +13,7 @@ import orjson
 
 from memrelay.memory.agents.checkpoint_parts import from_text, to_text, unpack
 from memrelay.memory.agents.checkpoints import COLUMNS, Checkpoint, CheckpointTable, Write
+from memrelay.memory.agents.messages import calls_in
 
 ALL_WRITES = (
     f"SELECT {', '.join(Write._fields)} FROM checkpoint_writes WHERE agent = ? AND thread = ?"
@@ -89,16 +91,31 @@ def _erase_in_thread(
     for write in [Write(*row) for row in connection.execute(ALL_WRITES, place)]:
         if _contains(wanted, (*write[2:5], *write[6:9]), write.value):
             connection.execute(DELETE_WRITE, write[:6])
-    numbers = {
-        n for n, value in connection.execute(ALL_VALUES, place) if _contains(wanted, (), value)
-    }
-    gone = []
+    values = dict(connection.execute(ALL_VALUES, place))
+    numbers = {number for number, value in values.items() if _contains(wanted, (), value)}
+    numbers |= _same_calls(values, numbers)
+    gone, changed = [], []
     for one in [Checkpoint(*row) for row in connection.execute(ALL_CHECKPOINTS, place)]:
         if _contains(wanted, (one.ns, one.id, one.metadata, one.channels, one.run), one.checkpoint):
             gone.append(one.key)
         elif numbers.intersection(from_text(one.numbers)):
-            table.put(_without(one, numbers))
+            changed.append(_without(one, numbers))
     table.delete(gone)
+    table.replace(*place, changed)
+
+
+def _same_calls(values: dict[int, bytes], numbers: set[int]) -> set[int]:
+    """Return the parts with calls and results of the same tool calls: a model service refuses
+    one without the other.
+    """
+    calls = {number: calls_in(value) for number, value in values.items()} if numbers else {}
+    found, wanted = set(numbers), set[str]()
+    while True:
+        wanted |= {ident for number in found for ident in calls.get(number, ())}
+        more = {number for number, idents in calls.items() if idents & wanted} - found
+        if not more:
+            return found
+        found |= more
 
 
 def _contains(wanted: Wanted, texts: Iterable[str], value: bytes) -> bool:

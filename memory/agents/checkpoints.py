@@ -184,7 +184,12 @@ class CheckpointTable:
         before = self.find(*one.key)
         self._connection.execute(INSERT, one)
         if before is not None and before.numbers != one.numbers:
-            self._drop_unused(*one.key[:2])
+            self.drop_unused(*one.key[:2])
+
+    def replace(self, agent: str, thread: str, changed: Iterable[Checkpoint]) -> None:
+        """Replace checkpoints of a thread, and delete all parts that none has."""
+        self._connection.executemany(INSERT, changed)
+        self.drop_unused(agent, thread)
 
     def put_writes(self, writes: Iterable[Write]) -> int:
         """Insert writes and return how many were stored. One with a negative `idx` replaces the
@@ -265,7 +270,7 @@ class CheckpointTable:
                 self._connection.executemany(statement, [(*group, ident) for ident in gone])
             deleted += len(gone & parents.keys())
         for agent, thread in dict.fromkeys(group[:2] for group in groups):
-            self._drop_unused(agent, thread)
+            self.drop_unused(agent, thread)
         return deleted
 
     def delete_thread(self, agent: str, thread: str) -> int:
@@ -296,7 +301,7 @@ class CheckpointTable:
         for one in rows:
             numbers = [number + offset for number in from_text(one.numbers)]
             self._connection.execute(INSERT, one._replace(thread=target, numbers=to_text(numbers)))
-        self._drop_unused(agent, target)
+        self.drop_unused(agent, target)
         return len(rows)
 
     def of_runs(self, agents: Sequence[str], runs: Sequence[str]) -> list[Outline]:
@@ -311,7 +316,7 @@ class CheckpointTable:
         sql = f"{OUTLINES} WHERE id IN ({wanted}) AND agent IN ({marks})"
         return [Outline(*row) for row in self._connection.execute(sql, (*idents, *agents))]
 
-    def _drop_unused(self, agent: str, thread: str) -> None:
+    def drop_unused(self, agent: str, thread: str) -> None:
         """Delete the parts of a thread that no checkpoint has any more."""
         texts = self._connection.execute(
             "SELECT numbers FROM checkpoints WHERE agent = ? AND thread = ?", (agent, thread)

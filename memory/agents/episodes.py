@@ -5,12 +5,12 @@ The functions run inside the store's open transaction.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
-from memrelay.memory.agents.episode_table import thread_of
+from memrelay.memory.agents.people.episode_table import thread_of
 from memrelay.memory.agents.scopes import GLOBAL, MAX_ID_CHARACTERS, OptionalId
 from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.operation import Context
@@ -35,6 +35,7 @@ CUT = "…"
 AgentId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
 Label = Annotated[str, Field(max_length=64)]
 Text = Annotated[str, Field(max_length=1 << 20)]
+ToolName = Annotated[str, Field(max_length=256)]
 StepSort = Literal["message", "action"]
 
 
@@ -65,13 +66,16 @@ class NewEpisode:
 class NewStep:
     """A step of an episode: a message of the conversation, or an action of the agent."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", use_attribute_docstrings=True
+    )
     sort: StepSort = "message"
     """message or action."""
     text: Text = ""
     """The text of the message, or a description of the action."""
     role: Label = ""
     """Who speaks, such as user or assistant."""
-    tool: Annotated[str, Field(max_length=256)] = ""
+    tool: ToolName = ""
     """The tool that was called."""
     result: Any = None
     """The result of the tool: any JSON."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from memrelay.memory.agents.checkpoint_parts import unpack
 from memrelay.memory.timestamps import LAST_MS, parse_ms
 
 MSGPACK = "msgpack"
@@ -74,6 +75,20 @@ def text_of(content: Any) -> str:
         if isinstance(block, str | dict)
     ]
     return "".join(text for text in texts if isinstance(text, str))
+
+
+def calls_in(stored: bytes) -> set[str]:
+    """Return the ids of the tool calls in a stored message, or of the call that it answers."""
+    try:
+        message = decode_value(unpack(stored))
+    except ValueError:
+        return set()
+    if not isinstance(message, dict):
+        return set()
+    calls = message.get("tool_calls")
+    named = calls if isinstance(calls, list) else []
+    idents = [one.get("id") for one in named if isinstance(one, dict)]
+    return {one for one in (*idents, message.get("tool_call_id")) if isinstance(one, str)}
 
 
 def _decode_extension(code: int, data: memoryview) -> Any:

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
+from memrelay.memory.agents.people.user_ids import EMAIL, TELEGRAM, canonical_id, clean_id
+from memrelay.memory.agents.people.user_table import USERS
 from memrelay.memory.agents.scopes import MAX_ID_CHARACTERS
-from memrelay.memory.agents.user_ids import EMAIL, TELEGRAM, canonical_id, clean_id
-from memrelay.memory.agents.user_table import USERS
 from memrelay.memory.errors import KeyTaken, RecordNotFound, ValueTooLarge
 from memrelay.memory.operation import Context
 from memrelay.memory.records.data import MOST_BYTES, as_text, kept_data

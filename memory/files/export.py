@@ -30,6 +30,7 @@ from memrelay.memory.files.export_rows import (
     ExportedSettings,
     ExportedTally,
 )
+from memrelay.memory.files.uid_placeholder import UID, replace_uid
 from memrelay.memory.records.data import LARGEST, SMALLEST, as_text, checked
 from memrelay.memory.records.ids import HEX, uid_of_store
 from memrelay.memory.records.kinds import ITEM_KIND
@@ -37,9 +38,6 @@ from memrelay.memory.sqlite.memories import Memory
 from memrelay.memory.sqlite.versions import What
 from memrelay.memory.timestamps import LAST_MS
 
-UID = "${pipeline_uid}"
-# The id of the chat of a swarm: `chat:<uid>/<swarm>`.
-CHAT = "chat:"
 # Maximum characters of a line. A SQLite row has at most 10^9 bytes.
 MAX_LINE = 1 << 30
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
@@ -186,22 +184,6 @@ def _replace_uid(line: Line, before: str, after: str) -> Line:
         replaced = {name: replace_uid(ident, before, after) for name, ident in ids.items()}
         changed[line.sort] = replace(line.row, **replaced)
     return replace(line, **changed) if changed else line
-
-
-def replace_uid(name: str, before: str, after: str) -> str:
-    """Replace the uid in the id of a named memory, in the `memory_id` of a store, in the id of a
-    chat, and at the end of the id of a thread. Return other names unchanged.
-    """
-    own = f"mem_{before}_"
-    if name.startswith(own) and HEX.fullmatch(name, len(own)):
-        return f"mem_{after}_{name[len(own) :]}"
-    for start in ("instances/", CHAT):
-        folder = f"{start}{before}/"
-        if name.startswith(folder):
-            return f"{start}{after}/{name.removeprefix(folder)}"
-    if name.endswith(f":{before}"):
-        return f"{name.removesuffix(before)}{after}"
-    return name
 
 
 def read_line(text: str) -> Line:

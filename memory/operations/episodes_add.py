@@ -1,19 +1,30 @@
 """episodes.add: appends a step to the log of an episode."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from memrelay.memory.agents.episodes import NewStep, add_step
+from memrelay.memory.agents.episodes import Label, NewStep, StepSort, Text, ToolName, add_step
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.records.view import Guid
 from memrelay.memory.sqlite.store import Transaction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddStep(NewStep):
-    """A step to append."""
+@dataclass(frozen=True, slots=True)
+class AddStep:
+    """A step to append: a message of the conversation, or an action of the agent."""
 
     id: Guid
     """The id of the episode."""
+    sort: StepSort = "message"
+    """message or action."""
+    text: Text = ""
+    """The text of the message, or a description of the action."""
+    role: Label = ""
+    """Who speaks, such as user or assistant."""
+    tool: ToolName = ""
+    """The tool that was called."""
+    result: Any = None
+    """The result of the tool: any JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +41,5 @@ def add(tx: Transaction, given: AddStep, context: Context) -> AddedStep:
 
     Raises RecordNotFound: when the episode does not exist.
     """
-    return AddedStep(add_step(tx, given.id, given, context))
+    step = NewStep(given.sort, given.text, given.role, given.tool, given.result)
+    return AddedStep(add_step(tx, given.id, step, context))

@@ -92,16 +92,19 @@ def list_records(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
     `deleted`.
     Raises ResultTooLarge: when a record does not fit into an answer.
     """
+    hides = (wanted.deleted or tx.records.has_agent_memory) and not is_agent_memory(wanted.kind)
+    conditions = replace(wanted.conditions, without_agents=hides)
     if wanted.has_window:
-        return _list_window(tx, wanted, context)
+        return _list_window(tx, wanted, conditions, context)
     table = tx.records.versions if wanted.deleted else tx.records
-    conditions = _conditions(tx, wanted)
     found = table.page(conditions, wanted.order, parse_cursor(wanted.cursor), wanted.limit + 1)
     records, cursor = take_records(found, wanted.limit, context)
     return RecordPage(tuple(view(*one) for one in records), cursor, table.count(conditions))
 
 
-def _list_window(tx: Transaction, wanted: ListRecords, context: Context) -> RecordPage:
+def _list_window(
+    tx: Transaction, wanted: ListRecords, conditions: Conditions, context: Context
+) -> RecordPage:
     """Return a page by its offset. Raises Refused and ResultTooLarge."""
     if wanted.cursor or wanted.deleted:
         raise Refused(
@@ -109,16 +112,9 @@ def _list_window(tx: Transaction, wanted: ListRecords, context: Context) -> Reco
             "`cursor` and `deleted`"
         )
     order = wanted.order if wanted.sort == "arrival" else f"{wanted.sort} {wanted.order}"
-    conditions = _conditions(tx, wanted)
     found = tx.records.page(conditions, order, None, wanted.limit + 1, offset=wanted.offset)
     records, _ = take_records(found, wanted.limit, context)
     return RecordPage(tuple(view(*one) for one in records), None, tx.records.count(conditions))
-
-
-def _conditions(tx: Transaction, wanted: ListRecords) -> Conditions:
-    """Return the conditions of a list, which leave out the memory of agents by default."""
-    hides = (wanted.deleted or tx.records.has_agent_memory) and not is_agent_memory(wanted.kind)
-    return replace(wanted.conditions, without_agents=hides)
 
 
 def take_records(

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from memrelay.memory.agents.people.user_context import UserContext, user_context
 from memrelay.memory.agents.scopes import OptionalId
-from memrelay.memory.agents.user_context import UserContext, user_context
 from memrelay.memory.agents.users import UserId
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.sqlite.store import Transaction

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.agents.forget import Forgotten, forget_user
+from memrelay.memory.agents.people.forget import Forgotten, forget_user
 from memrelay.memory.agents.users import UserId
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.records.view import Reason

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.agents.merge import merge_users
+from memrelay.memory.agents.people.merge import merge_users
 from memrelay.memory.agents.users import UserId, UserView
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.records.view import Reason

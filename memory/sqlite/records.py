@@ -214,10 +214,7 @@ class RecordTable:
         return self._merged(next(stored_records(self._connection, BY_GUID, [guid]), None))
 
     def oldest(self, filters: Filters) -> StoredRecord | None:
-        """Return the first record with the values in `filters`, None for none.
-
-        Without a guid, the memory of agents is left out.
-        """
+        """Return the first record with these values. Agent memory needs a guid. None for none."""
         self._insert_buffered()
         clauses, values = self._clauses(self._generic(filters))
         found = stored_records(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values)

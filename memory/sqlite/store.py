@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from weakref import proxy
 
 from memrelay.memory.agents.checkpoints import CheckpointTable
-from memrelay.memory.agents.episode_table import EpisodeTable
 from memrelay.memory.agents.fact_table import FactTable
 from memrelay.memory.agents.items import LanggraphItemTable
+from memrelay.memory.agents.people.episode_table import EpisodeTable
+from memrelay.memory.agents.people.user_table import UserTable
 from memrelay.memory.agents.procedure_table import ProcedureTable
-from memrelay.memory.agents.user_table import UserTable
 from memrelay.memory.disk import inode_of
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
 from memrelay.memory.feed import has_feed

@@ -7,8 +7,8 @@
 from typing import Any, Literal
 
 from memrelay.memory.agents.deletion import Deleted
-from memrelay.memory.agents.forget import Forgotten
-from memrelay.memory.agents.user_context import UserContext
+from memrelay.memory.agents.people.forget import Forgotten
+from memrelay.memory.agents.people.user_context import UserContext
 from memrelay.memory.agents.users import Identified, UserView
 from memrelay.memory.operations.users_list import UserPage
 from memrelay.nouns import (

@@ -121,11 +121,8 @@ def test_a_value_that_begins_like_json_must_be_json(program: Program, text: str)
     assert "no entry has the key 'broken'" in got.err
 
 
-@pytest.mark.parametrize("option", [(), ("--arguments",)])
-def test_a_tool_call_is_an_argument_or_an_option(program: Program, option: tuple[str, ...]) -> None:
-    words = ("memory-tool", "read", "first", *option, '{"command": "stores"}', "--agent", "a1")
-
-    ended = program.run(*words)
+def test_a_tool_call_is_an_argument(program: Program) -> None:
+    ended = program.run("memory-tool", "read", "first", '{"command": "stores"}', "--agent", "a1")
 
     assert ended.code == 0 and ended.lines[0]["value"]["stores"][0]["storeId"] == "a1", ended
     assert program.run("memory-tool", "read", "first", "{", "--agent", "a1").code == 1

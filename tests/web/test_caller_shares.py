@@ -1,7 +1,7 @@
 """One caller cannot take all connections and bodies, and bodies are read after authentication."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -119,20 +119,23 @@ def test_unfinished_bodies_of_one_key_leave_room_for_others(shared: Shared) -> N
 
 
 @pytest.mark.parametrize(
-    ("headers", "fault"),
+    ("make_headers", "fault"),
     [
-        ({}, "this webhook accepts"),
-        ({"Authorization": "Bearer wrong"}, "this webhook accepts"),
-        (signed(b"", SECRET, age_s=400), "differs from this server's clock"),
-        (signed(b"", SECRET) | {"webhook-signature": "v1,x"}, "no webhook-signature matches"),
-        ({"webhook-signature": "v1,x"}, "the header webhook-id is missing"),
+        (dict, "this webhook accepts"),
+        (lambda: {"Authorization": "Bearer wrong"}, "this webhook accepts"),
+        (lambda: signed(b"", SECRET, age_s=400), "differs from this server's clock"),
+        (
+            lambda: signed(b"", SECRET) | {"webhook-signature": "v1,x"},
+            "no webhook-signature matches",
+        ),
+        (lambda: {"webhook-signature": "v1,x"}, "the header webhook-id is missing"),
     ],
 )
 def test_a_webhook_is_refused_before_its_body_arrives(
-    shared: Shared, headers: dict[str, str], fault: str
+    shared: Shared, make_headers: Callable[[], dict[str, str]], fault: str
 ) -> None:
     for alias in ("dispatch_write_", "ghost"):
-        refused = shared.answer(f"POST /webhooks/{shared.uid}/{alias} HTTP/1.1", **headers)
+        refused = shared.answer(f"POST /webhooks/{shared.uid}/{alias} HTTP/1.1", **make_headers())
 
         assert refused.problem[0] == 401 and fault in refused.problem[1]
 

@@ -18,6 +18,7 @@ from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused
 from tests.support.client import input_of, make_envelope
+from tests.support.erased import await_end, files_with
 from tests.support.errands import Service
 from tests.support.house import House
 from tests.support.tiers import first_always
@@ -35,20 +36,7 @@ def empty() -> Iterator[House]:
 
 
 def holding(house: House, word: bytes = WORD) -> list[str]:
-    """Return the files of the memory root and the bus that contain a word, ignoring case."""
-    found = []
-    for folder in (house.root, house.folder / "bus"):
-        for path in sorted(folder.rglob("*")):
-            if path.is_file() and word in read(path).lower():
-                found.append(str(path.relative_to(house.folder)))
-    return found
-
-
-def read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:  # the server renames its files
-        return b""
+    return files_with(house, word)
 
 
 def fill(house: House, uid: str) -> str:
@@ -76,17 +64,6 @@ async def add_dead_letters(house: House, uid: str) -> None:
             await catalog.letters.add(
                 [DeadLetter(uid, ident, "chat", make_envelope(text), "broken", "hash", 0)]
             )
-
-
-def await_end(house: House, uid: str) -> dict[str, object]:
-    """Wait until the last erasure is complete, and return it."""
-
-    def ended() -> bool:
-        items = call(house, uid, "records.erasures")["items"]
-        return bool(items) and all(one["ended_at"] for one in items)
-
-    wait_for(ended, "it is gone everywhere")
-    return call(house, uid, "records.erasures")["items"][0]
 
 
 def test_erased_content_is_in_no_file(empty: House) -> None:

@@ -18,7 +18,7 @@ import structlog
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
-from memrelay.memory.agents.quotes import Quotes
+from memrelay.memory.agents.people.quotes import Quotes
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.stores import OpenStores

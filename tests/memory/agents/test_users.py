@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec import msgpack
 
-from memrelay.memory.agents.quotes import Quotes
-from memrelay.memory.agents.user_ids import canonical_id, split_canonical
+from memrelay.memory.agents.people.quotes import Quotes
+from memrelay.memory.agents.people.user_ids import canonical_id, split_canonical
 from memrelay.memory.errors import KeyTaken, RecordNotFound, Refused, ValueTooLarge, VersionConflict
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, make_record, perform, write

@@ -29,6 +29,7 @@ def filled(tx: Store) -> Store:
         guid = perform(tx, "records.create", now_ms=NOW + time, **given).guid
         for _ in range(time):
             tx.tallies.count_use(guid, NOW)
+        tx.tallies.note_seen(guid, NOW + time)
     perform(tx, "records.create", content="other", kind="event", scope="s")
     return tx
 

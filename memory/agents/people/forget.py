@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import orjson
 
 from memrelay.memory.agents.checkpoint_erasing import erase_threads
-from memrelay.memory.agents.quotes import Quotes
+from memrelay.memory.agents.people.quotes import Quotes
+from memrelay.memory.agents.people.user_ids import split_canonical
+from memrelay.memory.agents.people.user_table import IDENTIFIERS
 from memrelay.memory.agents.threads import thread_name
-from memrelay.memory.agents.user_ids import split_canonical
-from memrelay.memory.agents.user_table import IDENTIFIERS
 from memrelay.memory.agents.users import data_of, find_user
 from memrelay.memory.sqlite.filters import Conditions, Given
 from memrelay.memory.sqlite.store import Transaction

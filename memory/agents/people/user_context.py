@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from memrelay.memory.agents.episodes import recent_episodes
-from memrelay.memory.agents.user_ids import split_canonical
+from memrelay.memory.agents.people.user_ids import split_canonical
 from memrelay.memory.agents.users import find_user, view_user
 from memrelay.memory.records.data import kept_data
 from memrelay.memory.sqlite.store import Transaction

@@ -1,6 +1,6 @@
 """Merge two users: what belongs to one moves to the other."""
 
-from memrelay.memory.agents.user_table import IDENTIFIERS
+from memrelay.memory.agents.people.user_table import IDENTIFIERS
 from memrelay.memory.agents.users import (
     UserView,
     data_of,

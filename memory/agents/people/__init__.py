@@ -1,0 +1,1 @@
+"""The users of agents: look-ups, identifiers, contexts, merges and erasures."""
