@@ -1,4 +1,4 @@
-"""identify_user: finds out who speaks, and what is known about that user (docs/agents.md)."""
+"""identify_user: finds the user who speaks, and facts and history of the user (docs/agents.md)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -47,7 +47,7 @@ class IdentifyUserArgs(BlockArgs):
 
 
 class Person(NamedTuple):
-    """Who speaks, as a trigger tells. The id is "" if it tells none."""
+    """The speaker, from the trigger or the envelope. The id is "" if there is none."""
 
     channel: str
     id: str = ""
@@ -97,7 +97,7 @@ def _fields(known: UserContext) -> dict[str, Any]:
 
 
 def _find_person(call: Call, channel: str) -> Person:
-    """Return who speaks: as the trigger in the text tells, else as the envelope tells."""
+    """Return the speaker: from the trigger in the text, else from the envelope."""
     trigger = _parse_trigger(call.text)
     if trigger is None:
         return Person(channel or CHAT, _as_id(call.message.speaker), call.message.speaker)

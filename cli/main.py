@@ -60,6 +60,7 @@ COMMANDS = {
 }
 # Each file here declares the operation of its name: `items_put` is the command `items put`.
 OPERATIONS = Path(__file__).parent.parent / "memory" / "operations"
+TWO_WORD_NOUNS = ("memory_tool",)
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -73,11 +74,17 @@ def _list_groups() -> dict[str, str]:
 
     Only file names are read, because importing the operations would delay help and completion.
     """
-    nouns = {path.stem.rpartition("_")[0] for path in OPERATIONS.glob("[!_]*_*.py")}
+    nouns = {_noun_of(path.stem) for path in OPERATIONS.glob("[!_]*_*.py")}
     return {
         noun.replace("_", "-"): f"Call the operations on {noun.replace('_', ' ')} of a pipeline."
         for noun in sorted(nouns)
     }
+
+
+def _noun_of(file: str) -> str:
+    """Return the noun of the operation in that file; both noun and verb may have two words."""
+    two_words = next((noun for noun in TWO_WORD_NOUNS if file.startswith(f"{noun}_")), "")
+    return two_words or file.partition("_")[0]
 
 
 OPERATION_GROUPS = _list_groups()

@@ -121,8 +121,7 @@ def _render_noun(noun: str, methods: list[Method]) -> str:
 
 def _render_nouns(nouns: list[str]) -> str:
     imports = [
-        f"from memrelay.methods.{noun} import "
-        + ", ".join(sorted(f"{prefix}{_title(noun)}" for prefix in ABOUT))
+        _import(f"memrelay.methods.{noun}", [f"{prefix}{_title(noun)}" for prefix in ABOUT])
         for noun in nouns
     ]
     classes = [
@@ -185,10 +184,16 @@ def _imports(methods: Iterable[Method]) -> list[str]:
     for method in methods:
         if method.returns != "None":
             modules.setdefault(method.operation.output.__module__, set()).add(method.returns)
-    return [
-        f"from {module} import {', '.join(sorted(names))}"
-        for module, names in sorted(modules.items())
-    ]
+    return [_import(module, names) for module, names in sorted(modules.items())]
+
+
+def _import(module: str, names: Iterable[str]) -> str:
+    """Return an import, with a line per name if it is long."""
+    found = sorted(names)
+    line = f"from {module} import {', '.join(found)}"
+    if len(line) <= WIDTH:
+        return line
+    return "\n".join([f"from {module} import (", *(f"    {name}," for name in found), ")"])
 
 
 def _remote_class(methods: list[Method]) -> str:

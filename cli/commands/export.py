@@ -159,7 +159,7 @@ def _header(found: BackedUpPipeline) -> Header:
 def _print_summary(output: Path, end: End) -> None:
     print_line(
         f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
-        f"{end.memories} named memories" + _access_summary(end)
+        f"{end.memories} named memories{_access_summary(end)}{_checkpoint_summary(end)}"
     )
 
 
@@ -171,6 +171,11 @@ def _access_summary(end: End) -> str:
         f", {counted(end.grants, 'grant')}, {counted(end.contexts, 'context')}, settings of "
         f"{counted(end.agent_settings, 'agent')}"
     )
+
+
+def _checkpoint_summary(end: End) -> str:
+    """Return the number of checkpoints, "" if there are none."""
+    return f", {counted(end.checkpoints, 'checkpoint')}" if end.checkpoints else ""
 
 
 def _exported_stores(

@@ -72,19 +72,6 @@ def erase_wanted(connection: apsw.Connection, table: CheckpointTable, wanted: Wa
                 _erase_in_thread(connection, table, (agent, thread), wanted)
 
 
-def erase_threads(table: CheckpointTable, prefixes: tuple[str, ...]) -> int:
-    """Delete the threads whose names begin with a prefix. Return how many."""
-    found = [
-        (agent, thread)
-        for agent in table.agents()
-        for thread in table.threads(agent)
-        if thread.startswith(prefixes)
-    ]
-    for agent, thread in found:
-        table.delete_thread(agent, thread)
-    return len(found)
-
-
 def _erase_in_thread(
     connection: apsw.Connection, table: CheckpointTable, place: tuple[str, str], wanted: Wanted
 ) -> None:

@@ -29,6 +29,17 @@ def thread_names(thread: str, user: str, chat: str, workflow: str) -> list[str]:
     return [thread_name(one, chat, workflow) for one in users]
 
 
+def delete_user_threads(table: CheckpointTable, user: str) -> int:
+    """Delete all threads of a user, `channel:id`. Return how many checkpoints they had."""
+    start = thread_name(user, "", "")
+    return sum(
+        table.delete_thread(agent, thread)
+        for agent in table.agents()
+        for thread in table.threads(agent)
+        if thread.startswith(start)
+    )
+
+
 def newest_checkpoint(
     table: CheckpointTable, threads: list[str], agent: str | None
 ) -> Checkpoint | None:

@@ -55,7 +55,7 @@ class NewEpisode:
     workflow_id: OptionalId = ""
     """The workflow."""
     trigger_type: Label = "manual"
-    """What started the episode, such as chat or telegram."""
+    """The sort of trigger, such as chat or telegram."""
     trigger_input: Any = None
     """The input: any JSON. More than 24,576 bytes are cut."""
     episode_days: Annotated[int, Field(ge=1, le=MAX_EPISODE_DAYS)] = EPISODE_DAYS
@@ -74,7 +74,7 @@ class NewStep:
     text: Text = ""
     """The text of the message, or a description of the action."""
     role: Label = ""
-    """Who speaks, such as user or assistant."""
+    """The role of the speaker, such as user or assistant."""
     tool: ToolName = ""
     """The tool that was called."""
     result: Any = None
@@ -98,7 +98,7 @@ class CompletedEpisode:
     error_code: Label = ""
     """A code of the failure."""
     error_message: Text = ""
-    """What failed."""
+    """The description of the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class EpisodeView:
     workflow_id: str | None
     """The workflow."""
     trigger_type: str
-    """What started the episode."""
+    """The sort of trigger."""
     success: bool
     """Whether the agent did what it was asked; false while it works."""
     error_code: str | None
@@ -351,7 +351,7 @@ class StepView:
     sort: str
     """message or action."""
     role: str | None
-    """Who speaks."""
+    """The role of the speaker."""
     text: str
     """The text."""
     tool: str | None

@@ -140,8 +140,10 @@ def update_user(tx: Transaction, place: StoredRecord, change: UserChange) -> Use
 
 
 def find_user(tx: Transaction, user_id: str) -> StoredRecord | None:
-    """Return the user with that canonical id, or the one that it was merged into, or None."""
-    found = tx.users.by_id(user_id)
+    """Return the user with that canonical id or guid, or the one that it was merged into, or
+    None.
+    """
+    found = tx.users.by_id(user_id) or tx.users.by_guid(user_id)
     return None if found is None else _final(tx, found)
 
 
@@ -149,8 +151,8 @@ def fetch_user(tx: Transaction, user_id: str) -> StoredRecord:
     """Return the user that `find_user` returns. Raises RecordNotFound."""
     if (found := find_user(tx, user_id)) is None:
         raise RecordNotFound(
-            f"no user has the canonical id {user_id!r}; it has the form channel:id, and users.list "
-            "lists all users"
+            f"no user has the id {user_id!r}; a canonical id has the form channel:id, and "
+            "users.list lists all users"
         )
     return found
 

@@ -20,7 +20,7 @@ class AddStep:
     text: Text = ""
     """The text of the message, or a description of the action."""
     role: Label = ""
-    """Who speaks, such as user or assistant."""
+    """The role of the speaker, such as user or assistant."""
     tool: ToolName = ""
     """The tool that was called."""
     result: Any = None

@@ -46,7 +46,7 @@ class WholeEpisode:
     final_output: Any
     """The answer."""
     error_message: str | None
-    """What failed."""
+    """The description of the failure."""
     feedback: str | None
     """The comment of a person."""
     steps: tuple[StepView, ...]

@@ -30,7 +30,7 @@ class RateEpisode:
 
 @operation("episodes.rate", access="write", mutates=True, home="memories", any_store=True)
 def rate(tx: Transaction, given: RateEpisode, context: Context) -> EpisodeView:
-    """Store a rating and a comment. What the call leaves out stays as before.
+    """Store a rating and a comment. Missing fields stay as before.
 
     Raises RecordNotFound: when the episode does not exist.
     Raises VersionConflict: when the episode has another version.

@@ -1,4 +1,4 @@
-"""users.context: returns what an agent should know about a user."""
+"""users.context: returns identity, preferences, facts and history of a user."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ from memrelay.memory.sqlite.store import Transaction
 class ReadContext:
     """The user whose context is returned."""
 
-    user_id: UserId
-    """The canonical id: `channel:id`."""
+    id: UserId
+    """The canonical id, `channel:id`, or the id of the user's record."""
     agent_id: OptionalId = ""
     """Limits the history to episodes of this agent. By default all agents."""
 
@@ -22,4 +22,4 @@ class ReadContext:
 @operation("users.context", access="read", mutates=False, home="memories", any_store=True)
 def read_context(tx: Transaction, wanted: ReadContext, context: Context) -> UserContext:
     """Return identity, preferences, facts and history of a user. An unknown user is new."""
-    return user_context(tx, wanted.user_id, wanted.agent_id)
+    return user_context(tx, wanted.id, wanted.agent_id)

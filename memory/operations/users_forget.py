@@ -13,8 +13,8 @@ from memrelay.memory.sqlite.store import Transaction
 class ForgetUser:
     """The user to forget."""
 
-    user_id: UserId
-    """The canonical id: `channel:id`."""
+    id: UserId
+    """The canonical id, `channel:id`, or the id of the user's record."""
     reason: Reason = ""
     """The reason, which is kept. It must not contain what is to be erased."""
 
@@ -28,4 +28,4 @@ def forget(tx: Transaction, target: ForgetUser, context: Context) -> Forgotten:
     Messages, replies and dead letters that quote the records or the user's identifiers are erased
     afterwards, and the files are rewritten. records.erasures reports when that is done.
     """
-    return forget_user(tx, target.user_id, (context.now_ms, context.actor, target.reason))
+    return forget_user(tx, target.id, (context.now_ms, context.actor, target.reason))

@@ -11,8 +11,8 @@ from memrelay.memory.sqlite.store import Transaction
 class GetUser:
     """The user to return."""
 
-    user_id: UserId
-    """The canonical id: `channel:id`."""
+    id: UserId
+    """The canonical id, `channel:id`, or the id of the user's record."""
 
 
 @operation("users.get", access="read", mutates=False, home="memories", any_store=True)
@@ -21,4 +21,4 @@ def get(tx: Transaction, wanted: GetUser, context: Context) -> UserView:
 
     Raises RecordNotFound: when the user does not exist.
     """
-    return view_user(tx, fetch_user(tx, wanted.user_id).whole)
+    return view_user(tx, fetch_user(tx, wanted.id).whole)

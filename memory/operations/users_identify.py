@@ -16,7 +16,7 @@ class IdentifyUser:
 
     channel: Annotated[str, Field(min_length=1, max_length=64)]
     """The channel, such as telegram, email, webhook or chat."""
-    id: Annotated[Identifier, Field(min_length=1)]
+    channel_id: Annotated[Identifier, Field(min_length=1)]
     """The id of the person in the channel."""
     display_name: DisplayName = ""
     """The name to show. It is stored only if the user has none."""
@@ -31,4 +31,4 @@ def identify_user(tx: Transaction, given: IdentifyUser, context: Context) -> Ide
     Raises Refused: when the channel or the id is invalid.
     """
     names = (given.display_name, given.telegram_username)
-    return identify(tx, given.channel, given.id, context, names)
+    return identify(tx, given.channel, given.channel_id, context, names)

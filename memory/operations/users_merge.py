@@ -13,10 +13,10 @@ from memrelay.memory.sqlite.store import Transaction
 class MergeUsers:
     """Two users who are the same person."""
 
-    user_id: UserId
-    """The canonical id of the user who is merged."""
+    id: UserId
+    """The user who is merged: the canonical id, `channel:id`, or the id of the user's record."""
     into: UserId
-    """The canonical id of the user who remains."""
+    """The user who remains: the canonical id, or the id of the record."""
     reason: Reason = ""
     """The reason, kept in the history."""
 
@@ -30,4 +30,4 @@ def merge(tx: Transaction, given: MergeUsers, context: Context) -> UserView:
     Raises RecordNotFound: when a user does not exist.
     Raises Refused: when both are already the same user.
     """
-    return merge_users(tx, given.user_id, given.into)
+    return merge_users(tx, given.id, given.into)

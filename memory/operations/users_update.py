@@ -23,10 +23,10 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class UpdateUser:
-    """The user to change. What is null or left out stays as before."""
+    """The user to change. Fields that are null or missing stay as before."""
 
-    user_id: UserId
-    """The canonical id: `channel:id`."""
+    id: UserId
+    """The canonical id, `channel:id`, or the id of the user's record."""
     display_name: DisplayName | None = None
     """The name to show. "" removes it."""
     telegram_id: Identifier | None = None
@@ -52,7 +52,7 @@ def update(tx: Transaction, given: UpdateUser, context: Context) -> UserView:
     Raises KeyTaken: when another user has the telegram_id or the email.
     Raises ValueTooLarge: when the preferences become too long.
     """
-    place = fetch_user(tx, given.user_id)
+    place = fetch_user(tx, given.id)
     check_version(place.whole.record, place.whole.further, given.if_version)
     identifiers = {
         "telegram_id": given.telegram_id,

@@ -66,7 +66,7 @@ class RemoteEpisodes(RemoteNoun):
     async def rate(self, pipeline: str, id: str, *, rating: int | None = None, feedback: str = "",
             reason: str | None = "", if_version: Strings = (), store: str = "",
             idempotency_key: str | None = None) -> EpisodeView:
-        """Store a rating and a comment. What the call leaves out stays as before."""
+        """Store a rating and a comment. Missing fields stay as before."""
         return await self._call("episodes.rate", locals())
 
 
@@ -119,5 +119,5 @@ class EmbeddedEpisodes(EmbeddedNoun):
 
     def rate(self, id: str, *, rating: int | None = None, feedback: str = "",
             reason: str | None = "", if_version: Strings = ()) -> EpisodeView:
-        """Store a rating and a comment. What the call leaves out stays as before."""
+        """Store a rating and a comment. Missing fields stay as before."""
         return self._call("episodes.rate", locals())

@@ -25,7 +25,7 @@ from memrelay.nouns import (
 class RemoteUsers(RemoteNoun):
     """The operations on users, for the async client."""
 
-    async def context(self, pipeline: str, user_id: str, *, agent_id: str = "",
+    async def context(self, pipeline: str, id: str, *, agent_id: str = "",
             store: str = "") -> UserContext:
         """Return identity, preferences, facts and history of a user. An unknown user is new."""
         return await self._call("users.context", locals())
@@ -35,17 +35,17 @@ class RemoteUsers(RemoteNoun):
         """Delete users. Unknown ids are ignored. records.restore can undo it."""
         return await self._call("users.delete_many", locals())
 
-    async def forget(self, pipeline: str, user_id: str, *, reason: str | None = "", store: str = "",
+    async def forget(self, pipeline: str, id: str, *, reason: str | None = "", store: str = "",
             idempotency_key: str | None = None) -> Forgotten:
         """Erase a user permanently, with all records and threads, also those of merged users."""
         return await self._call("users.forget", locals())
 
-    async def get(self, pipeline: str, user_id: str, *, store: str = "") -> UserView:
+    async def get(self, pipeline: str, id: str, *, store: str = "") -> UserView:
         """Return a user. A merged user leads to the one that it was merged into."""
         return await self._call("users.get", locals())
 
-    async def identify(self, pipeline: str, channel: str, id: str, *, display_name: str = "",
-            telegram_username: str = "", store: str = "",
+    async def identify(self, pipeline: str, channel: str, channel_id: str, *,
+            display_name: str = "", telegram_username: str = "", store: str = "",
             idempotency_key: str | None = None) -> Identified:
         """Find or create the user behind an id in a channel, and count a conversation."""
         return await self._call("users.identify", locals())
@@ -55,12 +55,12 @@ class RemoteUsers(RemoteNoun):
         """List users in pages, the last seen first. Of equal times, the later arrival is first."""
         return await self._call("users.list", locals())
 
-    async def merge(self, pipeline: str, user_id: str, into: str, *, reason: str | None = "",
+    async def merge(self, pipeline: str, id: str, into: str, *, reason: str | None = "",
             store: str = "", idempotency_key: str | None = None) -> UserView:
         """Merge a user into another one: facts, episodes, identifiers and counters move."""
         return await self._call("users.merge", locals())
 
-    async def update(self, pipeline: str, user_id: str, *, display_name: str | None = None,
+    async def update(self, pipeline: str, id: str, *, display_name: str | None = None,
             telegram_id: str | None = None, telegram_username: str | None = None,
             email: str | None = None, preferences: JsonObject | None = None,
             reason: str | None = "", if_version: Strings = (), store: str = "",
@@ -85,7 +85,7 @@ class BlockingUsers(BlockingNoun):
 class EmbeddedUsers(EmbeddedNoun):
     """The operations on users, for the embedded store."""
 
-    def context(self, user_id: str, *, agent_id: str = "") -> UserContext:
+    def context(self, id: str, *, agent_id: str = "") -> UserContext:
         """Return identity, preferences, facts and history of a user. An unknown user is new."""
         return self._call("users.context", locals())
 
@@ -93,15 +93,15 @@ class EmbeddedUsers(EmbeddedNoun):
         """Delete users. Unknown ids are ignored. records.restore can undo it."""
         return self._call("users.delete_many", locals())
 
-    def forget(self, user_id: str, *, reason: str | None = "") -> Forgotten:
+    def forget(self, id: str, *, reason: str | None = "") -> Forgotten:
         """Erase a user permanently, with all records and threads, also those of merged users."""
         return self._call("users.forget", locals())
 
-    def get(self, user_id: str) -> UserView:
+    def get(self, id: str) -> UserView:
         """Return a user. A merged user leads to the one that it was merged into."""
         return self._call("users.get", locals())
 
-    def identify(self, channel: str, id: str, *, display_name: str = "",
+    def identify(self, channel: str, channel_id: str, *, display_name: str = "",
             telegram_username: str = "") -> Identified:
         """Find or create the user behind an id in a channel, and count a conversation."""
         return self._call("users.identify", locals())
@@ -110,13 +110,13 @@ class EmbeddedUsers(EmbeddedNoun):
         """List users in pages, the last seen first. Of equal times, the later arrival is first."""
         return self._call("users.list", locals())
 
-    def merge(self, user_id: str, into: str, *, reason: str | None = "") -> UserView:
+    def merge(self, id: str, into: str, *, reason: str | None = "") -> UserView:
         """Merge a user into another one: facts, episodes, identifiers and counters move."""
         return self._call("users.merge", locals())
 
-    def update(self, user_id: str, *, display_name: str | None = None,
-            telegram_id: str | None = None, telegram_username: str | None = None,
-            email: str | None = None, preferences: JsonObject | None = None,
-            reason: str | None = "", if_version: Strings = ()) -> UserView:
+    def update(self, id: str, *, display_name: str | None = None, telegram_id: str | None = None,
+            telegram_username: str | None = None, email: str | None = None,
+            preferences: JsonObject | None = None, reason: str | None = "",
+            if_version: Strings = ()) -> UserView:
         """Change a user's name and identifiers, and merge preferences into the stored ones."""
         return self._call("users.update", locals())

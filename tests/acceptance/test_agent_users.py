@@ -55,11 +55,11 @@ def test_fault_4_actions_and_preferences_are_kept(house: House, uid: str) -> Non
     for number in range(3):
         step = {"id": guid, "sort": "action", "tool": f"tool {number}"}
         call(house, uid, "episodes.add", step)
-        change = {"user_id": "telegram:7", "preferences": {f"p{number}": number}}
+        change = {"id": "telegram:7", "preferences": {f"p{number}": number}}
         call(house, uid, "users.update", change)
 
     steps = call(house, uid, "episodes.get", {"id": guid})["steps"]
-    user = call(house, uid, "users.get", {"user_id": "telegram:7"})
+    user = call(house, uid, "users.get", {"id": "telegram:7"})
 
     assert [one["tool"] for one in steps] == ["tool 0", "tool 1", "tool 2"]
     assert user["preferences"] == {"p0": 0, "p1": 1, "p2": 2}
@@ -101,11 +101,11 @@ def test_forwarded_messages_carry_the_user(house: House, uid: str) -> None:
 
 
 def test_concurrent_identifications_make_one_user(house: House, uid: str) -> None:
-    given = {"channel": "telegram", "id": "9"}
+    given = {"channel": "telegram", "channel_id": "9"}
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: call(house, uid, "users.identify", given), range(16)))
 
     assert sum(one["is_new_user"] for one in found) == 1
     assert len({one["user"]["id"] for one in found}) == 1
-    user = call(house, uid, "users.get", {"user_id": "telegram:9"})
+    user = call(house, uid, "users.get", {"id": "telegram:9"})
     assert user["total_conversations"] == 16

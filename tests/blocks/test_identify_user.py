@@ -109,7 +109,7 @@ def test_the_context_shows_facts_and_history_of_the_user(store: Store) -> None:
             perform(tx, "facts.set", key="color", value=value, scope="user", user_id=user)
             begun = perform(tx, "episodes.begin", agent_id="workflow:a", user_id=user)
             perform(tx, "episodes.complete", id=begun.id, success=True, summary=value)
-        perform(tx, "users.update", user_id="telegram:7", preferences={"lang": "en"})
+        perform(tx, "users.update", id="telegram:7", preferences={"lang": "en"})
 
     known = ask(store, ADA)["user_context"]
 

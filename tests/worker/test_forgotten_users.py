@@ -47,7 +47,7 @@ def fill(house: House, uid: str) -> None:
     """Store all that belongs to the user, and what belongs to Bob."""
     for trigger in (TRIGGER, OTHER):
         say(house, uid, trigger)
-    call(house, uid, "users.identify", {"channel": "email", "id": MAIL})
+    call(house, uid, "users.identify", {"channel": "email", "channel_id": MAIL})
     for user, owner in ((MAIL, f"email:{MAIL}"), ("hello", USER), ("bob", "telegram:77123456789")):
         fact = {"key": "likes", "value": f"{user} likes tea", "scope": "user", "user_id": owner}
         call(house, uid, "facts.set", fact)
@@ -58,7 +58,7 @@ def fill(house: House, uid: str) -> None:
         call(house, uid, "episodes.complete", {"id": guid, "success": True})
         put_thread(house, uid, f"{owner}:w", f"{owner} speaks", "more")
     put_thread(house, uid, "exec:1:agent_", f"hello from {USER}", "kept by all")
-    call(house, uid, "users.merge", {"user_id": f"email:{MAIL}", "into": USER})
+    call(house, uid, "users.merge", {"id": f"email:{MAIL}", "into": USER})
     say(house, uid, TRIGGER)
 
 
@@ -72,7 +72,7 @@ def forgotten() -> Any:
         )
         fill(house, uid)
         before = {word: files_with(house, word) for word in WORDS}
-        answered = call(house, uid, "users.forget", {"user_id": f"email:{MAIL}", "reason": "asked"})
+        answered = call(house, uid, "users.forget", {"id": f"email:{MAIL}", "reason": "asked"})
         ended = await_end(house, uid)
         yield house, uid, answered, before, ended
 
@@ -83,7 +83,7 @@ def test_no_file_holds_bytes_of_the_user(forgotten: Any) -> None:
     for word, part in ((WORDS[0], "memories.db"), (WORDS[0], "appendonly"), (WORDS[1], "only")):
         assert any(part in name for name in before[word]), before
     assert all(before[word] for word in WORDS)
-    assert answered["records"] == 2 + 2 + 2 + 2 and answered["threads"] == 2
+    assert answered["records"] == 2 + 2 + 2 + 2 and answered["checkpoints"] == 2
     assert ended["left_over"] == "" and ended["reason"] == "asked"
     assert {word: files_with(house, word) for word in WORDS} == {word: [] for word in WORDS}
 
@@ -111,13 +111,13 @@ def test_other_users_keep_all(forgotten: Any) -> None:
 
 def test_a_forgotten_user_is_new_again(forgotten: Any) -> None:
     house, uid, *_ = forgotten
-    known = call(house, uid, "users.context", {"user_id": USER})
+    known = call(house, uid, "users.context", {"id": USER})
     assert known["is_new"] is True and known["facts"] == []
 
 
 def test_another_store_can_be_named(forgotten: Any) -> None:
     house, uid, *_ = forgotten
     store = STORE.replace("${pipeline_uid}", uid)
-    answered = call(house, uid, "users.forget", {"user_id": "chat:nobody"}, store=store)
-    assert answered == {"records": 0, "versions": 0, "threads": 0}
-    assert refused(house, uid, "users.forget", {"user_id": ""})[0] == "refused"
+    answered = call(house, uid, "users.forget", {"id": "chat:nobody"}, store=store)
+    assert answered == {"records": 0, "versions": 0, "checkpoints": 0}
+    assert refused(house, uid, "users.forget", {"id": ""})[0] == "refused"

@@ -37,9 +37,19 @@ STORE = "store"
 # The output field that shows whether a create made a new record.
 ACTION = "action"
 # The output fields that a caller gets from a write if it may not read the stored text.
-REFERENCE_FIELDS = ("guid", "id", "memory_id", "version", ACTION, "created", "won")
+REFERENCE_FIELDS = (
+    "guid",
+    "id",
+    "memory_id",
+    "version",
+    ACTION,
+    "created",
+    "won",
+    "canonical_id",
+    "is_new_user",
+)
 # The output fields that hold the stored record.
-STORED_FIELDS = ("entry", "fact", "procedure")
+STORED_FIELDS = ("entry", "fact", "procedure", "user")
 
 
 class OperationRoute(NamedTuple):

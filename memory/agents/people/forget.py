@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import orjson
 
-from memrelay.memory.agents.checkpoint_erasing import erase_threads
+from memrelay.memory.agents.conversations import delete_user_threads
 from memrelay.memory.agents.people.quotes import Quotes
 from memrelay.memory.agents.people.user_ids import split_canonical
 from memrelay.memory.agents.people.user_table import IDENTIFIERS
-from memrelay.memory.agents.threads import thread_name
 from memrelay.memory.agents.users import data_of, find_user
 from memrelay.memory.sqlite.filters import Conditions, Given
 from memrelay.memory.sqlite.store import Transaction
@@ -22,14 +21,14 @@ BELONGS = (
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was erased from the store. records.erasures reports the rest."""
+    """Numbers of erased data in the store. records.erasures reports the rest."""
 
     records: int
     """The number of records."""
     versions: int
     """The number of their earlier states."""
-    threads: int
-    """The number of threads of checkpoints."""
+    checkpoints: int
+    """The number of checkpoints in the user's threads."""
 
 
 def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> Forgotten:
@@ -43,11 +42,10 @@ def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> F
     names = _names_of(tx, ids, users)
     guids = tx.erasures.matching((), _belong_to(ids), "")
     quotes = Quotes(names)
-    prefixes = tuple({thread_name(one, "", "") for one in ids})
-    threads = erase_threads(tx.checkpoints, prefixes)
+    checkpoints = sum(delete_user_threads(tx.checkpoints, one) for one in ids)
     tx.erasures.erase_checkpoints(quotes)
     erased = dict.fromkeys([*guids, *_quoting_turns(tx, quotes)])
-    return Forgotten(*tx.erasures.erase(list(erased), "", about, names), threads)
+    return Forgotten(*tx.erasures.erase(list(erased), "", about, names), checkpoints)
 
 
 def _users_of(tx: Transaction, user_id: str) -> list[StoredRecord]:
@@ -80,7 +78,7 @@ def _belong_to(ids: list[str]) -> Conditions:
 
 
 def _quoting_turns(tx: Transaction, quotes: Quotes) -> list[str]:
-    """Return the guids of turns and steps that quote an identifier, or were said under it."""
+    """Return the guids of turns and steps that quote an identifier, or have it as their source."""
     return [
         guid
         for name in quotes.names

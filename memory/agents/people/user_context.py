@@ -1,4 +1,4 @@
-"""What an agent should know about a user before it answers: identity, facts and history."""
+"""The context of a user, which an agent reads first: identity, facts and history."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +40,7 @@ class PastEpisode:
 
 @dataclass(frozen=True, slots=True)
 class UserContext:
-    """What is known about a user."""
+    """Identity, preferences, facts and history of a user."""
 
     user_id: str | None
     """The canonical id; null if the user has none."""

@@ -16,6 +16,7 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from memrelay.memory.agents.conversations import delete_user_threads
 from memrelay.memory.errors import Refused
 from memrelay.memory.sqlite.store import Store
 from tests.memory.agents.checkpoint_cases import call, get, put
@@ -120,6 +121,17 @@ def test_of_two_agents_the_one_that_answered_last_is_shown(store: Store) -> None
     assert call(store, "conversations.clear", thread="t").deleted == 2
     assert texts(read(store, thread="t")) == []
     assert not get(store, "c1", agent="a").found
+
+
+def test_all_threads_of_a_user_are_deleted(store: Store) -> None:
+    mine = ("telegram:7:w1", "telegram:7:room:w1")
+    others = ("telegram:77:w1", "email:7:w1", "telegram:7")
+    for thread in (*mine, *others):
+        keep(store, [HumanMessage("a")], thread=thread, agent=thread[:3])
+    with store.transaction() as tx:
+        assert delete_user_threads(tx.checkpoints, "telegram:7") == 2
+    assert not any(read(store, thread=thread).messages for thread in mine)
+    assert all(read(store, thread=thread).messages for thread in others)
 
 
 def test_values_of_other_programs_are_no_error(store: Store) -> None:

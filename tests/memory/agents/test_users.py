@@ -13,7 +13,7 @@ from tests.memory.builders import NOW, make_record, perform, write
 
 
 def identify(tx: Store, channel: str, ident: str, now_ms: int = NOW, **given: Any) -> Any:
-    return perform(tx, "users.identify", now_ms=now_ms, channel=channel, id=ident, **given)
+    return perform(tx, "users.identify", now_ms=now_ms, channel=channel, channel_id=ident, **given)
 
 
 def set_fact(tx: Store, key: str, value: Any, user: str) -> Any:
@@ -51,7 +51,7 @@ def test_ids_of_a_channel_are_encoded_and_compared() -> None:
 
 def test_an_identifier_finds_a_user_of_another_channel(tx: Store) -> None:
     identify(tx, "telegram", "7")
-    perform(tx, "users.update", user_id="telegram:7", email="Ada@x.org")
+    perform(tx, "users.update", id="telegram:7", email="Ada@x.org")
 
     found = identify(tx, "email", "ada@X.org")
 
@@ -62,15 +62,15 @@ def test_an_identifier_finds_a_user_of_another_channel(tx: Store) -> None:
 def test_preferences_are_merged_and_null_removes_one(tx: Store) -> None:
     identify(tx, "chat", "ada")
     for given in ({"tea": "green"}, {"size": {"cup": 2}}, {"lang": "en"}, {"tea": None}):
-        perform(tx, "users.update", user_id="chat:ada", preferences=given)
+        perform(tx, "users.update", id="chat:ada", preferences=given)
 
-    user = perform(tx, "users.get", user_id="chat:ada")
+    user = perform(tx, "users.get", id="chat:ada")
 
     assert user.preferences == {"size": {"cup": 2}, "lang": "en"}
     with pytest.raises(ValueTooLarge):
         for number in range(3):
             big = {f"p{number}": "x" * 30_000}
-            perform(tx, "users.update", user_id="chat:ada", preferences=big)
+            perform(tx, "users.update", id="chat:ada", preferences=big)
 
 
 def test_an_identifier_belongs_to_one_user(tx: Store) -> None:
@@ -79,10 +79,10 @@ def test_an_identifier_belongs_to_one_user(tx: Store) -> None:
 
     for given in ({"telegram_id": "7"}, {"telegram_id": " 7 "}):
         with pytest.raises(KeyTaken, match=r"users\.merge"):
-            perform(tx, "users.update", user_id="chat:bob", **given)
-    changed = perform(tx, "users.update", user_id="chat:bob", display_name="Bob")
+            perform(tx, "users.update", id="chat:bob", **given)
+    changed = perform(tx, "users.update", id="chat:bob", display_name="Bob")
     with pytest.raises(VersionConflict):
-        perform(tx, "users.update", user_id="chat:bob", email="b@x.org", if_version=[other.version])
+        perform(tx, "users.update", id="chat:bob", email="b@x.org", if_version=[other.version])
     assert changed.display_name == "Bob"
 
 
@@ -107,8 +107,8 @@ def test_the_context_has_facts_and_history_of_the_user(tx: Store) -> None:
     for user in ("telegram:7", "telegram:8", ""):
         perform(tx, "episodes.complete", id=begin(tx, user), success=True, summary=f"of {user}")
 
-    known = perform(tx, "users.context", user_id="telegram:7")
-    unknown = perform(tx, "users.context", user_id="telegram:9")
+    known = perform(tx, "users.context", id="telegram:7")
+    unknown = perform(tx, "users.context", id="telegram:9")
 
     assert [(one.key, one.value) for one in known.facts] == [
         ("tea", {"sort": "green"}),
@@ -125,12 +125,12 @@ def test_a_context_is_bounded(tx: Store) -> None:
         set_fact(tx, f"k{number}", "x" * (8000 if number < 5 else 10), "chat:ada")
         begin(tx, "chat:ada")
 
-    known = perform(tx, "users.context", user_id="chat:ada")
+    known = perform(tx, "users.context", id="chat:ada")
 
     assert (len(known.facts), len(known.history)) == (20, 5)
     for number in range(30):
         set_fact(tx, f"k{number}", "x" * 30_000, "chat:ada")
-    assert len(perform(tx, "users.context", user_id="chat:ada").facts) == 2
+    assert len(perform(tx, "users.context", id="chat:ada").facts) == 2
 
 
 def test_a_merge_moves_all_that_belongs_to_a_user(tx: Store) -> None:
@@ -143,10 +143,10 @@ def test_a_merge_moves_all_that_belongs_to_a_user(tx: Store) -> None:
     perform(tx, "facts.recall", key="tea", user_id=source)
     episode = begin(tx, source)
     perform(tx, "episodes.add", id=episode, text="hi")
-    perform(tx, "users.update", user_id=source, preferences={"a": 1, "b": 1})
-    perform(tx, "users.update", user_id=target, preferences={"b": 2})
+    perform(tx, "users.update", id=source, preferences={"a": 1, "b": 1})
+    perform(tx, "users.update", id=target, preferences={"b": 2})
 
-    merged = perform(tx, "users.merge", user_id=source, into=target)
+    merged = perform(tx, "users.merge", id=source, into=target)
 
     assert (merged.canonical_id, merged.telegram_id, merged.display_name) == (target, "7", "Ada")
     assert merged.preferences == {"a": 1, "b": 2} and merged.total_conversations == 2
@@ -158,24 +158,24 @@ def test_a_merge_moves_all_that_belongs_to_a_user(tx: Store) -> None:
     assert [one.record.content for one in history.items if one.record] == ["color: blue"]
     again = identify(tx, "telegram", "7")
     assert (again.user.canonical_id, again.is_new_user) == (target, False)
-    assert perform(tx, "users.get", user_id=source).canonical_id == target
+    assert perform(tx, "users.get", id=source).canonical_id == target
 
 
 def test_merges_resolve_chains_and_refuse_cycles(tx: Store) -> None:
     for name in ("a", "b", "c", "d"):
         identify(tx, "chat", name)
-    perform(tx, "users.merge", user_id="chat:a", into="chat:b")
-    perform(tx, "users.merge", user_id="chat:b", into="chat:c")
+    perform(tx, "users.merge", id="chat:a", into="chat:b")
+    perform(tx, "users.merge", id="chat:b", into="chat:c")
 
     for given in (("chat:c", "chat:a"), ("chat:a", "chat:c"), ("chat:d", "chat:d")):
         with pytest.raises(Refused, match="already the same user"):
-            perform(tx, "users.merge", user_id=given[0], into=given[1])
-    merged = perform(tx, "users.merge", user_id="chat:d", into="chat:a")
+            perform(tx, "users.merge", id=given[0], into=given[1])
+    merged = perform(tx, "users.merge", id="chat:d", into="chat:a")
 
     assert merged.canonical_id == "chat:c" and merged.total_conversations == 4
     assert identify(tx, "chat", "a").user.canonical_id == "chat:c"
     with pytest.raises(RecordNotFound):
-        perform(tx, "users.merge", user_id="chat:x", into="chat:a")
+        perform(tx, "users.merge", id="chat:x", into="chat:a")
 
 
 def test_deleting_a_user_keeps_its_facts(tx: Store) -> None:
@@ -186,7 +186,7 @@ def test_deleting_a_user_keeps_its_facts(tx: Store) -> None:
 
     assert fact(tx, "color", "chat:ada") == "blue"
     with pytest.raises(RecordNotFound):
-        perform(tx, "users.get", user_id="chat:ada")
+        perform(tx, "users.get", id="chat:ada")
     assert identify(tx, "chat", "ada").is_new_user
 
 
@@ -194,7 +194,7 @@ def test_a_restored_user_needs_its_identifiers(tx: Store) -> None:
     user = identify(tx, "telegram", "7").user
     perform(tx, "users.delete_many", ids=[user.id])
     identify(tx, "chat", "bob")
-    perform(tx, "users.update", user_id="chat:bob", telegram_id="7")
+    perform(tx, "users.update", id="chat:bob", telegram_id="7")
 
     with pytest.raises(KeyTaken):
         perform(tx, "records.restore", guid=user.id)
@@ -208,14 +208,14 @@ def test_forgetting_leaves_only_what_belongs_to_others(tx: Store) -> None:
         perform(tx, "episodes.add", id=begin(tx, user), text="hi")
     identify(tx, "chat", "ada")
     set_fact(tx, "size", 3, "chat:ada")
-    perform(tx, "users.merge", user_id="chat:ada", into="telegram:7")
+    perform(tx, "users.merge", id="chat:ada", into="telegram:7")
     shared = begin(tx)
     for text in ("ask telegram:7", "ask telegram:77", "seven is 7"):
         perform(tx, "episodes.add", id=shared, text=text)
     write(tx, make_record("an observation"))
     before = len(tx.users.belongings("telegram:77"))
 
-    forgotten = perform(tx, "users.forget", user_id="chat:ada", reason="asked for")
+    forgotten = perform(tx, "users.forget", id="chat:ada", reason="asked for")
 
     assert forgotten.records == 2 + 2 + 2 + 1
     assert [one.canonical_id for one in perform(tx, "users.list").items] == ["telegram:77"]
