@@ -35,6 +35,9 @@ RANK = (
     f"CASE WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_KEY} "
     f"WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_VALUE} ELSE {IN_WORDS} END"
 )
+MATCHES = (
+    f"({TEXT} LIKE ? ESCAPE '!' OR {TEXT} LIKE ? ESCAPE '!' OR fact_has_words({TEXT}, r.parts, ?))"
+)
 # It reads only the two indexes.
 CANDIDATES = (
     f"SELECT r.row, {RANK} AS rank, {CONFIDENCE} AS confidence "
@@ -76,19 +79,24 @@ class FactFilter(NamedTuple):
 
 
 def matching(query: str) -> Clause:
-    """Return the condition on `records AS r` that a fact matches a query, in any scope."""
-    required = parse_fact_query(query).required
-    if not required:
+    """Return the condition on `records AS r` that a fact of any scope matches a query."""
+    wanted = parse_fact_query(query)
+    if not wanted.words:
         return "0", ()
-    contains = f"instr({TEXT}, ?) > 0 AND " * len(required)
-    return f"{contains}fact_rank({TEXT}, r.content, ?) > {NO_MATCH}", (*required, query)
+    contains = f"instr({TEXT}, ?) > 0 AND " * len(wanted.required)
+    patterns = (wanted.pattern_in_key, wanted.pattern_in_value)
+    return f"{contains}{MATCHES}", (*wanted.required, *patterns, query)
 
 
 class FactTable(KeyedTable):
-    """Finds and writes facts inside the store's open transaction."""
+    """Finds and writes facts inside the store's open transaction.
+
+    It registers the SQL function `fact_has_words(text, parts, query)`.
+    """
 
     def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
         super().__init__(connection, records, FACT_KIND, "fact_keys")
+        connection.create_scalar_function("fact_has_words", _has_words, 3, deterministic=True)
 
     def newest(self, scopes: Sequence[str], limit: int) -> Iterator[StoredFact]:
         """Yield the facts of these scopes, the newest change first."""
@@ -149,6 +157,10 @@ class FactTable(KeyedTable):
             clauses.append(UNEXPIRED)
             values.append(self._records.versions.now_ms)
         return " AND ".join(clauses), values
+
+
+def _has_words(*given: Any) -> bool:
+    return has_whole_words(*given)
 
 
 def _stored_fact(row: tuple[Any, ...]) -> StoredFact:

@@ -59,8 +59,8 @@ if (dialog) {
       `Forget ${user}`,
       "This erases the user with all facts, episodes and conversations, and cannot be undone.",
       "Forget",
-      list.dataset.forget,
-      { user_id: user },
+      forget.dataset.url,
+      {},
     ));
   }
 }
