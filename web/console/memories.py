@@ -28,6 +28,12 @@ routes = web.RouteTableDef()
 PAGE_SIZE = 50
 MAX_PAGE_BUTTONS = 5
 MAX_PAGE_DIGITS = 8
+ERRORS = {
+    404: "There is no such pipeline, tab or record.",
+    422: "A filter is invalid.",
+    503: "No worker serves the pipeline.",
+    504: "No answer in time.",
+}
 # The store of the records.
 STORE = "memories"
 # The tab of a record. All other kinds are facts.
@@ -81,7 +87,7 @@ class Pager(NamedTuple):
 
 @routes.get("/memories")
 @documented(
-    {200: "The page.", 303: "Login required, or the list has fewer pages."},
+    {200: "The page.", 303: "Login required, or the list has fewer pages."} | ERRORS,
     media_type=HTML,
     query={
         "tab": f"The tab: {', '.join(TABS)}.",
@@ -120,25 +126,28 @@ async def memories(request: web.Request) -> web.Response:
 
 
 async def _list_pipelines(request: web.Request) -> list[Served]:
-    """Return the pipelines that the caller may see, by name."""
-    sees = get_caller(request).sees
-    every = await get_services(request).directory.list_pipelines()
+    """Return the pipelines that the caller may see, by name.
+
+    Raises NotFound: the URL names another one.
+    """
+    sees, directory = get_caller(request).sees, get_services(request).directory
+    if uid := request.query.get("pipeline"):
+        get_caller(request).check_pipeline(uid)
+        await directory.find(uid)
+    every = await directory.list_pipelines()
     return [one for one in every if sees(one.deployed.uid)]
 
 
 def _parse_view(request: web.Request, pipelines: list[Served]) -> View:
-    """Return the view that the URL names. Raises NotFound for an unknown tab or pipeline."""
+    """Return the view that the URL names. Raises NotFound for an unknown tab."""
     query = request.query
     name = query.get("tab") or FACTS.noun
     if name not in TABS:
         raise NotFound(f"There is no tab {name[:50]!r}. The tabs are {', '.join(TABS)}.")
-    uids = [one.deployed.uid for one in pipelines]
-    uid = query.get("pipeline") or uids[0]
-    if uid not in uids:
-        raise NotFound(f"No pipeline with the uid {uid[:100]!r} is active.")
     tab = TABS[name]
     filters = {one.name: query[one.name] for one in tab.filters if query.get(one.name)}
     words = query.get("q", "") if tab.section is FACTS else ""
+    uid = query.get("pipeline") or pipelines[0].deployed.uid
     return View(tab, uid, _parse_page(query.get("page", "")), words, filters)
 
 
@@ -178,7 +187,7 @@ def make_pager(number: int, total: int, shown: int) -> Pager:
 
 
 @routes.get("/memories/{uid}/{guid}")
-@documented({200: "The page.", 303: "Login required."}, media_type=HTML)
+@documented({200: "The page.", 303: "Login required."} | ERRORS, media_type=HTML)
 @as_page
 @requires("read")
 async def memory_record(request: web.Request) -> web.Response:
