@@ -195,15 +195,12 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
     def _get(self, config: RunnableConfig) -> Steps:
         place = _place_of(config)
         wanted = self._at(place) | {"id": get_checkpoint_id(config) or "latest"}
-        answer = yield from get_steps(wanted)
-        if answer is None:
+        found = yield from get_steps(wanted, self._known.get(place))
+        if found is None:
             return None
-        found, values = answer
-        count = len(found["sizes"])
-        parts, writes = values[1:count], values[count:]
-        self._known.note(place, found["mark"], parts)
-        checkpoint = self.serde.loads_typed((found["type"], values[0]))
-        checkpoint["channel_values"] = values_of(found["channels"], parts, self.serde)
+        self._known.note(place, found["mark"], found["parts"])
+        checkpoint = self.serde.loads_typed((found["type"], found["checkpoint"]))
+        checkpoint["channel_values"] = values_of(found["channels"], found["parts"], self.serde)
         return CheckpointTuple(
             _config_of(place, found["id"]),
             checkpoint,
@@ -211,7 +208,7 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
             _config_of(place, found["parent"]) if found["parent"] else None,
             [
                 (one["task"], one["channel"], self.serde.loads_typed((one["type"], value)))
-                for one, value in zip(found["writes"], writes, strict=True)
+                for one, value in zip(found["writes"], found["values"], strict=True)
             ],
         )
 

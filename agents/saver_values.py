@@ -4,6 +4,7 @@ import secrets
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Generator, Mapping, Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import Checkpoint
@@ -13,7 +14,7 @@ from memrelay.memory.agents.checkpoint_parts import pack, unpack
 
 # Lists are split into items of this type.
 MSGPACK = "msgpack"
-# The average bytes from which the items of a list are parts of their own.
+# The average bytes from which each item of a list is a part.
 ITEM_BYTES = 64
 # A call with more base64 characters is split. bus.max_message_bytes is 1 MiB by default.
 CALL_CHARACTERS = 512 << 10
@@ -33,17 +34,20 @@ class Layout(NamedTuple):
 
 
 class Known(NamedTuple):
-    """The parts of a stored checkpoint, with their place. `mark` identifies it."""
+    """The parts of a stored checkpoint, which `mark` identifies."""
 
     mark: str
-    places: dict[bytes, int]
+    parts: list[bytes]
     bytes: int
 
 
 class KnownParts:
-    """Remembers the parts of the last checkpoint of each thread and namespace."""
+    """Remembers the parts of the last checkpoint of each thread and namespace, for any Python
+    thread.
+    """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._known: OrderedDict[Place, Known] = OrderedDict()
         self._bytes = 0
 
@@ -53,26 +57,20 @@ class KnownParts:
 
     def note(self, place: Place, mark: str, parts: Sequence[bytes]) -> None:
         """Remember the parts of a checkpoint, and forget the least recently used ones."""
-        self.forget(place)
-        places = {part: index for index, part in enumerate(parts)}
-        size = sum(map(len, places))
-        self._known[place] = Known(mark, places, size)
-        self._bytes += size
-        while len(self._known) > MAX_THREADS or (
-            self._bytes > MAX_KNOWN_BYTES and len(self._known) > 1
-        ):
-            self._bytes -= self._known.popitem(last=False)[1].bytes
-
-    def forget(self, place: Place) -> None:
-        """Forget a thread."""
-        if (known := self._known.pop(place, None)) is not None:
-            self._bytes -= known.bytes
+        new = Known(mark, [*parts], sum(map(len, parts)))
+        with self._lock:
+            if (before := self._known.pop(place, None)) is not None:
+                self._bytes -= before.bytes
+            self._known[place] = new
+            self._bytes += new.bytes
+            while len(self._known) > MAX_THREADS or (
+                self._bytes > MAX_KNOWN_BYTES and len(self._known) > 1
+            ):
+                self._bytes -= self._known.popitem(last=False)[1].bytes
 
 
 def layout_of(values: Mapping[str, Any], serde: SerializerProtocol) -> Layout:
-    """Serialize the values of channels. The items of a list are parts of their own, so that
-    checkpoints share them.
-    """
+    """Serialize the values of channels. Each item of a list is a part, which checkpoints share."""
     channels: list[dict[str, Any]] = []
     parts: list[bytes] = []
     for name, value in values.items():
@@ -120,23 +118,27 @@ def put_steps(
 ) -> Steps:
     """Store a checkpoint, whose parts are sent unless the base has them. Return its mark."""
     first = pack(skeleton)
-    runs, new = _match(parts, {} if known is None else known.places)
+    runs, new = _match(parts, [] if known is None else known.parts)
     base = "" if known is None else known.mark
     given |= {"size": len(first), "parts": runs, "base": base}
     output = yield from send_steps("checkpoints.put", given, b"".join([first, *new]))
     if not output["stored"]:
-        runs, new = _match(parts, {})
+        runs, new = _match(parts, [])
         given |= {"parts": runs, "base": ""}
         output = yield from send_steps("checkpoints.put", given, b"".join([first, *new]))
     return _required(output)["mark"]
 
 
-def _match(
-    parts: Sequence[bytes], places: Mapping[bytes, int]
-) -> tuple[list[list[int]], list[bytes]]:
+def _match(parts: Sequence[bytes], known: Sequence[bytes]) -> tuple[list[list[int]], list[bytes]]:
     """Return where each part is: `[first, count]` in the base, or `[bytes]` for a new part."""
     runs: list[list[int]] = []
     new: list[bytes] = []
+    places: Mapping[bytes, int] = {}
+    if known and parts[: len(known)] == known:  # as in a conversation that goes on
+        runs.append([0, len(known)])
+        parts = parts[len(known) :]
+    else:
+        places = {part: place for place, part in enumerate(known)}
     for part in parts:
         place = places.get(part)
         if place is None:
@@ -176,22 +178,31 @@ def write_steps(given: dict[str, Any], values: Sequence[bytes]) -> Steps:
     _required(output)
 
 
-def get_steps(given: dict[str, Any]) -> Steps:
-    """Return (the output of checkpoints.get, its values without compression), None if the
-    checkpoint does not exist.
+def get_steps(given: dict[str, Any], known: Known | None) -> Steps:
+    """Return the output of checkpoints.get, with the checkpoint in `checkpoint`, its parts in
+    `parts` and the values of its writes in `values`. None if the checkpoint does not exist.
     """
+    given = given | {"known": "" if known is None else known.mark}
     while True:
         output = yield "checkpoints.get", given
         if not output["found"]:
             return None
-        data, first = bytearray(b64decode(output["data"])), output
-        given = given | {"id": output["id"]}
+        data, first = b64decode(output["data"]), output
+        at = {"id": output["id"]}
         while len(data) < first["total"] and _is_same(first, output):
-            output = yield "checkpoints.get", given | {"at": len(data)}
+            output = yield "checkpoints.get", given | at | {"at": len(data)}
             data += b64decode(output["data"])
         if _is_same(first, output):
-            sizes = [*first["sizes"], *(one["size"] for one in first["writes"])]
-            return first, _cut(memoryview(data), sizes)
+            return _with_values(first, data, known)
+
+
+def _with_values(found: dict[str, Any], data: bytes, known: Known | None) -> dict[str, Any]:
+    sizes = [*found["sizes"], *(one["size"] for one in found["writes"])]
+    values = _cut(data, sizes)
+    count = len(found["sizes"])
+    is_known = known is not None and known.mark == found["mark"]
+    parts = known.parts if known is not None and is_known else values[1:count]
+    return found | {"checkpoint": values[0], "parts": parts, "values": values[count:]}
 
 
 def _is_same(first: dict[str, Any], output: dict[str, Any]) -> bool:
@@ -199,11 +210,13 @@ def _is_same(first: dict[str, Any], output: dict[str, Any]) -> bool:
     return all(first[key] == output[key] for key in ("mark", "sizes", "writes"))
 
 
-def _cut(data: memoryview, sizes: Sequence[int]) -> list[bytes]:
+def _cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
     values, at = [], 0
     for size in sizes:
-        values.append(unpack(bytes(data[at : at + size])))
-        at += size
+        end = at + size
+        # Most values are not compressed.
+        values.append(data[at + 1 : end] if size and not data[at] else unpack(data[at:end]))
+        at = end
     return values
 
 

@@ -12,7 +12,7 @@ the product whose bundles Memrelay runs. The names differ:
     from        call.message.sender
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Protocol, Self, Union, get_args, get_origin
@@ -35,6 +35,8 @@ class Agent:
     username: str
     publishes: bool
     swarm: str = ""  # swarm that it listens on; "" if none
+    # Usernames of the pipeline's agents that are not chats, itself included.
+    programs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,9 @@ class Ids(Protocol):
 
     def secret(self, reference: str) -> str:
         """Return the value of a secret. Raises LookupError."""
+
+    def next_errand_id(self) -> str:
+        """Return the id of an errand that the block returns now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,12 @@ class Call(Struct, gc=False):
         """Return the id of the errand whose result the block got, or "". It is the same after a
         crash, so a service can recognize a repeated request by it."""
         return "" if self.got is None else self.got.errand_id
+
+    @property
+    def next_errand_id(self) -> str:
+        """Return the id that an Errand gets if the block returns one now. A replay returns the
+        same one."""
+        return self.ids.next_errand_id()
 
     @property
     def text(self) -> str:
@@ -285,9 +296,34 @@ class Transient(Exception):
         self.after_s, self.counts = None if after_s is None else float(after_s), counts
 
 
+class RunningErrand(Protocol):
+    """An errand while its executor runs."""
+
+    @property
+    def id(self) -> str:
+        """Return its id. It stays the same if a crash makes the worker repeat the errand, so send
+        it to services as the idempotency key."""
+
+    @property
+    def actor(self) -> str:
+        """Return the name of the agent whose block has asked for it."""
+
+    @property
+    def may_call_private(self) -> bool:
+        """Return whether it may call services at private addresses (`agents.private`)."""
+
+    def secret(self, reference: str) -> str:
+        """Return the secret of a reference in the request, as `Call.secret` does."""
+
+    async def operate(
+        self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
+    ) -> Any:
+        """Call an operation of the pipeline, as `AsyncCall.operate` does."""
+
+
 Handle = Callable[[Call, Any], Message | Errand | None]
-# An async function (request, errand_id) -> result, which is any JSON value.
-Executor = Callable[[Any, str], Coroutine[Any, Any, Any]]
+# An async function (request, errand) -> result, which is any JSON value.
+Executor = Callable[[Any, RunningErrand], Coroutine[Any, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ def _check_executor(errand: Executor | str | None) -> None:
     is_place = isinstance(errand, str) and EXECUTOR_PLACE.fullmatch(errand)
     if errand is not None and not is_place and not inspect.iscoroutinefunction(errand):
         raise ValueError(
-            f"errand is an async function (request, errand_id) or its place, not {errand!r}: "
+            f"errand is an async function (request, errand) or its place, not {errand!r}: "
             'write errand="module:function"'
         )
 

@@ -6,7 +6,7 @@ A template has tokens and filters but no statements, so it cannot loop.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import (
     Environment,
@@ -50,6 +50,7 @@ MAX_VALUE = 2 * MAX_OUTPUT
 MAX_NUMBER = 10_000
 MAX_FILTERS = 10  # nested filters; the time to compile them grows with their square
 MAX_RENDER_S = 0.25  # processor time
+MAX_PROMPT = 64 * 1024  # characters of a system prompt, which has one token and no filters
 _UNTIL = "_until"  # processor time at which rendering must end; only filters see it
 
 
@@ -108,11 +109,35 @@ class BadTemplate(ValueError):
     """The template is invalid. The text names the part."""
 
 
+class _Rules(NamedTuple):
+    """What the templates of one argument may contain."""
+
+    argument: str
+    tokens: frozenset[str]
+    filters: frozenset[str]
+    max_source: int
+
+
+_OUTPUT = _Rules("output_template", TOKENS, FILTERS, MAX_SOURCE)
+_PROMPT = _Rules("system_prompt", frozenset({"user_context"}), frozenset(), MAX_PROMPT)
+
+
+class PromptTemplate:
+    """A checked system prompt with the token `user_context`. Raises BadTemplate."""
+
+    def __init__(self, source: str) -> None:
+        self._template = _compiled(source, _PROMPT)
+
+    def render(self, user_context: str) -> str:
+        """Return the prompt."""
+        return self._template.render(user_context=user_context)
+
+
 class OutputTemplate:
     """A checked template. Raises BadTemplate. Text of a message is never used as a template."""
 
     def __init__(self, source: str) -> None:
-        self._template = _compiled(source)
+        self._template = _compiled(source, _OUTPUT)
 
     @staticmethod
     def tokens(source: str) -> set[str]:
@@ -156,45 +181,47 @@ class OutputTemplate:
 
 # A bundle is checked and then served, and several agents often have the same template.
 @lru_cache(maxsize=256)
-def _compiled(source: str) -> Template:
-    if len(source) > MAX_SOURCE:
+def _compiled(source: str, rules: _Rules) -> Template:
+    name = rules.argument
+    if len(source) > rules.max_source:
         raise BadTemplate(
-            f"output_template: {len(source)} characters; a template has at most {MAX_SOURCE}"
+            f"{name}: {len(source)} characters; a template has at most {rules.max_source}"
         )
     try:
         tree = _SANDBOX.parse(source)
     except TemplateSyntaxError as error:
-        raise BadTemplate(f"output_template: {error.message} (line {error.lineno})") from error
+        raise BadTemplate(f"{name}: {error.message} (line {error.lineno})") from error
     except RecursionError as error:
-        raise BadTemplate("output_template: nested too deeply") from error
+        raise BadTemplate(f"{name}: nested too deeply") from error
     except ValueError as error:  # a number with thousands of digits
-        raise BadTemplate(f"output_template: {error}") from error
-    _check(tree)
+        raise BadTemplate(f"{name}: {error}") from error
+    _check(tree, rules)
     return Template.from_code(_SANDBOX, _SANDBOX.compile(tree), _SANDBOX.make_globals(None))
 
 
-def _check(tree: nodes.Node) -> None:
+def _check(tree: nodes.Node, rules: _Rules) -> None:
     """Check every node. Raises BadTemplate."""
     rest = [(tree, 0)]  # a node, and the number of filters around it
     while rest:
         node, depth = rest.pop()
         depth += isinstance(node, nodes.Filter)
         if depth > MAX_FILTERS:
-            raise BadTemplate(f"output_template: more than {MAX_FILTERS} nested filters")
-        _check_node(node)
+            raise BadTemplate(f"{rules.argument}: more than {MAX_FILTERS} nested filters")
+        _check_node(node, rules)
         rest += [(child, depth) for child in node.iter_child_nodes()]
 
 
-def _check_node(node: nodes.Node) -> None:
-    if isinstance(node, nodes.Name) and node.name not in TOKENS:
+def _check_node(node: nodes.Node, rules: _Rules) -> None:
+    argument = rules.argument
+    if isinstance(node, nodes.Name) and node.name not in rules.tokens:
         raise BadTemplate(
-            f"output_template: unknown token {{{{{node.name}}}}}; tokens are "
-            f"{', '.join(sorted(TOKENS))}"
+            f"{argument}: unknown token {{{{{node.name}}}}}; tokens are "
+            f"{', '.join(sorted(rules.tokens))}"
         )
-    if isinstance(node, nodes.Filter) and node.name not in FILTERS:
+    if isinstance(node, nodes.Filter) and node.name not in rules.filters:
         raise BadTemplate(
-            f"output_template: unknown filter {node.name!r}; filters are "
-            f"{', '.join(sorted(FILTERS))}"
+            f"{argument}: unknown filter {node.name!r}; filters are "
+            f"{', '.join(sorted(rules.filters)) or 'not available here'}"
         )
     if (
         isinstance(node, nodes.Const)
@@ -202,9 +229,9 @@ def _check_node(node: nodes.Node) -> None:
         and node.value > MAX_NUMBER
     ):
         raise BadTemplate(
-            f"output_template: the number {node.value:.0f} is too large; at most {MAX_NUMBER}"
+            f"{argument}: the number {node.value:.0f} is too large; at most {MAX_NUMBER}"
         )
     if not isinstance(node, ALLOWED):
         raise BadTemplate(
-            f"output_template: {type(node).__name__} is not allowed; use tokens and filters only"
+            f"{argument}: {type(node).__name__} is not allowed; use tokens and filters only"
         )

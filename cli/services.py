@@ -43,6 +43,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         settings.embedding.matrix_mib << 20,
         settings.memory.search_cache_mib << 20,
         make_secrets(settings),
+        settings.agents.private,
     )
     return Worker(options)
 

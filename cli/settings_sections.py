@@ -274,6 +274,7 @@ class SecretsSettings(_Section):
 
 class AgentsSettings(_Section):
     secrets: References = ()
+    private: bool = False
 
 
 class BlocksSettings(_Section):

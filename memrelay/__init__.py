@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memrelay import errors
     from memrelay.blocks.async_call import AsyncCall
-    from memrelay.blocks.contract import BlockArgs, Call, Errand, SecretReference, Transient
+    from memrelay.blocks.contract import (
+        BlockArgs,
+        Call,
+        Errand,
+        RunningErrand,
+        SecretReference,
+        Transient,
+    )
     from memrelay.blocks.registry import block
     from memrelay.bus.message import Message
     from memrelay.client import BlockingClient, Client, connect, connect_sync
@@ -25,6 +32,7 @@ __all__ = [
     "EmbeddedStore",
     "Errand",
     "Message",
+    "RunningErrand",
     "SecretReference",
     "Transient",
     "block",
@@ -43,6 +51,7 @@ _MODULES = {
     "EmbeddedStore": "memrelay.embedded",
     "Errand": "memrelay.blocks.contract",
     "Message": "memrelay.bus.message",
+    "RunningErrand": "memrelay.blocks.contract",
     "SecretReference": "memrelay.blocks.contract",
     "Transient": "memrelay.blocks.contract",
     "block": "memrelay.blocks.registry",

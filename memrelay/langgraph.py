@@ -1,4 +1,4 @@
-"""LangGraph's checkpoint saver on Memrelay: `from memrelay.langgraph import ...`.
+"""LangGraph's checkpoint saver and store on Memrelay: `from memrelay.langgraph import ...`.
 
 It needs the extra `agents`.
 """
@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memrelay.agents.saver import MemrelaySaver
+    from memrelay.agents.store import MemrelayStore
 
-__all__ = ["MemrelaySaver"]
+__all__ = ["MemrelaySaver", "MemrelayStore"]
 
-_MODULES = {"MemrelaySaver": "memrelay.agents.saver"}
+_MODULES = {
+    "MemrelaySaver": "memrelay.agents.saver",
+    "MemrelayStore": "memrelay.agents.store",
+}
 
 if find_spec("langgraph") is None or find_spec("langgraph.checkpoint") is None:
     raise ImportError(

@@ -10,7 +10,8 @@ from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
 from memrelay.blocks.templates import MAX_TOGETHER
 from memrelay.memory.memory_id import home_of
-from memrelay.pipelines.bundle import CLASSES, SECRET, AgentSpec
+from memrelay.pipelines.ai_agents import ai_block
+from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import Place, Report, quoted
@@ -29,17 +30,10 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     _check_publishing(spec, place, report)
     _check_secrets(spec, place, report)
     block = _block_of(spec, place, report)
-    values = parse_args(spec.wf_webhook_args, _args_place(place), report)
-    if block is None or values is None:
+    args = _args_of(spec, block, place, report)
+    if block is None or args is None:
         return None
-    if report.pattern_steps > MAX_STEPS_TOGETHER:
-        # This was reported. The other patterns are not compiled.
-        return None
-    args = read_args(block, values, _args_place(place), report)
-    _count_pattern_steps(args, values, place, report)
-    if args is None:
-        return None
-    args = _choose_store(args, place, uid, report)
+    args = _use_home(args, place, uid, report)
     _check_store(spec, args, place, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, place, report, calls=calls)
@@ -57,12 +51,20 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     )
 
 
-def _choose_store(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
-    """Return the arguments with the home that is the block's only or default store."""
-    if args.home:
-        return _use_home(args, place, uid, report)
-    if args.default_home and not args.store:
-        return args.model_copy(update={"memory_id": home_of(uid, args.default_home)})
+def _args_of(
+    spec: AgentSpec, block: Block | None, place: Place, report: Report
+) -> BlockArgs | None:
+    """Return the arguments of an agent's block, or None after reporting faults."""
+    if spec.agent_class == AI_CLASS:
+        return None if block is None else read_args(block, spec.ai_args, place, report)
+    values = parse_args(spec.wf_webhook_args, _args_place(place), report)
+    if block is None or values is None:
+        return None
+    if report.pattern_steps > MAX_STEPS_TOGETHER:
+        # This was reported. The other patterns are not compiled.
+        return None
+    args = read_args(block, values, _args_place(place), report)
+    _count_pattern_steps(args, values, place, report)
     return args
 
 
@@ -121,7 +123,8 @@ def _known_args(
     block: Block, given: dict[str, Any], place: Place, report: Report
 ) -> dict[str, Any]:
     """Return the arguments that the block has; report others unless the block accepts any."""
-    known, values = block.args.model_fields, {}
+    known = {field.alias or name for name, field in block.args.model_fields.items()}
+    values = {}
     for key, value in given.items():
         if key in known and value is not None:
             values[key] = value
@@ -204,17 +207,16 @@ def _check_timer(
 def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
     """Return the agent's block, or None after reporting a fault.
 
-    A chat or a viewer has the block of its class.
+    A chat or a viewer has the block of its class, and an ai_agent the block `agent`.
     """
     at = (*place, "agent_class")
     if spec.agent_class in ("chat_agent", "viewer_agent"):
         return find_block(spec.agent_class)
     if spec.agent_class == "wf_agent":
         return _named_block(spec, (*place, "wf_diagram_webhook"), report)
-    if spec.agent_class == "ai_agent":
-        rule = "this version does not run ai_agent: it calls no models"
-        report.error(at, rule, "remove the agent")
-    elif spec.agent_class:
+    if spec.agent_class == AI_CLASS:
+        return ai_block()
+    if spec.agent_class:
         rule = f"unknown agent class {quoted(spec.agent_class)}"
         report.unknown(at, rule, spec.agent_class, CLASSES)
     else:
@@ -245,7 +247,13 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
 
 
 def _use_home(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
-    """Return the arguments with the home of the pipeline as the store."""
+    """Return the arguments with the home of the pipeline as the store, if it is the default or the
+    only store.
+    """
+    if not args.home:
+        has_default = bool(args.default_home) and not args.store
+        home = home_of(uid, args.default_home)
+        return args.model_copy(update={"memory_id": home}) if has_default else args
     home = home_of(uid, args.home)
     if args.store not in ("", home):
         rule = f"the block works only on {quoted(home)}, not on {quoted(args.store)}"
@@ -256,7 +264,7 @@ def _use_home(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockA
 def _check_store(spec: AgentSpec, args: BlockArgs, place: Place, uid: str, report: Report) -> None:
     if not args.store:
         return
-    if not spec.wf_publish_results:
+    if not spec.wf_publish_results and not spec.publishes:
         rule = "the block runs, but its result is not published"
         report.warn((*place, "wf_publish_results"), rule, "set wf_publish_results to true")
     if not args.store.startswith(f"instances/{uid}/"):

@@ -87,7 +87,8 @@ INTERVAL_SCHEMA: JsonDict = {
         {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?$"},
     ]
 }
-CLASSES = ("wf_agent", "chat_agent", "viewer_agent", "ai_agent")
+AI_CLASS = "ai_agent"
+CLASSES = ("wf_agent", "chat_agent", "viewer_agent", AI_CLASS)
 
 
 def _names(value: object) -> object:
@@ -129,6 +130,9 @@ Interval = Annotated[
     float, AllowInfNan(False), BeforeValidator(_number, float | str), AfterValidator(_interval)
 ]
 Kept = Annotated[Any, Field(description="Stored and ignored.")]
+ForAgent = Annotated[
+    Any, Field(description="Argument of the block `agent`, for an agent of the class ai_agent.")
+]
 
 
 class Part(BaseModel):
@@ -184,7 +188,7 @@ class AgentSpec(Part):
     prefixes = ("agent_", "wf_", "ai_")
 
     agent_class: str = Field("", json_schema_extra={"enum": list(CLASSES)})
-    """ai_agent is a known class, but this version does not run it."""
+    """An ai_agent calls the block `agent` with its keys `ai_*`."""
     agent_alias: str = Field("", json_schema_extra=NAME)
     """Address of the agent, unique in the pipeline."""
     agent_name: str = ""
@@ -225,13 +229,26 @@ class AgentSpec(Part):
     agent_width: Kept = None
     agent_height: Kept = None
     agent_style: Kept = None
-    ai_url: Kept = None
-    ai_model: Kept = None
-    ai_temperature: Kept = None
-    ai_max_tokens: Kept = None
-    ai_system_prompt: Kept = None
-    ai_prompt_prefix: Kept = None
-    ai_use_context: Kept = None
+
+    ai_memory_id: ForAgent = None
+    ai_url: ForAgent = None
+    ai_model: ForAgent = None
+    ai_api_key: ForAgent = None
+    ai_temperature: ForAgent = None
+    ai_max_tokens: ForAgent = None
+    ai_system_prompt: ForAgent = None
+    ai_prompt_prefix: ForAgent = None
+    ai_tools: ForAgent = None
+    ai_use_context: ForAgent = None
+    ai_record_episodes: ForAgent = None
+    ai_workflow_id: ForAgent = None
+    ai_context_window: ForAgent = None
+    ai_compacting: ForAgent = None
+    ai_compacting_trigger: ForAgent = None
+    ai_compacting_keep: ForAgent = None
+    ai_keep_checkpoints: ForAgent = None
+    ai_max_steps: ForAgent = None
+    ai_knowledge_config: ForAgent = None
 
     @property
     def published_name(self) -> str:
@@ -242,12 +259,23 @@ class AgentSpec(Part):
     def publishes(self) -> bool:
         """Return whether the agent publishes.
 
-        A chat publishes its user's messages. Other agents need `wf_publish_results`.
+        A chat publishes its user's messages, and an ai_agent its answers. Other agents need
+        `wf_publish_results`.
         """
-        wanted = self.agent_class == "chat_agent" or (
+        wanted = self.agent_class in ("chat_agent", AI_CLASS) or (
             self.agent_class != "viewer_agent" and self.wf_publish_results
         )
         return wanted and bool(self.agent_send_swarm)
+
+    @property
+    def ai_args(self) -> dict[str, Any]:
+        """Return the keys of an ai_agent that are set."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            name: value
+            for name, value in fields.items()
+            if name.startswith("ai_") and value is not None
+        }
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """The check of a bundle: it reports every fault at once, or returns what a worker runs."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -67,8 +68,16 @@ def _check_object(
         description=bundle.pipeline_desc,
         hash=hashlib.sha256(source).hexdigest(),
         source=source,
-        agents=tuple(agent.in_language(languages) for agent in checked if agent is not None),
+        agents=_together([agent for agent in checked if agent is not None], languages),
         public=public,
         languages=languages,
         feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
     )
+
+
+def _together(
+    agents: Sequence[CheckedAgent], languages: Mapping[str, str]
+) -> tuple[CheckedAgent, ...]:
+    """Return the agents with what they know of each other and of the bundle."""
+    programs = frozenset(one.agent.username for one in agents if not one.is_voice)
+    return tuple(one.in_language(languages).among(programs) for one in agents)

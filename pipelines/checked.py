@@ -52,6 +52,10 @@ class CheckedAgent:
         language = languages.get(self.args.store)
         return self if language is None else replace(self, args=self.args.in_language(language))
 
+    def among(self, programs: frozenset[str]) -> Self:
+        """Return the agent with the usernames of the agents that are not chats."""
+        return replace(self, agent=replace(self.agent, programs=programs))
+
     @property
     def is_guarded(self) -> bool:
         """Return whether its webhooks need a token or a signature."""

@@ -10,7 +10,8 @@ from pydantic.json_schema import models_json_schema
 from memrelay.blocks.contract import Block
 from memrelay.blocks.registry import built_in_blocks
 from memrelay.pipelines import bundle as forms
-from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
+from memrelay.pipelines.ai_agents import ai_block
+from memrelay.pipelines.bundle import AI_CLASS, AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 
 Schema = dict[str, Any]
 
@@ -18,7 +19,8 @@ Schema = dict[str, Any]
 def json_schema() -> Schema:
     """Return the schema (draft 2020-12). `$defs` has the arguments of every built-in block."""
     blocks = built_in_blocks()
-    models: list[type[BaseModel]] = [Bundle, *(block.args for block in blocks.values())]
+    ai_args = ai_block().args
+    models: list[type[BaseModel]] = [Bundle, ai_args, *(block.args for block in blocks.values())]
     refs, schema = models_json_schema([(model, "validation") for model in models])
     args = {name: refs[block.args, "validation"] for name, block in blocks.items()}
     for part in (Bundle, AgentSpec, SwarmSpec, StoreSpec):
@@ -27,7 +29,10 @@ def json_schema() -> Schema:
         if "memory_id" in block.args.model_fields:
             schema["$defs"][_name(args[block.name])]["properties"]["memory_id"] |= forms.MEMORY_ID
     schema["$defs"]["AgentSpec"] |= forms.CALLS | {
-        "allOf": [_args_rule(block, args[block.name]) for block in blocks.values()]
+        "allOf": [
+            *(_args_rule(block, args[block.name]) for block in blocks.values()),
+            _ai_rule(ai_args, refs[ai_args, "validation"]),
+        ]
     }
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Memrelay bundle"}
     return head | {"$ref": "#/$defs/Bundle"} | schema
@@ -60,6 +65,18 @@ def _args_rule(block: Block, args: Schema) -> Schema:
     if any(field.is_required() for field in block.args.model_fields.values()):
         rule["required"] = ["wf_webhook_args"]
     return {"if": {"properties": {key: {"const": block.name}}, "required": [key]}, "then": rule}
+
+
+def _ai_rule(args: type[BaseModel], ref: Schema) -> Schema:
+    """Require valid keys of an ai_agent."""
+    fields = {field.alias or name: field for name, field in args.model_fields.items()}
+    return {
+        "if": {"properties": {"agent_class": {"const": AI_CLASS}}, "required": ["agent_class"]},
+        "then": {
+            "properties": {key: {"$ref": f"{ref['$ref']}/properties/{key}"} for key in fields},
+            "required": [key for key, field in fields.items() if field.is_required()],
+        },
+    }
 
 
 if __name__ == "__main__":

@@ -87,6 +87,21 @@ def test_the_timer_shown_can_be_deployed() -> None:
     assert checked.accepted().agents[0].interval_ms == 60_000
 
 
+def test_the_bundle_with_an_agent_can_be_deployed() -> None:
+    page = (ROOT / "docs" / "agents.md").read_text()
+    shown = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+
+    (bundle,) = [one for one in shown if "agents" in one]
+    assert check(bundle).faults == ()
+    args = built_in_blocks()["agent"].args
+    base = {"url": "http://127.0.0.1/v1", "model": "m"}
+    for one in shown:
+        if "api_key" in one:
+            args.model_validate(base | one)
+        elif "memory_ids" in one:
+            args.model_validate(base | {"knowledge_config": one})
+
+
 def test_the_blocks_page_is_that_of_the_blocks() -> None:
     assert PAGE.read_text() == fill(PAGE.read_text())
 

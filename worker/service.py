@@ -53,7 +53,7 @@ class WorkerOptions:
     """Where and with what resources a worker runs.
 
     `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
-    caches.
+    caches. `may_call_private` lets errands call services at private addresses.
     """
 
     address: Address
@@ -65,6 +65,7 @@ class WorkerOptions:
     matrix_bytes: int = 256 << 20
     cache_bytes: int = BUDGET
     secrets: SecretResolver = NO_SECRETS
+    may_call_private: bool = False
 
 
 class Worker:
@@ -122,7 +123,13 @@ class Worker:
 
     def _make_errand_runner(self) -> ErrandRunner:
         options, limits = self._options, self._options.limits
-        return ErrandRunner(limits.errands, limits.errand_s, options.address, options.secrets)
+        return ErrandRunner(
+            limits.errands,
+            limits.errand_s,
+            options.address,
+            options.secrets,
+            may_call_private=options.may_call_private,
+        )
 
     def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
         options = self._options

@@ -1,7 +1,7 @@
 """Erase texts and identifiers from checkpoints: the messages, values and writes with them.
 
-A message is an item of a list, and so a part of its own. It leaves all checkpoints of its thread,
-and takes along the calls of tools and the results that belong to it.
+A message is an item of a list, and so one part. It leaves all checkpoints of its thread, and takes
+along the calls of tools and the results that belong to it.
 Values and texts are searched as UTF-8, as serializers write them.
 """
 

@@ -3,7 +3,7 @@
 The functions run inside the store's open transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -31,6 +31,7 @@ MAX_SUMMARY_CHARACTERS = 200
 MAX_VALUE_BYTES = 24_576
 MAX_STEPS = 1000
 CUT = "…"
+ABANDONED = "abandoned"
 
 AgentId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
 Label = Annotated[str, Field(max_length=64)]
@@ -191,6 +192,24 @@ def complete_episode(tx: Transaction, given: CompletedEpisode, context: Context)
     summary = given.summary or _summary(data.get("trigger_input"), output)
     after = episode._replace(content=summary[:MAX_SUMMARY_CHARACTERS], data=_packed(data | changes))
     return view_episode(tx.episodes.change(place, after))
+
+
+def open_episodes(tx: Transaction, uid: str, running: Collection[str]) -> list[StoredRecord]:
+    """Return the episodes of errands of a pipeline that have no end and are not `running`.
+
+    Episodes of other programs, whose execution is no errand, are left out.
+    """
+    found = tx.episodes.open_from(f"{uid}/", f"{uid}0")
+    return [place for place in found if place.whole.key not in running]
+
+
+def abandon_episodes(tx: Transaction, uid: str, running: Collection[str], now_ms: int) -> None:
+    """End the episodes that `open_episodes` returns, with the code `abandoned`."""
+    for place in open_episodes(tx, uid, running):
+        ended = CompletedEpisode(
+            place.guid, False, error_code=ABANDONED, error_message="the turn was abandoned"
+        )
+        complete_episode(tx, ended, Context(now_ms, "", 0, lambda: ""))
 
 
 def recent_episodes(

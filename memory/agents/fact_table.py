@@ -128,17 +128,16 @@ class FactTable(KeyedTable):
         which, values = self._conditions(wanted.required, within)
         patterns = (wanted.pattern_in_key, wanted.pattern_in_value)
         ends = (within.min_confidence, most)
-        candidates = self._connection.execute(
-            CANDIDATES.format(which), (*patterns, *values, *ends)
-        ).fetchall()
+        found = self._connection.execute(CANDIDATES.format(which), (*patterns, *values, *ends))
+        candidates: list[Any] = found.fetchall()
         left = within.limit
         for row, rank, _ in candidates:
             if not left:
                 return
-            found = self._connection.execute(AT_ROW, (row,)).fetchone()
-            if rank > IN_WORDS or has_whole_words(*found[-2:], query):
-                left -= 1
-                yield _stored_fact(found[:-2])
+            for *stored, text, parts in self._connection.execute(AT_ROW, (row,)):
+                if rank > IN_WORDS or has_whole_words(text, parts, query):
+                    left -= 1
+                    yield _stored_fact(stored)
         if left and len(candidates) == most:
             yield None
 
@@ -163,7 +162,7 @@ def _has_words(*given: Any) -> bool:
     return has_whole_words(*given)
 
 
-def _stored_fact(row: tuple[Any, ...]) -> StoredFact:
+def _stored_fact(row: Sequence[Any]) -> StoredFact:
     record, further = record_of(row[:WIDTH]), Further._make(row[WIDTH:TALLY_AT])
     return StoredFact(record, further, Tally._make(row[TALLY_AT:]))
 

@@ -23,8 +23,8 @@ ROLES = {
     "AIMessageChunk": "assistant",
     "assistant": "assistant",
 }
-# The repeated system prompt of an agent (blocks/agent.py).
-PROMPT_ID = "system_prompt_fallback"
+# Messages that an agent adds: the repeated system prompt, and the summary of old turns.
+HIDDEN = frozenset({"system_prompt_fallback", "conversation_summary"})
 # Numbers from here on are milliseconds, lower ones are seconds.
 FIRST_MS = 10**11
 
@@ -54,7 +54,7 @@ def shown_messages(values: Iterable[Any]) -> Iterator[ShownMessage]:
     """
     last: int | None = None
     for value in values:
-        if not isinstance(value, dict) or value.get("id") == PROMPT_ID:
+        if not isinstance(value, dict) or value.get("id") in HIDDEN:
             continue
         role = ROLES.get(str(value.get("type") or value.get("role")), "")
         text = text_of(value.get("content"))

@@ -25,6 +25,8 @@ class GetCheckpoint:
     """The agent."""
     ns: Name = ""
     """The namespace of the checkpoint."""
+    known: Name = ""
+    """The `mark` of a checkpoint whose parts the caller has. Its parts are not returned."""
     at: Size = 0
     """The bytes of `data` that earlier calls returned, when one answer cannot hold them."""
 
@@ -72,7 +74,8 @@ class FoundCheckpoint:
     channels: tuple[Channel, ...]
     """The channels with a value, in the order of the parts."""
     sizes: tuple[int, ...]
-    """The number of bytes of the checkpoint and of each part."""
+    """The number of bytes of the checkpoint and of each part; of the checkpoint alone if the caller
+    has the parts."""
     writes: tuple[StoredWrite, ...]
     """The writes that follow it, in the order in which LangGraph applies them."""
     total: int
@@ -86,7 +89,9 @@ def get(tx: Transaction, wanted: GetCheckpoint, context: Context) -> FoundCheckp
     """Return a checkpoint with its values and the writes that follow it."""
     found = tx.checkpoints.find(wanted.agent, wanted.thread, wanted.ns, wanted.id)
     key = (wanted.agent, wanted.thread, wanted.ns, wanted.id) if found is None else found.key
-    values = [] if found is None else [found.checkpoint, *tx.checkpoints.values(found)]
+    values = [] if found is None else [found.checkpoint]
+    if found is not None and found.mark != wanted.known:
+        values += tx.checkpoints.values(found)
     writes = tx.checkpoints.writes(key)
     data = b"".join([*values, *(one.value for one in writes)])
     # The other half is for base64 and the other fields.

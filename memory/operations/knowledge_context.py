@@ -54,6 +54,8 @@ class KnowledgeConfig:
     """The maximum number of entries."""
     token_budget: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
     """The maximum length of the text, in tokens of three bytes."""
+    with_ids: bool = True
+    """Whether each line names the id of its entry."""
     write_memory_id: Ident | None = None
     """The memory to which the agent's tool `write_memory` writes. Not used here."""
     document_ids: tuple[str, ...] | None = None
@@ -91,7 +93,8 @@ def knowledge_context(
     found = _find(tx, wanted, context) if wanted.query.strip() else NOTHING
     lines, ids, size = [], [], len((BEGIN + END).encode())
     for one in found.results:
-        heading = f"[Memory: {one_line_name(one.memory_name)} ({one.entry_id})]"
+        ident = f" ({one.entry_id})" if wanted.with_ids else ""
+        heading = f"[Memory: {one_line_name(one.memory_name)}{ident}]"
         line = f"{heading} {escape_fence(one.content)}\n"
         if size + len(line.encode()) > wanted.token_budget * BYTES_A_TOKEN:
             continue  # a shorter entry may fit

@@ -26,7 +26,8 @@ def delete(tx: Transaction, target: DeleteInput) -> int:
     if not target.guid:
         return tx.records.delete_all({"kind": target.kind}) if target.kind else 0
     found = tx.records.by_guid(target.guid)
-    if found is None or (not target.with_agents and is_agent_memory(found.whole.kind)):
+    hides = tx.records.has_agent_memory and not target.with_agents
+    if found is None or (hides and is_agent_memory(found.whole.kind)):
         return 0
     tx.records.delete(found)
     return 1

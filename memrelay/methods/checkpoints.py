@@ -43,7 +43,7 @@ class RemoteCheckpoints(RemoteNoun):
         return await self._call("checkpoints.forget_runs", locals())
 
     async def get(self, pipeline: str, id: str, thread: str, *, agent: str = "", ns: str = "",
-            at: int = 0, store: str = "") -> FoundCheckpoint:
+            known: str = "", at: int = 0, store: str = "") -> FoundCheckpoint:
         """Return a checkpoint with its values and the writes that follow it."""
         return await self._call("checkpoints.get", locals())
 
@@ -104,7 +104,7 @@ class EmbeddedCheckpoints(EmbeddedNoun):
         """Delete the checkpoints of runs with their writes. Unknown runs are ignored."""
         return self._call("checkpoints.forget_runs", locals())
 
-    def get(self, id: str, thread: str, *, agent: str = "", ns: str = "",
+    def get(self, id: str, thread: str, *, agent: str = "", ns: str = "", known: str = "",
             at: int = 0) -> FoundCheckpoint:
         """Return a checkpoint with its values and the writes that follow it."""
         return self._call("checkpoints.get", locals())

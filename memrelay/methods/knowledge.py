@@ -25,7 +25,7 @@ class RemoteKnowledge(RemoteNoun):
     async def context(self, pipeline: str, query: str, *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
-            token_budget: int = 2000, write_memory_id: str | None = None,
+            token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None) -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
@@ -52,7 +52,7 @@ class EmbeddedKnowledge(EmbeddedNoun):
     def context(self, query: str, *, memory_ids: Strings | None = None,
             memory_tags: Strings | None = None, entry_tags: Strings = (),
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
-            token_budget: int = 2000, write_memory_id: str | None = None,
+            token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
             extraction: bool | JsonObject | None = None) -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""

@@ -34,13 +34,6 @@ def test_a_class_is_required() -> None:
     )
 
 
-def test_an_ai_agent_is_refused_with_the_reason() -> None:
-    assert faults_of(make_chat(agent_class="ai_agent")) == [
-        "agents[0].agent_class: this version does not run ai_agent: it calls no models; "
-        "remove the agent"
-    ]
-
-
 def test_an_unknown_block_is_an_error_with_a_suggestion() -> None:
     assert faults_of(make_block("memory_wirte")) == [
         'agents[0].wf_diagram_webhook: there is no block "memory_wirte"; '
@@ -51,7 +44,7 @@ def test_an_unknown_block_is_an_error_with_a_suggestion() -> None:
 def test_an_unknown_block_without_a_similar_name_is_an_error_with_a_list() -> None:
     (fault,) = faults_of(make_block("zzz"))
 
-    assert "known are add_1, knowledge_search, memory_append" in fault
+    assert "known are add_1, agent, knowledge_search, memory_append" in fault
 
 
 def test_a_chat_cannot_be_called_as_a_block() -> None:

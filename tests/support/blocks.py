@@ -13,15 +13,30 @@ from urllib.request import Request, urlopen
 from msgspec import structs
 
 from memrelay.blocks.async_call import AsyncCall
-from memrelay.blocks.contract import BlockArgs, Call, Errand, SecretReference, Transient
+from memrelay.blocks.contract import (
+    BlockArgs,
+    Call,
+    Errand,
+    RunningErrand,
+    SecretReference,
+    Transient,
+)
 from memrelay.blocks.memory_args import AnyMemoryId, MemoryId, NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
-from memrelay.blocks.secrets import read_secret
 from memrelay.bus.message import Message
 from memrelay.memory.operations.records_read import ReadInput, read
 from memrelay.memory.sqlite.filters import Conditions
-from tests.support.errands import UrlArgs, asks, asks_aside, fetches, notes, refuse
+from tests.support.errands import (
+    UrlArgs,
+    asks,
+    asks_aside,
+    fetches,
+    notes,
+    refuse,
+    tells_errand,
+    write_actor,
+)
 
 MINE, BOMB, EXIT, GLUTTON = (
     "mine",
@@ -168,9 +183,9 @@ def asks_with_secret(call: Call, args: SecretArgs) -> Message | Errand:
     return call.reply(call.got.error or str(call.got.value))
 
 
-async def send_secret(request: dict[str, str], errand_id: str) -> str:
+async def send_secret(request: dict[str, str], errand: RunningErrand) -> str:
     """Send the secret to the service."""
-    return _send(request["url"], read_secret(request["key"]))
+    return _send(request["url"], errand.secret(request["key"]))
 
 
 def _send(url: str, key: str) -> str:
@@ -236,6 +251,7 @@ def register_test_blocks() -> None:
     block("test_asks", BlockArgs, errand="tests.support.errands:fetch")(asks)
     block("test_asks_aside", BlockArgs, errand="tests.support.errands:fetch")(asks_aside)
     block("test_asks_here", NewRecordArgs, errand=refuse)(asks)
+    block("test_tells_errand", NewRecordArgs, errand=write_actor)(tells_errand)
     block("test_fetches", UrlArgs)(fetches)
     block("test_fetches_at_once", UrlArgs, ordered=False)(fetches)
     block("test_notes", BlockArgs)(notes)

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import aiohttp
 
 from memrelay.blocks.async_call import AsyncCall
-from memrelay.blocks.contract import BlockArgs, Call, Errand, Transient
+from memrelay.blocks.contract import BlockArgs, Call, Errand, RunningErrand, Transient
 from memrelay.bus.message import Message
 
 AGAIN = "again "  # a text with it makes a block ask a second time with the answer
@@ -47,19 +47,33 @@ def asks_aside(call: Call, args: BlockArgs) -> Message | Errand:
     return call.reply(call.got.error or call.got.value["text"])
 
 
-async def fetch(request: dict[str, str], errand_id: str) -> dict[str, str]:
+async def fetch(request: dict[str, str], errand: RunningErrand) -> dict[str, str]:
     """Return the answer of the service."""
     url, text = request["url"], request["text"]
     if "crash the worker" in text:
         os.kill(os.getpid(), signal.SIGKILL)
     if "raise" in text:
         raise RuntimeError("the service has closed")
-    return {"url": url, "text": await _get(url, text, errand_id)}
+    return {"url": url, "text": await _get(url, text, errand.id)}
 
 
-async def refuse(request: object, errand_id: str) -> object:
+async def refuse(request: object, errand: RunningErrand) -> object:
     """Return a result that is no JSON value."""
     return {refuse}
+
+
+def tells_errand(call: Call, args: BlockArgs) -> Message | Errand:
+    """Answer with the ids of the errand: as the block expects it, runs it and resumes it."""
+    if call.got is None:
+        return Errand(call.next_errand_id)
+    return call.reply_json([*call.got.value, call.errand_id])
+
+
+async def write_actor(expected: str, errand: RunningErrand) -> list[str]:
+    """Store a record with the actor of the errand. Return the expected and the actual id."""
+    content = {"content": f"{errand.actor} {errand.may_call_private}"}
+    await errand.operate("records.create", content, key="note")
+    return [expected, errand.id]
 
 
 class UrlArgs(BlockArgs):

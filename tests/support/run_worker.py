@@ -2,9 +2,9 @@
 step.
 
 CONFIG is JSON with `socket` and `root`, and optionally `bundles` to deploy first, `limits`,
-`embedding`, the `secrets` of blocks, and a file `steps` for the names of the passed steps. The
-process sends itself SIGKILL, or `signal`, at step number `die_at` or at the first step named
-`die_on`. If `armed` is false, it counts from a SIGUSR1 on and prints `armed` then.
+`embedding`, the `secrets` of blocks, `may_call_private`, and a file `steps` for the names of the
+passed steps. The process sends itself SIGKILL, or `signal`, at step number `die_at` or at the first
+step named `die_on`. If `armed` is false, it counts from a SIGUSR1 on and prints `armed` then.
 """
 
 import asyncio
@@ -86,6 +86,7 @@ async def serve(config: dict[str, Any]) -> None:
         limits=WorkerLimits(**config.get("limits", {})),
         embedding=_embedding(**config.get("embedding", {})),
         secrets=SecretResolver(root / "secrets", os.environ, for_blocks=config.get("secrets", ())),
+        may_call_private=config.get("may_call_private", False),
     )
     steps = Steps(config) if "steps" in config else None
     worker = Worker(options, steps) if steps else Worker(options)

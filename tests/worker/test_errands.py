@@ -24,13 +24,14 @@ CONTENTS = "SELECT content FROM records ORDER BY row"
 PENDING = "SELECT count(*) FROM pending"
 # The block of each pipeline.
 BLOCKS = {
-    name: f"test_{name}" for name in ("asks", "fetches", "fetches_at_once", "notes", "asks_here")
+    name: f"test_{name}"
+    for name in ("asks", "fetches", "fetches_at_once", "notes", "asks_here", "tells_errand")
 }
 
 
 def make_asking(uid: str, block: str) -> Json:
     """Return a bundle whose agent `asker` has that block and hears users."""
-    args = {"memory_id": STORE} if block == "test_asks_here" else {}
+    args = {"memory_id": STORE} if block in ("test_asks_here", "test_tells_errand") else {}
     return make_bundle(uid, make_agent("asker", block, args, hears="User"))
 
 
@@ -96,6 +97,17 @@ def test_the_answer_contains_what_the_service_said(of: Of, uid: str) -> None:
     ((key, _),) = asked.service.asked
     assert key.startswith(f"{uid}/{ident}.")
     wait_for(lambda: asked.house.rows(uid, PENDING, "relay") == [(0,)], "the row is deleted")
+
+
+def test_an_executor_calls_operations_and_every_step_knows_the_id_of_the_errand(of: Of) -> None:
+    asked = of("tells_errand")
+
+    (answer,) = asked.ask("tea")
+
+    expected, executed, resumed = orjson.loads(answer)
+    assert expected == executed == resumed
+    assert executed.startswith("tells_errand/")
+    assert asked.house.contents("tells_errand") == ["asker False"]
 
 
 @pytest.mark.parametrize("uid", ["asks", "fetches"])

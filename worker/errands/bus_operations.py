@@ -26,11 +26,15 @@ LIMITS = IngressLimits(backlog=sys.maxsize, backlog_bytes=sys.maxsize)
 class BusOperations:
     """Sends calls to pipelines. It opens its connections with the first call.
 
-    All methods belong to the event loop of the errands.
+    All methods belong to the event loop of the errands. `may_call_private` is set if errands may
+    call services at private addresses.
     """
 
-    def __init__(self, address: Address, secrets: SecretResolver) -> None:
+    def __init__(
+        self, address: Address, secrets: SecretResolver, *, may_call_private: bool = False
+    ) -> None:
         self._address, self.secrets, self._stack = address, secrets, AsyncExitStack()
+        self.may_call_private = may_call_private
         self._requester: Requester | None = None
         self._opening = asyncio.Lock()
 

@@ -1,5 +1,6 @@
 """Executes one errand in the thread of the errands, and calls its block again with the result."""
 
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from itertools import count
@@ -7,7 +8,6 @@ from typing import Any
 
 from memrelay.blocks.async_call import AsyncCall
 from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits
-from memrelay.blocks.secrets import READER
 from memrelay.bus.codec import decode_kept, encode_kept
 from memrelay.bus.message import Message
 from memrelay.memory.errors import Refused
@@ -29,8 +29,7 @@ async def execute(
         raise TypeError(f"the block {station.block} no longer has errands; send the message again")
     else:
         run = _load(executor) if isinstance(executor, str) else executor
-        READER.set(bus.secrets.read_for_block)
-        value = await run(request_of(pending), pending.id)
+        value = await run(request_of(pending), _Running(bus, pending.id, station))
     return pack_result(value, max_bytes)
 
 
@@ -81,6 +80,24 @@ async def _run_async_block(
     return None if answer is None else encode_kept(answer).decode()
 
 
+class _Running:
+    """Implements RunningErrand."""
+
+    def __init__(self, bus: BusOperations, errand_id: str, station: PlannedAgent) -> None:
+        self.id, self.actor = errand_id, station.agent.name
+        self.may_call_private = bus.may_call_private
+        self._bus = bus
+        self._operations = CallOperations(bus, station.agent.pipeline, self.actor, errand_id)
+
+    def secret(self, reference: str) -> str:
+        return self._bus.secrets.read_for_block(reference)
+
+    async def operate(
+        self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
+    ) -> Any:
+        return await self._operations.call(name, given, store, key)
+
+
 class _Ids:
     """Makes record ids that are the same when the errand is repeated, and reads secrets."""
 
@@ -89,6 +106,9 @@ class _Ids:
 
     def new_guid(self, alias: str) -> str:
         return derive_guid(self._uid, self._ident, alias, next(self._numbers))
+
+    def next_errand_id(self) -> str:
+        raise Refused("an async block returns no Errand; await the service in the block")
 
     def beside(self, memory_id: str) -> Any:
         raise Refused(f"an async block opens no store; read {memory_id!r} with call.operate")

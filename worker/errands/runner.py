@@ -69,14 +69,20 @@ class ErrandRunner:
     """
 
     def __init__(
-        self, most: int, limit_s: float, address: Address, secrets: SecretResolver = NO_SECRETS
+        self,
+        most: int,
+        limit_s: float,
+        address: Address,
+        secrets: SecretResolver = NO_SECRETS,
+        *,
+        may_call_private: bool = False,
     ) -> None:
         self._most, self._limit_s = most, limit_s
         self.blocked_s = BLOCKED_S
         # Set when the thread has answered the last probe.
         self._has_answered = threading.Event()
         self._probing: asyncio.TimerHandle | None = None
-        self._bus = BusOperations(address, secrets)
+        self._bus = BusOperations(address, secrets, may_call_private=may_call_private)
         self._jobs: dict[str, _Job] = {}
         # By pipeline, the one whose turn is next first.
         self._waiting: dict[str, deque[_Job]] = {}

@@ -204,9 +204,8 @@ class Cascade:
     ) -> None:
         work, outcome = self._work, self.outcome
         producer_id = work.producer_id or work.step_of
-        ident = f"{work.plan.uid}/{work.id}.{len(outcome.messages)}+{len(outcome.continuations)}"
         pending = Pending(
-            ident,
+            self.next_errand_id(),
             work.plan.uid,
             work.plan.hash,
             station.agent.alias,
@@ -233,6 +232,11 @@ class Cascade:
     def secret(self, reference: str) -> str:
         """Return a secret that the operator has listed for blocks. Raises LookupError."""
         return self._secrets.read_for_block(reference)
+
+    def next_errand_id(self) -> str:
+        """Return the id of the next continuation. A replay returns the same one."""
+        work, outcome = self._work, self.outcome
+        return f"{work.plan.uid}/{work.id}.{len(outcome.messages)}+{len(outcome.continuations)}"
 
     def new_guid(self, alias: str) -> str:
         """Return the next guid for an agent. A replay returns the same ones."""

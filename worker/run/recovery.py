@@ -3,13 +3,16 @@
 The group takes over its stores, runs what was in flight, and clears the journal of attempts.
 """
 
+import time
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import structlog
 
 from memrelay.bus.streams.stream_ids import raise_last_id
+from memrelay.memory.agents.episodes import abandon_episodes, open_episodes
 from memrelay.memory.errors import StoreBroken, StoreFenced
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan
@@ -89,6 +92,8 @@ class Recovery:
         """Clear the journal of attempts. Return, per store, the inputs that cannot come back."""
         self._retry.stores = self._stores
         settled = await self._retry.in_thread(partial(_clear_attempts, names=self._stores))
+        abandon = partial(_abandon_episodes, names=self._stores, uids=[*self._first_stores])
+        await self._retry.in_thread(abandon)
         await self._move_keys(self._former)
         if self._former:
             await self._retry.in_thread(partial(close_stores, names=self._former))
@@ -200,6 +205,18 @@ def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[
         name: [key for key in stores.get(name).inbox.numbers if key not in kept]
         for name in existing
     }
+
+
+def _abandon_episodes(stores: OpenStores, names: Sequence[str], uids: Sequence[str]) -> None:
+    """End the episodes of turns that no store keeps any more."""
+    existing = [name for name in names if stores.exists(name)]
+    running = {one.errand_id for name in existing for one in stores.get(name).pending.all()}
+    now_ms = time.time_ns() // 1_000_000
+    for uid, name in product(uids, existing):
+        if open_episodes(stores.get(name), uid, running):
+            with stores.get(name).transaction() as store:
+                store.records.acts(now_ms, "")
+                abandon_episodes(store, uid, running, now_ms)
 
 
 def _last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -13,6 +13,10 @@ from memrelay.memory.sqlite.versions import State, StoredRecord, stored_records
 
 IS_EPISODE, IS_STEP = f"r.kind = '{EPISODE_KIND}'", f"r.kind = '{STEP_KIND}'"
 NEWEST = " ORDER BY r.created_at DESC, r.row DESC LIMIT ?"
+OPEN = (
+    f" INDEXED BY open_episodes WHERE {IS_EPISODE} AND json_extract(r.data, '$.ended_at') IS NULL "
+    "AND r.key >= ? AND r.key < ? ORDER BY r.row"
+)
 STEPS = f" WHERE r.thread = ? AND {IS_STEP}"
 
 
@@ -45,6 +49,11 @@ class EpisodeTable(KeyedTable):
             values.append(owner)
         which = f" INDEXED BY {index} WHERE {' AND '.join(clauses)}{NEWEST}"
         return stored_records(self._connection, which, [*values, limit])
+
+    def open_from(self, first: str, end: str) -> list[StoredRecord]:
+        """Return the episodes without an end whose key is at least `first` and below `end`."""
+        self._records.flush()
+        return list(stored_records(self._connection, OPEN, [first, end]))
 
     def add_step(self, new: State) -> State:
         """Append a step to the log of its episode, and return it as stored."""

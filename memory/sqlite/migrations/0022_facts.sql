@@ -1,16 +1,16 @@
 -- Facts and procedures of agents: their key is unique within a scope. SQLite uses these indexes only
--- if a query names the kind literally. Pages are ordered by the last change or by the creation, and
--- the row decides between equal times. SQLite prefers another index on the kind unless the kind is
--- the first column. Pages by uses sort the procedures by their tallies. The text of a fact is its key
--- and its value in small letters, with the character 31 between them. Facts with other letters than
--- ASCII have it in `data.folded`, without accents. A search reads only the index of the texts until it
--- knows the best facts, for which the index needs the kind, and CAST around JSON functions. Records of
--- users that already have these kinds get others; their checksum covered the kind.
+-- if a query names the kind literally. A second index serves pages of facts by the last change, with
+-- the row between equal times; SQLite prefers another index on the kind unless the kind is the first
+-- column. Pages of procedures, which are few, are sorted: each index here costs every insert 1 %.
+-- The text of a fact is its key and its value in small letters, with the character 31 between them.
+-- Facts with other letters than ASCII have it in `data.folded`, without accents. A search reads only
+-- the index of the texts until it knows the best facts, for which the index needs the kind, and CAST
+-- around JSON functions. Records of users that already have these kinds get others; their checksum
+-- covered the kind.
 UPDATE records SET kind = 'user.' || kind, crc = NULL WHERE kind IN ('memory.fact', 'memory.procedure');
 UPDATE versions SET kind = 'user.' || kind, crc = NULL WHERE kind IN ('memory.fact', 'memory.procedure');
 CREATE UNIQUE INDEX fact_keys ON records(scope, key) WHERE kind = 'memory.fact';
 CREATE INDEX fact_changes ON records(kind, updated_at, row, scope) WHERE kind = 'memory.fact';
-CREATE INDEX fact_creations ON records(kind, created_at, row, scope) WHERE kind = 'memory.fact';
 CREATE INDEX fact_texts ON records(
   kind,
   scope,
@@ -20,7 +20,5 @@ CREATE INDEX fact_texts ON records(
   guid
 ) WHERE kind = 'memory.fact';
 CREATE UNIQUE INDEX procedure_keys ON records(scope, key) WHERE kind = 'memory.procedure';
-CREATE INDEX procedure_changes ON records(kind, updated_at, row, scope) WHERE kind = 'memory.procedure';
-CREATE INDEX procedure_creations ON records(kind, created_at, row, scope) WHERE kind = 'memory.procedure';
 -- Contradicted facts, which are few.
 CREATE INDEX tallies_bad ON tallies(guid, good, bad) WHERE bad > 0;

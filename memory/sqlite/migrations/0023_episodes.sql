@@ -12,6 +12,8 @@ CREATE UNIQUE INDEX episode_keys ON records(scope, key) WHERE kind = 'memory.epi
 CREATE INDEX episode_creations ON records(kind, created_at, row, scope, owner)
 WHERE kind = 'memory.episode';
 CREATE INDEX episode_owners ON records(owner, created_at, row) WHERE kind = 'memory.episode';
+CREATE INDEX open_episodes ON records(key)
+WHERE kind = 'memory.episode' AND json_extract(data, '$.ended_at') IS NULL;
 CREATE UNIQUE INDEX user_keys ON records(scope, key) WHERE kind = 'memory.user';
 CREATE UNIQUE INDEX user_telegram_ids ON records(json_extract(data, '$.telegram_id'))
 WHERE kind = 'memory.user';

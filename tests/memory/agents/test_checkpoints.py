@@ -107,6 +107,15 @@ def test_a_long_checkpoint_is_read_in_slices(store: Store) -> None:
     assert data == b64decode(whole.data)
 
 
+def test_known_parts_are_not_returned(store: Store) -> None:
+    first = put(store, "c1", [b"one", b"two"])
+    write(store, "c1", (0, "a", b"w"))
+    found = get(store, known=first.mark)
+    assert (values_of(found), len(found.sizes)) == ([b"c1", b"w"], 1)
+    put(store, "c1", [b"other"])
+    assert values_of(get(store, known=first.mark)) == [b"c1", b"other", b"w"]
+
+
 def test_the_first_write_wins_except_on_special_channels(store: Store) -> None:
     assert write(store, "c1", (0, "a", b"1"), (-1, "__error__", b"e1")).added == 2
     assert write(store, "c1", (0, "a", b"2"), (1, "b", b"3"), (-1, "__error__", b"e2")).added == 2

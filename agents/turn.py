@@ -1,0 +1,202 @@
+"""One turn of an agent: the executor of the errands of the block `agent`.
+
+A turn may run again after a crash. Each response of the model is committed before its tools run,
+and each call of a tool has an idempotency key, so a repeated turn continues where the first one
+ended.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolCall,
+    ToolMessage,
+)
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langsmith import tracing_context
+
+from memrelay.agents import history
+from memrelay.agents.calls import calls_of
+from memrelay.agents.compaction import fit
+from memrelay.agents.graph import Steps, graph_with, is_answer
+from memrelay.agents.guarded_http import GuardedClient
+from memrelay.agents.history import PROMPT_ID
+from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
+from memrelay.agents.prompt import fallback_messages, system_messages
+from memrelay.agents.request import TurnRequest, parse_request
+from memrelay.agents.responses import Responses
+from memrelay.agents.saver import MemrelaySaver
+from memrelay.agents.tool import as_error
+from memrelay.agents.tools import find_knowledge, make_tools
+from memrelay.agents.wire import from_wire, invalid_ids, text_of, to_wire
+from memrelay.blocks.async_call import OperationFailed
+from memrelay.blocks.contract import RunningErrand
+from memrelay.memory.agents.threads import turn_thread
+from memrelay.memory.timestamps import format_time
+
+Json = dict[str, Any]
+SUMMARY_STEP = "summary"
+MAX_ACTION = 2_000  # characters of a tool's result in an episode
+
+
+class TurnFault(Exception):
+    """The turn has no answer. The text is for the user of the agent."""
+
+
+async def run_turn(given: Mapping[str, Any], errand: RunningErrand) -> Json:
+    """Return the answer of a turn: `text` or `error`, and the `actions` of its tools."""
+    request = parse_request(given)
+    actions: list[Json] = []
+    try:
+        async with GuardedClient(private=errand.may_call_private) as client:
+            model = ChatModel(client, _model_options(request), _read_key(request, errand))
+            # No trace of a conversation is sent to LangSmith, whatever the environment sets.
+            with tracing_context(enabled=False):
+                text = await Turn(request, errand, model, actions).run()
+    except (TurnFault, ModelFault, OperationFailed) as fault:
+        return {"error": str(fault), "actions": actions, "ended_at_ms": _now_ms()}
+    return {"text": text, "actions": actions, "ended_at_ms": _now_ms()}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _model_options(request: TurnRequest) -> ModelOptions:
+    options = request.options
+    return ModelOptions(options.url, options.model, options.temperature, options.max_tokens)
+
+
+def _read_key(request: TurnRequest, errand: RunningErrand) -> str:
+    """Return the API key, "" for none. Raises TurnFault."""
+    reference = request.options.api_key
+    try:
+        return errand.secret(reference) if reference else ""
+    except LookupError as error:
+        raise TurnFault(f"api_key cannot be read: {error.args[0]}") from error
+
+
+class Turn:
+    """The nodes of one turn's graph. `actions` collects what the tools did."""
+
+    def __init__(
+        self, request: TurnRequest, errand: RunningErrand, model: ChatModel, actions: list[Json]
+    ) -> None:
+        self._request, self._errand, self._model = request, errand, model
+        self._actions = actions
+        self._tools = make_tools(request, errand.operate)
+        self._responses = Responses(
+            calls_of(errand, store=request.store), request.alias, turn_thread(errand.id)
+        )
+        self._knowledge: str | None = None
+
+    async def run(self) -> str:
+        """Return the text of the answer.
+
+        Raises TurnFault, ModelFault and OperationFailed.
+        """
+        request = self._request
+        await self._responses.read()
+        saver = (
+            MemrelaySaver(self._errand, request.alias, store=request.store)
+            if request.is_remembered
+            else None
+        )
+        asked = HumanMessage(
+            request.text,
+            id=self._errand.id,
+            additional_kwargs={"timestamp": format_time(request.asked_at_ms)},
+        )
+        limit = 2 * request.options.max_steps + 10
+        ended = await graph_with(saver).ainvoke(
+            {"messages": [*fallback_messages(request.prompt), asked]},
+            {"configurable": {"thread_id": request.thread}, "recursion_limit": limit},
+            context=Steps(self.prepare, self.ask, self.call_tool),
+            durability="exit" if saver is not None else None,
+        )
+        text = text_of(ended["messages"][-1])
+        if not text.strip():
+            raise TurnFault("the model answered without text")
+        return text
+
+    async def prepare(self, messages: list[BaseMessage]) -> list[Any]:
+        """Return the conversation as the model gets it, unless the turn has its answer already."""
+        at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
+        # A tail without an answer is from an earlier attempt of this turn, which runs again.
+        if messages[at + 1 :] and is_answer(messages[-1]):
+            return []
+        # The bundle may have lost its prompt since the last turn.
+        asked = [one for one in messages[: at + 1] if self._request.prompt or one.id != PROMPT_ID]
+        kept = await fit(asked, self._request.options, self._summarize)
+        if kept == messages:
+            return []
+        return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *kept]
+
+    async def ask(self, messages: list[BaseMessage]) -> AIMessage:
+        """Return the next message of the model."""
+        at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
+        step = sum(isinstance(one, AIMessage) for one in messages[at:])
+        if step >= self._request.options.max_steps:
+            raise TurnFault(
+                f"the agent asked the model {step} times without an answer: raise max_steps, or "
+                "improve the prompt"
+            )
+        said = await self._respond(messages, step)
+        answer = from_wire(said, f"{self._errand.id}/{step}")
+        answer.additional_kwargs["timestamp"] = format_time(said["at_ms"])
+        cleaned = history.clean(answer)
+        return answer.model_copy(update={"content": cleaned.content if cleaned else ""})
+
+    async def call_tool(self, asked: AIMessage, call: ToolCall) -> ToolMessage:
+        """Return the result of a tool. A fault of the model is a result too."""
+        name, ident = call["name"], str(call["id"])
+        index = [one["id"] for one in asked.tool_calls].index(ident)
+        step = str(asked.id).rpartition("/")[2]
+        tool = self._tools.get(name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            result = as_error(f"there is no tool {name!r}; tools are {known}")
+        elif ident in invalid_ids(asked):
+            result = as_error("the arguments are no JSON object")
+        else:
+            result = await tool.call(call["args"], f"{step}/{index}")
+        self._actions.append({"tool": name, "result": result[:MAX_ACTION]})
+        return ToolMessage(result, tool_call_id=ident, name=name, id=f"{asked.id}/{index}")
+
+    async def _respond(self, messages: Sequence[BaseMessage], step: int) -> Json:
+        """Return the response of a step: the committed one, or that of a request."""
+        if (known := self._responses.find(str(step))) is not None:
+            return known
+        if self._knowledge is None:
+            self._knowledge = await find_knowledge(
+                self._request.options.knowledge, self._request.question, self._errand.operate
+            )
+        sent = [*system_messages(self._request.prompt, self._knowledge), *messages]
+        tools = [tool.on_wire for tool in self._tools.values()]
+        try:
+            said = await self._send(sent, str(step), tools)
+        except EmptyText:
+            filled = [history.drop_blank(message) for message in sent]
+            said = await self._send([one for one in filled if one is not None], str(step), tools)
+        return await self._commit(str(step), said)
+
+    async def _summarize(self, messages: Sequence[BaseMessage]) -> Json:
+        """Return the response of the model to a request for a summary."""
+        if (known := self._responses.find(SUMMARY_STEP)) is not None:
+            return known
+        return await self._commit(SUMMARY_STEP, await self._send(messages, SUMMARY_STEP, ()))
+
+    async def _send(
+        self, messages: Sequence[BaseMessage], step: str, tools: Sequence[Json]
+    ) -> Json:
+        sent = [to_wire(message) for message in messages]
+        return await self._model.ask(sent, tools, request_id=f"{self._errand.id}/{step}")
+
+    async def _commit(self, step: str, said: Json) -> Json:
+        said |= {"at_ms": _now_ms()}
+        return await self._responses.commit(step, said)

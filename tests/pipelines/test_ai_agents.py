@@ -1,0 +1,64 @@
+"""Agents of the class ai_agent: their keys are the arguments of the block `agent`."""
+
+from typing import Any
+
+import pytest
+
+from memrelay.blocks.registry import built_in_blocks
+from memrelay.pipelines.ai_agents import key_of
+from memrelay.pipelines.bundle import AgentSpec
+from memrelay.pipelines.check import check
+from tests.pipelines.builders import UID, faults_of, make_bundle
+
+MODEL = {"ai_url": "http://localhost:11434/v1/chat/completions", "ai_model": "llama3"}
+
+
+def make_ai_agent(**keys: Any) -> dict[str, Any]:
+    wiring = {"agent_alias": "bot", "agent_name": "Bot", "agent_rec_swarm": "chat"}
+    return {"agent_class": "ai_agent", "agent_send_swarm": "chat"} | wiring | MODEL | keys
+
+
+def test_an_ai_agent_calls_the_block_agent_with_its_keys() -> None:
+    keys = {
+        "ai_temperature": 0.1,
+        "ai_max_tokens": 4500,
+        "ai_system_prompt": "Be kind.",
+        "ai_prompt_prefix": "Q: ",
+        "ai_use_context": "true",
+        "ai_tools": "memory_read, records_search",
+    }
+
+    (agent,) = check(make_bundle(make_ai_agent(**keys)), uid=UID).accepted().agents
+
+    args = agent.args.model_dump()
+    assert (agent.block.name, agent.calls, agent.agent.publishes) == ("agent", True, True)
+    assert args["memory_id"] == agent.args.store == f"instances/{UID}/memories"
+    assert (args["url"], args["model"]) == (MODEL["ai_url"], "llama3")
+    assert (args["temperature"], args["max_tokens"]) == (0.1, 4500)
+    assert (args["system_prompt"], args["prompt_prefix"]) == ("Be kind.", "Q: ")
+    assert args["conversation_memory"] is True
+    assert args["tools"] == ("recall", "records_search")
+
+
+def test_every_argument_of_the_block_has_a_key() -> None:
+    arguments = built_in_blocks()["agent"].args.model_fields
+    keys = {name for name in AgentSpec.model_fields if name.startswith("ai_")}
+
+    assert keys == {key_of(argument) for argument in arguments}
+
+
+@pytest.mark.parametrize(
+    ("keys", "fault"),
+    [
+        ({"ai_url": None}, "agents[0].ai_url: is missing"),
+        ({"ai_url": "localhost:11434"}, "agents[0].ai_url: must be the URL of an OpenAI-comp"),
+        ({"ai_use_context": "maybe"}, "agents[0].ai_use_context: must be true or false"),
+        ({"ai_tools": ["reacll"]}, "agents[0].ai_tools"),
+        ({"ai_api_key": "sk-1"}, "agents[0].ai_api_key: must be env:NAME or file:NAME"),
+        ({"ai_modle": "x"}, 'agents[0].ai_modle: unknown key "ai_modle"; did you mean "ai_model"?'),
+    ],
+)
+def test_a_fault_names_the_key(keys: dict[str, Any], fault: str) -> None:
+    (found,) = faults_of(make_ai_agent(**keys))
+
+    assert found.startswith(fault)
