@@ -35,6 +35,7 @@ RANK = (
     f"CASE WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_KEY} "
     f"WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_VALUE} ELSE {IN_WORDS} END"
 )
+# A fact of which all required texts are known to be there.
 MATCHES = (
     f"({TEXT} LIKE ? ESCAPE '!' OR {TEXT} LIKE ? ESCAPE '!' OR fact_has_words({TEXT}, r.parts, ?))"
 )

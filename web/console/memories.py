@@ -44,7 +44,7 @@ HIDDEN_FIELDS = ("guid", "content", "data", "version", "in_context", "seq", "enc
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a visitor looks at: a tab of a pipeline, its filters, a search, and a page."""
+    """The part of the memory that a visitor sees: a tab of a pipeline, narrowed, and a page."""
 
     tab: Tab
     uid: str
