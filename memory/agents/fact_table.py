@@ -13,7 +13,7 @@ from memrelay.memory.agents.keyed_table import KeyedTable
 from memrelay.memory.records.columns import FURTHER, READ, column_list
 from memrelay.memory.records.kinds import FACT_KIND
 from memrelay.memory.records.record import Further, Record, record_of
-from memrelay.memory.sqlite.filters import UNEXPIRED
+from memrelay.memory.sqlite.filters import UNEXPIRED, Clause
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.tallies import COUNTS, Tally
 
@@ -34,6 +34,10 @@ TALLY_AT = WIDTH + len(Further._fields)
 RANK = (
     f"CASE WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_KEY} "
     f"WHEN {TEXT} LIKE ? ESCAPE '!' THEN {IN_VALUE} ELSE {IN_WORDS} END"
+)
+# A fact of which all required texts are known to be there.
+MATCHES = (
+    f"({TEXT} LIKE ? ESCAPE '!' OR {TEXT} LIKE ? ESCAPE '!' OR fact_has_words({TEXT}, r.parts, ?))"
 )
 # It reads only the two indexes.
 CANDIDATES = (
@@ -75,11 +79,25 @@ class FactFilter(NamedTuple):
     limit: int = 10
 
 
+def matching(query: str) -> Clause:
+    """Return the condition on `records AS r` that a fact of any scope matches a query."""
+    wanted = parse_fact_query(query)
+    if not wanted.words:
+        return "0", ()
+    contains = f"instr({TEXT}, ?) > 0 AND " * len(wanted.required)
+    patterns = (wanted.pattern_in_key, wanted.pattern_in_value)
+    return f"{contains}{MATCHES}", (*wanted.required, *patterns, query)
+
+
 class FactTable(KeyedTable):
-    """Finds and writes facts inside the store's open transaction."""
+    """Finds and writes facts inside the store's open transaction.
+
+    It registers the SQL function `fact_has_words(text, parts, query)`.
+    """
 
     def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
         super().__init__(connection, records, FACT_KIND, "fact_keys")
+        connection.create_scalar_function("fact_has_words", _has_words, 3, deterministic=True)
 
     def newest(self, scopes: Sequence[str], limit: int) -> Iterator[StoredFact]:
         """Yield the facts of these scopes, the newest change first."""
@@ -139,6 +157,10 @@ class FactTable(KeyedTable):
             clauses.append(UNEXPIRED)
             values.append(self._records.versions.now_ms)
         return " AND ".join(clauses), values
+
+
+def _has_words(*given: Any) -> bool:
+    return has_whole_words(*given)
 
 
 def _stored_fact(row: Sequence[Any]) -> StoredFact:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memrelay.memory.agents.fact_table import StoredFact
-from memrelay.memory.agents.facts import FACT_TYPES, FactView, view_fact
+from memrelay.memory.agents.fact_table import StoredFact, matching
+from memrelay.memory.agents.facts import FACT_TYPES, FactView, Query, view_fact
 from memrelay.memory.agents.scopes import SCOPES, OptionalId, check_name
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import Limit, literal_kind, take_ordered_page
@@ -30,6 +30,8 @@ class ListFacts:
     """Only facts of this user."""
     session_id: OptionalId = ""
     """Only facts of this session."""
+    query: Query = ""
+    """Only facts that this query finds, as in facts.search. The order stays the same."""
     limit: Limit = 50
     """The maximum number of facts. A page of long facts may have fewer."""
     offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
@@ -51,10 +53,12 @@ def list_facts(tx: Transaction, wanted: ListFacts, context: Context) -> FactPage
 
     Raises Refused: when the scope or the type is unknown.
     Raises ResultTooLarge: when a fact does not fit into an answer.
+    Raises SearchTooLong: when the search exceeds its time limit.
     """
     conditions = Conditions(given=literal_kind(FACT_KIND, _filter(wanted)))
     window = (wanted.limit, wanted.offset)
-    found, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)
+    with tx.bounded_search():
+        found, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)
     items = (StoredFact(*one, tx.tallies.find(one[0].guid)) for one in found)
     return FactPage(tuple(map(view_fact, items)), total)
 
@@ -75,4 +79,8 @@ def _filter(wanted: ListFacts) -> Given | None:
         if id_ := getattr(wanted, f"{name}_id"):
             clauses.append("r.scope = ?")
             values.append(f"{name}:{id_}")
+    if wanted.query:
+        clause, of_query = matching(wanted.query)
+        clauses.append(clause)
+        values += of_query
     return Given(" AND ".join(clauses), tuple(values), {}) if clauses else None

@@ -38,9 +38,9 @@ class RemoteFacts(RemoteNoun):
         """Return the fact of the session, else of the user, the agent, or everyone."""
         return await self._call("facts.get", locals())
 
-    async def list(self, pipeline: str, *, scope: str = "", fact_type: str = "", agent_id: str = "",
-            user_id: str = "", session_id: str = "", limit: int = 50, offset: int = 0,
-            store: str = "") -> FactPage:
+    async def list(self, pipeline: str, query: str = "", *, scope: str = "", fact_type: str = "",
+            agent_id: str = "", user_id: str = "", session_id: str = "", limit: int = 50,
+            offset: int = 0, store: str = "") -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
         return await self._call("facts.list", locals())
@@ -94,8 +94,8 @@ class EmbeddedFacts(EmbeddedNoun):
         """Return the fact of the session, else of the user, the agent, or everyone."""
         return self._call("facts.get", locals())
 
-    def list(self, *, scope: str = "", fact_type: str = "", agent_id: str = "", user_id: str = "",
-            session_id: str = "", limit: int = 50, offset: int = 0) -> FactPage:
+    def list(self, query: str = "", *, scope: str = "", fact_type: str = "", agent_id: str = "",
+            user_id: str = "", session_id: str = "", limit: int = 50, offset: int = 0) -> FactPage:
         """List facts in pages, the newest change first. Of equal times, the later arrival is
         first."""
         return self._call("facts.list", locals())

@@ -89,6 +89,25 @@ ROBUTLER_NAMES = {
     413: "TooLarge",
 }
 
+HISTORY = "/api/v1/workflows/{uid}/chat/history"
+PIPELIT = {
+    400: ("GET", f"{HISTORY}?before=noon", b"", "first"),
+    401: ("GET", "/api/v1/facts/", b"", ""),
+    403: ("GET", "/api/v1/facts/", b"", "deploy"),
+    404: ("GET", "/api/v1/workflows/none/chat/history", b"", "first"),
+    405: ("PATCH", "/api/v1/facts/", b"", "first"),
+    413: ("POST", "/api/v1/facts/batch-delete/", LONG, "first"),
+    422: ("POST", "/api/v1/facts/batch-delete/", {}, "first"),
+}
+PIPELIT_TEXTS = {
+    400: "Invalid 'before' datetime format; use ISO 8601, such as 2026-11-22T05:00:00Z",
+    401: "Invalid or missing API key.",
+    403: "Admin access required. This needs the scope read; the key has deploy",
+    404: "Workflow not found.",
+    405: "the Allow header lists the methods of this path",
+    422: "ids is missing",
+}
+
 
 @pytest.mark.parametrize(
     ("table", "fits"), [(SOAT, is_soat), (LATER_SOAT, is_later_soat)], ids=["soat", "later soat"]
@@ -105,6 +124,23 @@ def test_the_errors_of_robutlers_paths(keyed: Keyed) -> None:
             answer = keyed.ask(method, prefix + path, body, key)
             assert (answer.status, answer.json["error"]) == (status, ROBUTLER_NAMES[status])
             assert answer.json.keys() == {"error", "detail"}, answer
+
+
+def test_the_errors_of_pipelits_paths(keyed: Keyed) -> None:
+    uid = keyed.uids[0]
+    for prefix in ("", f"/p/{uid}"):
+        for status, (method, path, body, key) in PIPELIT.items():
+            answer = keyed.ask(method, prefix + path.format(uid=uid), body, key)
+            assert (answer.status, list(answer.json)) == (status, ["detail"]), answer
+            assert answer.json["detail"] == PIPELIT_TEXTS.get(status, answer.json["detail"])
+            assert answer.headers["content-type"] == "application/json"
+
+
+def test_paths_of_pipelit_and_soat_share_a_prefix(keyed: Keyed) -> None:
+    lists, memory = [keyed.ask("GET", f"/api/v1/memories/{name}") for name in ("facts", "none")]
+
+    assert (lists.status, lists.json) == (200, {"items": [], "total": 0})
+    assert memory.status == 404 and is_soat(memory.json)
 
 
 def test_other_paths_answer_problems(keyed: Keyed) -> None:

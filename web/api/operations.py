@@ -135,8 +135,12 @@ def make_handler(operation: Operation) -> Handler:
     return handle
 
 
-async def call_operation(request: web.Request, name: str, uid: str, given: dict[str, Any]) -> Any:
+async def call_operation(
+    request: web.Request, name: str, uid: str, given: dict[str, Any], store: str = ""
+) -> Any:
     """Call an operation in a pipeline and return its output. Raises Problem.
+
+    `store` is a store of the pipeline, by default that of the operation.
 
     A caller without the scope read gets only ids and the version from a write.
     """
@@ -150,7 +154,7 @@ async def call_operation(request: web.Request, name: str, uid: str, given: dict[
         name,
         validate_input(operation, given),
         operation.mutates,
-        "",
+        store,
         caller.name or NO_KEY_ACTOR,
         _parse_call_id(request) if operation.mutates else "",
     )

@@ -26,7 +26,10 @@ CONTENT_TYPES = {
 }
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 # Pages to which the login may redirect.
-PAGE_PATHS = re.compile(r"/(pipelines/[A-Za-z0-9_-]{1,64})?(\?[!-~]{0,1000})?")
+PAGE_PATHS = re.compile(
+    r"/(pipelines/[A-Za-z0-9_-]{1,64}|memories(/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,128})?)?"
+    r"(\?[!-~]{0,1000})?"
+)
 # Pages show private data.
 HEADERS = {hdrs.CACHE_CONTROL: "no-store"}
 PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]

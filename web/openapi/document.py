@@ -95,6 +95,7 @@ PATH_PARAMETERS = {
     "token": "The agent's token.",
     "trigger": "The agent's block.",
     "name": "The file's name.",
+    "workflow": "The pipeline's uid or name.",
 }
 # Schemas of the query parameters of handwritten routes. All other parameters are strings.
 QUERY_SCHEMAS: dict[str, Json] = {

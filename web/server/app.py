@@ -13,9 +13,11 @@ from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.console import login, pages
+from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
+from memrelay.web.pipelit import history, lists
 from memrelay.web.robutler import kv, storage, tool
 from memrelay.web.server.browser_guard import (
     LOOPBACK,
@@ -42,6 +44,7 @@ ROUTE_MODULES = (
     dead_letters,
     login,
     pages,
+    memory_pages,
     documents,
     memories,
     entries,
@@ -50,6 +53,8 @@ ROUTE_MODULES = (
     storage,
     kv,
     tool,
+    lists,
+    history,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024

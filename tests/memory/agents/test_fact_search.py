@@ -165,3 +165,17 @@ def test_a_part_of_a_value_finds_its_fact(text: str, start: int, end: int) -> No
 def test_folding_leaves_no_separator_between_key_and_value() -> None:
     assert fold("ÀÉ ß_x-Y") == "ae ss_x-y"
     assert BETWEEN not in fold("key")
+
+
+def test_a_list_of_facts_is_narrowed_by_a_query(filled: Store) -> None:
+    keep(filled, "time_of_u1", more={"scope": "user", "user_id": "u1"})
+
+    page = perform(filled, "facts.list", query="time zone", limit=1)
+    second = perform(filled, "facts.list", query="LOCAL time", limit=1, offset=1)
+
+    assert ([fact.key for fact in page.items], page.total) == (["local_time_zone"], 1)
+    assert ([fact.key for fact in second.items], second.total) == (["local_time_zone"], 3)
+    assert perform(filled, "facts.list", query="time", scope="user").total == 1
+    assert perform(filled, "facts.list", query="zone local").total == 1
+    for separators in (" ", "_", "- _"):
+        assert perform(filled, "facts.list", query=separators).total == 0

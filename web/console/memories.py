@@ -1,0 +1,228 @@
+"""The page /memories: facts, episodes, checkpoints, procedures and users of a pipeline's agents.
+
+The page shows what Pipelit's REST paths list. A script shows times in the browser's time zone, and
+sends deletions to these paths.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from aiohttp import hdrs, web
+
+from memrelay.memory.records.kinds import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
+from memrelay.web.api.directory import Served
+from memrelay.web.api.operations import call_operation
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.console.frame import HEADERS, as_page, render
+from memrelay.web.console.memory_tabs import TABS, Cell, Tab, shorten, to_text
+from memrelay.web.openapi.route_docs import HTML, documented
+from memrelay.web.pipelit.pages import list_page
+from memrelay.web.pipelit.paths import CHECKPOINTS, FACTS, USERS
+from memrelay.web.server.errors import NotFound
+from memrelay.web.server.services import get_services
+
+Json = dict[str, Any]
+routes = web.RouteTableDef()
+PAGE_SIZE = 50
+MAX_PAGE_BUTTONS = 5
+MAX_PAGE_DIGITS = 8
+ERRORS = {
+    404: "There is no such pipeline, tab or record.",
+    422: "A filter is invalid.",
+    503: "No worker serves the pipeline.",
+    504: "No answer in time.",
+}
+# The store of the records.
+STORE = "memories"
+# The tab of a record. All other kinds are facts.
+TAB_OF_KIND = {EPISODE_KIND: "episodes", PROCEDURE_KIND: "procedures", USER_KIND: "users"}
+# Fields of a record that its page shows elsewhere or not at all.
+HIDDEN_FIELDS = ("guid", "content", "data", "version", "in_context", "seq", "encrypted", "folded")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The part of the memory that a visitor sees: a tab of a pipeline, narrowed, and a page."""
+
+    tab: Tab
+    uid: str
+    number: int = 1
+    query: str = ""
+    filters: Mapping[str, str] = field(default_factory=dict)
+
+    def url(self, **changes: Any) -> str:
+        """Return the address of this view with changes. Empty values are left out."""
+        given: Json = {"tab": self.tab.name, "pipeline": self.uid, "q": self.query}
+        given |= self.filters
+        given |= {"page": self.number} | changes
+        shown = {name: value for name, value in given.items() if value not in ("", 1)}
+        return f"/memories?{urlencode(shown)}"
+
+
+class Row(NamedTuple):
+    """A row of the table.
+
+    `ident` selects it for deletion. `link` is the address of its record, or of its thread. `user`
+    is the user that can be forgotten, or "".
+    """
+
+    ident: str
+    cells: list[Cell]
+    link: str
+    user: str = ""
+
+
+class Pager(NamedTuple):
+    """The pages of a list. `numbers` are those with a button, `first` and `last` rows."""
+
+    number: int
+    first: int
+    last: int
+    total: int
+    pages: int
+    numbers: range
+
+
+@routes.get("/memories")
+@documented(
+    {200: "The page.", 303: "Login required, or the list has fewer pages."} | ERRORS,
+    media_type=HTML,
+    query={
+        "tab": f"The tab: {', '.join(TABS)}.",
+        "pipeline": "The uid of the pipeline. The default is the first one.",
+        "page": "The number of the page.",
+        "q": "Only facts that match this search.",
+        "scope": "Only facts of this scope.",
+        "fact_type": "Only facts of this type.",
+        "agent_id": "Only episodes or procedures of this agent.",
+        "thread_id": "Only checkpoints of this thread.",
+    },
+)
+@as_page
+@requires("read")
+async def memories(request: web.Request) -> web.Response:
+    """Show what the agents of a pipeline remember."""
+    pipelines = await _list_pipelines(request)
+    if not pipelines:
+        return render("memories.html", view=None, caller=get_caller(request))
+    view = _parse_view(request, pipelines)
+    found = await _list(request, view)
+    items, total = found["items"], found["total"]
+    if not items and total:
+        last_page = view.url(page=_count_pages(total))
+        return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: last_page})
+    return render(
+        "memories.html",
+        view=view,
+        tabs=TABS.values(),
+        has_search=view.tab.section is FACTS,
+        pipelines=pipelines,
+        rows=[_to_row(view, item) for item in items],
+        pager=make_pager(view.number, total, len(items)),
+        caller=get_caller(request),
+    )
+
+
+async def _list_pipelines(request: web.Request) -> list[Served]:
+    """Return the pipelines that the caller may see, by name.
+
+    Raises NotFound: the URL names another one.
+    """
+    sees, directory = get_caller(request).sees, get_services(request).directory
+    if uid := request.query.get("pipeline"):
+        get_caller(request).check_pipeline(uid)
+        await directory.find(uid)
+    every = await directory.list_pipelines()
+    return [one for one in every if sees(one.deployed.uid)]
+
+
+def _parse_view(request: web.Request, pipelines: list[Served]) -> View:
+    """Return the view that the URL names. Raises NotFound for an unknown tab."""
+    query = request.query
+    name = query.get("tab") or FACTS.noun
+    if name not in TABS:
+        raise NotFound(f"There is no tab {name[:50]!r}. The tabs are {', '.join(TABS)}.")
+    tab = TABS[name]
+    filters = {one.name: query[one.name] for one in tab.filters if query.get(one.name)}
+    words = query.get("q", "") if tab.section is FACTS else ""
+    uid = query.get("pipeline") or pipelines[0].deployed.uid
+    return View(tab, uid, _parse_page(query.get("page", "")), words, filters)
+
+
+def _parse_page(given: str) -> int:
+    """Return the number of a page, 1 for anything else."""
+    is_number = given.isascii() and given.isdecimal() and len(given) <= MAX_PAGE_DIGITS
+    return max(1, int(given)) if is_number else 1
+
+
+async def _list(request: web.Request, view: View) -> Json:
+    """Return a page of the tab: {"items", "total"}."""
+    given: Json = {**view.filters, "limit": PAGE_SIZE, "offset": (view.number - 1) * PAGE_SIZE}
+    if view.query:
+        given["query"] = view.query
+    return await list_page(request, view.tab.section, view.uid, given)
+
+
+def _to_row(view: View, item: Json) -> Row:
+    cells = view.tab.to_cells(item)
+    if view.tab.section is CHECKPOINTS:
+        return Row(item["checkpoint_id"], cells, view.url(thread_id=item["thread_id"], page=""))
+    user = item["canonical_id"] if view.tab.section is USERS else ""
+    return Row(item["id"], cells, f"/memories/{view.uid}/{item['id']}", user)
+
+
+def _count_pages(total: int) -> int:
+    return -(-total // PAGE_SIZE)
+
+
+def make_pager(number: int, total: int, shown: int) -> Pager:
+    """Return the pager of a page with `shown` of `total` rows."""
+    pages = _count_pages(total)
+    left = max(1, min(number - MAX_PAGE_BUTTONS // 2, pages - MAX_PAGE_BUTTONS + 1))
+    numbers = range(left, min(pages, left + MAX_PAGE_BUTTONS - 1) + 1)
+    first = (number - 1) * PAGE_SIZE + 1
+    return Pager(number, first, first + shown - 1, total, pages, numbers)
+
+
+@routes.get("/memories/{uid}/{guid}")
+@documented({200: "The page.", 303: "Login required."} | ERRORS, media_type=HTML)
+@as_page
+@requires("read")
+async def memory_record(request: web.Request) -> web.Response:
+    """Show one record of an agent's memory with its history."""
+    uid, guid = request.match_info["uid"], request.match_info["guid"]
+    given: Json = {"guid": guid, "limit": PAGE_SIZE}
+    history = await call_operation(request, "records.history", uid, given, STORE)
+    states = history["items"]
+    present = states[0]["record"]
+    kept = next((one["record"] for one in states if one["record"] is not None), {"kind": ""})
+    return render(
+        "memory_record.html",
+        uid=uid,
+        guid=guid,
+        tab=TAB_OF_KIND.get(kept["kind"], FACTS.noun),
+        record=present,
+        details=[] if present is None else _list_details(present),
+        states=[_to_state(state) for state in states],
+        total=history["total"],
+        caller=get_caller(request),
+    )
+
+
+def _list_details(record: Json) -> list[tuple[str, str]]:
+    """Return the fields of a record and their texts, without empty ones."""
+    fields = record | record["data"]
+    return [
+        (name, to_text(value))
+        for name, value in fields.items()
+        if name not in HIDDEN_FIELDS and value not in (None, "", [], {})
+    ]
+
+
+def _to_state(state: Json) -> Json:
+    """Return what the history shows of a state."""
+    record = state["record"]
+    text = "" if record is None else shorten(record["content"])
+    return state | {"text": text, "is_deleted": record is None}

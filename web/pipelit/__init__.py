@@ -1,0 +1,1 @@
+"""Pipelit's agent memory over its own REST paths."""
