@@ -126,26 +126,33 @@ def build_plain(session: aiohttp.ClientSession, url: str, saver: AsyncSqliteSave
 async def measure(turns: int) -> dict[str, Any]:
     """Return the times of one round."""
     os.environ["MEMRELAY_AGENTS__PRIVATE"] = "true"
-    agent_ms, plain_ms = [], []
     with temporary_bus("turns") as (folder, server), model_server() as url:
         await deploy_agent(folder / "memory", url)
         worker = start_worker(folder, str(server.socket_path))
         agent = AgentTurns(str(server.socket_path))
         try:
-            async with (
-                aiohttp.ClientSession() as session,
-                AsyncSqliteSaver.from_conn_string(str(folder / "plain.db")) as saver,
-            ):
-                graph = build_plain(session, url, saver)
-                for number in range(WARM_UP + turns):
-                    agent_ms.append(await asyncio.to_thread(agent.run, f"question {number}"))
-                    plain_ms.append(await run_plain(graph, f"question {number}"))
+            agent_ms, plain_ms = await take_turns(agent, folder / "plain.db", url, turns)
         finally:
             worker.kill()
             worker.wait()
-    agent_ms, plain_ms = agent_ms[WARM_UP:], plain_ms[WARM_UP:]
     ratio = statistics.median(agent_ms) / statistics.median(plain_ms)
     return {"agent": describe(agent_ms), "plain": describe(plain_ms), "ratio_p50": ratio}
+
+
+async def take_turns(
+    agent: AgentTurns, file: Path, url: str, turns: int
+) -> tuple[list[float], list[float]]:
+    """Return the times of the agent and of plain LangGraph, which take turns."""
+    agent_ms, plain_ms = [], []
+    async with (
+        aiohttp.ClientSession() as session,
+        AsyncSqliteSaver.from_conn_string(str(file)) as saver,
+    ):
+        graph = build_plain(session, url, saver)
+        for number in range(WARM_UP + turns):
+            agent_ms.append(await asyncio.to_thread(agent.run, f"question {number}"))
+            plain_ms.append(await run_plain(graph, f"question {number}"))
+    return agent_ms[WARM_UP:], plain_ms[WARM_UP:]
 
 
 def describe(times: list[float]) -> dict[str, float]:
