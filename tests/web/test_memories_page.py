@@ -164,6 +164,20 @@ def test_a_record_page_shows_the_fields_and_the_history(pipelit: Pipelit) -> Non
     assert "Deleted record" in deleted and "Memories: facts" in deleted
 
 
+def test_the_page_of_an_episode_shows_its_log(pipelit: Pipelit) -> None:
+    episode = pipelit.operate("episodes/begin", agent_id="a1", trigger_type="chat")["id"]
+    pipelit.operate(f"episodes/{episode}/add", role="user", text=HOSTILE)
+    call = {"sort": "action", "tool": "recall", "result": {"found": [HOSTILE]}}
+    pipelit.operate(f"episodes/{episode}/add", **call)
+
+    answer = pipelit.served.get(f"/memories/{pipelit.uid}/{episode}")
+
+    text = text_of(answer)
+    assert answer.status == 200 and b"<script>" not in answer.body
+    assert "Memories: episodes" in text and "user " + HOSTILE in text
+    assert "recall" in text and '"found"' in text
+
+
 def test_the_page_offers_only_what_the_key_allows() -> None:
     with Served() as served:
         pipelit = Pipelit(served, served.deploy())

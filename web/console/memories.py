@@ -28,6 +28,7 @@ routes = web.RouteTableDef()
 PAGE_SIZE = 50
 MAX_PAGE_BUTTONS = 5
 MAX_PAGE_DIGITS = 8
+MAX_LOG_STEPS = 200
 ERRORS = {
     404: "There is no such pipeline, tab or record.",
     422: "A filter is invalid.",
@@ -198,6 +199,7 @@ async def memory_record(request: web.Request) -> web.Response:
     states = history["items"]
     present = states[0]["record"]
     kept = next((one["record"] for one in states if one["record"] is not None), {"kind": ""})
+    is_episode = present is not None and present["kind"] == EPISODE_KIND
     return render(
         "memory_record.html",
         uid=uid,
@@ -205,10 +207,20 @@ async def memory_record(request: web.Request) -> web.Response:
         tab=TAB_OF_KIND.get(kept["kind"], FACTS.noun),
         record=present,
         details=[] if present is None else _list_details(present),
+        log=await _read_log(request) if is_episode else None,
         states=[_to_state(state) for state in states],
         total=history["total"],
         caller=get_caller(request),
     )
+
+
+async def _read_log(request: web.Request) -> Json:
+    """Return the first steps of an episode: {"steps", "total_steps", ...}."""
+    uid, guid = request.match_info["uid"], request.match_info["guid"]
+    found: Json = await call_operation(
+        request, "episodes.get", uid, {"id": guid, "limit": MAX_LOG_STEPS}
+    )
+    return found
 
 
 def _list_details(record: Json) -> list[tuple[str, str]]:
