@@ -1,5 +1,6 @@
 """The page /memories as text: tabs, rows, escaping, the pager, access, and the record page."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -169,6 +170,7 @@ def test_the_page_of_an_episode_shows_its_log(pipelit: Pipelit) -> None:
     pipelit.operate(f"episodes/{episode}/add", role="user", text=HOSTILE)
     call = {"sort": "action", "tool": "recall", "result": {"found": [HOSTILE]}}
     pipelit.operate(f"episodes/{episode}/add", **call)
+    pipelit.operate(f"episodes/{episode}/complete", success=True)
 
     answer = pipelit.served.get(f"/memories/{pipelit.uid}/{episode}")
 
@@ -176,6 +178,7 @@ def test_the_page_of_an_episode_shows_its_log(pipelit: Pipelit) -> None:
     assert answer.status == 200 and b"<script>" not in answer.body
     assert "Memories: episodes" in text and "user " + HOSTILE in text
     assert "recall" in text and '"found"' in text
+    assert re.search(r"ended_at \d{4}-\d\d-\d\dT\S+Z ", text)
 
 
 def test_the_page_offers_only_what_the_key_allows() -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from aiohttp import hdrs, web
 
 from memrelay.memory.records.kinds import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
+from memrelay.memory.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, requires
@@ -223,14 +224,20 @@ async def _read_log(request: web.Request) -> Json:
     return found
 
 
-def _list_details(record: Json) -> list[tuple[str, str]]:
-    """Return the fields of a record and their texts, without empty ones."""
-    fields = record | record["data"]
+def _list_details(record: Json) -> list[tuple[str, Cell]]:
+    """Return the fields of a record with their names, without empty ones."""
     return [
-        (name, to_text(value))
-        for name, value in fields.items()
+        _to_detail(name, value)
+        for name, value in (record | record["data"]).items()
         if name not in HIDDEN_FIELDS and value not in (None, "", [], {})
     ]
+
+
+def _to_detail(name: str, value: Any) -> tuple[str, Cell]:
+    """Return (name, cell). Times are texts, or Unix ms within `data`."""
+    if not name.endswith("_at"):
+        return name, Cell(to_text(value))
+    return name, Cell(format_time(value) if isinstance(value, int) else str(value), "time")
 
 
 def _to_state(state: Json) -> Json:
