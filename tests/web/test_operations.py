@@ -29,6 +29,30 @@ def faults(answer: Answer) -> dict[str, str]:
     }
 
 
+AGENT_MEMORY = {
+    *[(method, "/checkpoints") for method in ("GET", "DELETE")],
+    *[(method, "/checkpoints/{id}") for method in ("GET", "PUT")],
+    ("POST", "/checkpoints/{id}/write"),
+    *[("POST", f"/checkpoints/{verb}") for verb in ("copy", "prune", "forget_runs")],
+    *[("POST", f"/conversations/{verb}") for verb in ("history", "clear")],
+    *[("GET", f"/{noun}") for noun in ("facts", "procedures", "episodes", "users")],
+    *[("POST", f"/{noun}/delete_many") for noun in ("facts", "procedures", "episodes", "users")],
+    *[("GET", f"/{noun}/{{id}}") for noun in ("procedures", "episodes", "users")],
+    ("GET", "/facts/{key}"),
+    ("DELETE", "/facts/{id}"),
+    ("POST", "/facts/search"),
+    *[("POST", f"/facts/{{key}}/{verb}") for verb in ("recall", "set")],
+    *[("POST", f"/procedures/{verb}") for verb in ("match", "save")],
+    *[("POST", f"/procedures/{{id}}/{verb}") for verb in ("retire", "use")],
+    ("POST", "/episodes/begin"),
+    *[("POST", f"/episodes/{{id}}/{verb}") for verb in ("add", "complete", "rate")],
+    ("POST", "/users/identify"),
+    ("PATCH", "/users/{id}"),
+    ("GET", "/users/{id}/context"),
+    *[("POST", f"/users/{{id}}/{verb}") for verb in ("merge", "forget")],
+}
+
+
 def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> None:
     routes = {
         (route.method, route.resource.canonical): get_access(route.handler)
@@ -71,11 +95,6 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/knowledge/context"),
         ("GET", "/items"),
         ("GET", "/changes"),
-        *[(method, "/checkpoints") for method in ("GET", "DELETE")],
-        *[(method, "/checkpoints/{id}") for method in ("GET", "PUT")],
-        ("POST", "/checkpoints/{id}/write"),
-        *[("POST", f"/checkpoints/{verb}") for verb in ("copy", "prune", "forget_runs")],
-        *[("POST", f"/conversations/{verb}") for verb in ("history", "clear")],
         *[(method, "/items/{key}") for method in ("GET", "PUT", "DELETE")],
         ("POST", "/items/search"),
         *[("POST", f"/items/{{key}}/{verb}") for verb in ("edit", "rename", "reseal")],
@@ -84,6 +103,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/stores/configure"),
         *[("POST", f"/memory_tool/{verb}") for verb in ("read", "write")],
         *[("POST", f"/contexts/{{id}}/{verb}") for verb in ("open", "close")],
+        *AGENT_MEMORY,
     }
 
 
