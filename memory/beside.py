@@ -17,6 +17,7 @@ READS: Mapping[str, Collection[str]] = {
         "count",
         "count_matches",
         "further",
+        "has_agent_memory",
         "last_row",
         "latest",
         "oldest",

@@ -34,6 +34,11 @@ CALLS = {
     "grants": "grants list first --agent a1",
     "stores": "stores list first --agent a1",
     "contexts": "contexts list first",
+    **{
+        noun: f"{noun} list first"
+        for noun in ("facts", "procedures", "episodes", "users", "checkpoints")
+    },
+    "conversations": "conversations history first --user Ada",
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",
     "reseal": "reseal first",

@@ -87,6 +87,7 @@ def test_a_migration_renames_records_of_users_with_these_kinds(tmp_path: Path) -
         "episode_keys",
         "episode_creations",
         "episode_owners",
+        "open_episodes",
         "user_keys",
         "user_telegram_ids",
         "user_emails",
@@ -94,7 +95,7 @@ def test_a_migration_renames_records_of_users_with_these_kinds(tmp_path: Path) -
         connection.execute(f"DROP INDEX {index}")
     connection.execute("UPDATE records SET kind = 'memory.user'")
     connection.execute(
-        (Path(__file__).parents[3] / "memory/sqlite/migrations/0022_episodes.sql").read_text()
+        (Path(__file__).parents[3] / "memory/sqlite/migrations/0023_episodes.sql").read_text()
     )
 
     kinds = list(connection.execute("SELECT kind, crc FROM records"))

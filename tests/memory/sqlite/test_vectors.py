@@ -81,9 +81,11 @@ def stored_lengths(store: Store) -> dict[int, int]:
 
 
 def expected_lengths(store: Store) -> dict[int, int]:
+    """Return the lengths of all texts. An empty text gets no vector."""
     return {
         row: len(content)
         for row, content in store._connection.execute("SELECT row, content FROM records")
+        if content
     }
 
 
@@ -98,7 +100,7 @@ def test_a_store_has_no_vectors_until_they_are_enabled(store: Store) -> None:
     assert inspect_vectors(store, True).todo
 
 
-def test_every_record_gets_the_vector_of_its_text(store: Store) -> None:
+def test_every_record_with_text_gets_its_vector(store: Store) -> None:
     write_all(store, *["x" * length for length in range(20)])
 
     steps = embed_all(store)
