@@ -182,7 +182,8 @@ class Turn:
             said = await self._send(sent, str(step), tools)
         except EmptyText:
             filled = [history.drop_blank(message) for message in sent]
-            said = await self._send([one for one in filled if one is not None], str(step), tools)
+            again = [one for one in filled if one is not None]
+            said = await self._send(again, f"{step}/again", tools)
         return await self._commit(str(step), said)
 
     async def _summarize(self, messages: Sequence[BaseMessage]) -> Json:

@@ -107,6 +107,21 @@ def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
 
 
 @pytest.mark.slow
+def test_a_turn_that_takes_too_long_keeps_the_conversation() -> None:
+    with House() as house, ModelServer() as model:
+        house.start_worker(may_call_private=True, limits={"errand_s": 5})
+        asked = Asked(house, model, conversation_memory=True)
+        asked.ask("one")
+        model.hold.clear()
+        assert asked.fault("two") == "ErrandTooSlow: it took longer than 5 s (worker.errand_s)"
+        model.hold.set()
+
+        assert asked.ask("three") == "you said: three"
+        assert [text for _, text in model.sent[-1]][:2] == ["one", "you said: one"]
+        assert house.rows(asked.uid, "SELECT task FROM checkpoint_writes") == []
+
+
+@pytest.mark.slow
 def test_twenty_crashes_in_fifty_turns_double_nothing(house: House, model: ModelServer) -> None:
     model.reply = remembers_once
     asked = Asked(house, model, tools=["remember"], conversation_memory=True)
