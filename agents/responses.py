@@ -1,12 +1,14 @@
 """The committed responses of a turn: writes on a thread that only this turn uses.
 
-Each response is committed before its tools run. The first commit of a step wins, so a turn that
-runs again after a crash gets the responses of its first run.
+Each response with tool calls is committed before its tools run. The first commit of a step wins, so
+a turn that runs again after a crash gets the responses of its first run.
 """
 
+import asyncio
 import zlib
 from base64 import b64decode, b64encode
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import orjson
 
@@ -19,27 +21,42 @@ COMPRESSED_FROM = 1024  # bytes
 
 
 class Responses:
-    """The responses of one turn by step. `read` comes first."""
+    """The responses of one turn by step. Use it as an asynchronous context, which begins to read
+    what an earlier run of the turn has committed.
+    """
 
     def __init__(self, calls: Calls, agent: str, thread: str) -> None:
         self._calls, self._place = calls, {"agent": agent, "thread": thread, "id": CHECKPOINT}
-        self._known: dict[str, Json] = {}
 
-    async def read(self) -> None:
-        """Read what an earlier run of the turn has committed."""
+    async def __aenter__(self) -> Self:
+        """Begin to read."""
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Read no further."""
+        self._reading.cancel()
+
+    async def find(self, step: str) -> Json | None:
+        """Return the response of a step, None if it is not committed. Raises OperationFailed."""
+        return (await self._reading).get(step)
+
+    async def _read(self) -> dict[str, Json]:
         data, total, writes = b"", 1, []
         while len(data) < total:
             wanted = self._place | {"at": len(data)}
             found = await self._calls.arun("checkpoints.get", wanted)
             data, total, writes = data + b64decode(found["data"]), found["total"], found["writes"]
-        at = 0
+        at, found = 0, {}
         for write in writes:
-            self._known[write["task"]] = _unpack(data[at : at + write["size"]])
+            found[write["task"]] = _unpack(data[at : at + write["size"]])
             at += write["size"]
-
-    def find(self, step: str) -> Json | None:
-        """Return the response of a step, None if it is not committed."""
-        return self._known.get(step)
+        return found
 
     async def commit(self, step: str, response: Json) -> Json:
         """Commit the response of a step. Return the one that counts."""
@@ -52,11 +69,10 @@ class Responses:
         }
         key = f"response/{step}/{zlib.crc32(data):08x}"
         written = await self._calls.arun("checkpoints.write", given, key=key)
-        self._known[step] = response
-        if not written["added"]:
-            # Another worker, which has lost the pipeline since, was faster.
-            await self.read()
-        return self._known[step]
+        if written["added"]:
+            return response
+        # Another worker, which has lost the pipeline since, was faster.
+        return (await self._read())[step]
 
 
 def _pack(response: Json) -> bytes:

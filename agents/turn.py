@@ -101,7 +101,6 @@ class Turn:
         Raises TurnFault, ModelFault and OperationFailed.
         """
         request = self._request
-        await self._responses.read()
         saver = (
             MemrelaySaver(self._errand, request.alias, store=request.store)
             if request.is_remembered
@@ -113,12 +112,13 @@ class Turn:
             additional_kwargs={"timestamp": format_time(request.asked_at_ms)},
         )
         limit = 2 * request.options.max_steps + 10
-        ended = await graph_with(saver).ainvoke(
-            {"messages": [*fallback_messages(request.prompt), asked]},
-            {"configurable": {"thread_id": request.thread}, "recursion_limit": limit},
-            context=Steps(self.prepare, self.ask, self.call_tool),
-            durability="exit" if saver is not None else None,
-        )
+        async with self._responses:
+            ended = await graph_with(saver).ainvoke(
+                {"messages": [*fallback_messages(request.prompt), asked]},
+                {"configurable": {"thread_id": request.thread}, "recursion_limit": limit},
+                context=Steps(self.prepare, self.ask, self.call_tool),
+                durability="exit" if saver is not None else None,
+            )
         text = text_of(ended["messages"][-1])
         if not text.strip():
             raise TurnFault("the model answered without text")
@@ -170,7 +170,7 @@ class Turn:
 
     async def _respond(self, messages: Sequence[BaseMessage], step: int) -> Json:
         """Return the response of a step: the committed one, or that of a request."""
-        if (known := self._responses.find(str(step))) is not None:
+        if (known := await self._responses.find(str(step))) is not None:
             return known
         if self._knowledge is None:
             self._knowledge = await find_knowledge(
@@ -188,7 +188,7 @@ class Turn:
 
     async def _summarize(self, messages: Sequence[BaseMessage]) -> Json:
         """Return the response of the model to a request for a summary."""
-        if (known := self._responses.find(SUMMARY_STEP)) is not None:
+        if (known := await self._responses.find(SUMMARY_STEP)) is not None:
             return known
         return await self._commit(SUMMARY_STEP, await self._send(messages, SUMMARY_STEP, ()))
 
@@ -200,4 +200,7 @@ class Turn:
 
     async def _commit(self, step: str, said: Json) -> Json:
         said |= {"at_ms": _now_ms()}
+        if step != SUMMARY_STEP and not said["tool_calls"]:
+            # The answer ends the turn: its checkpoint, or the result of the errand, commits it.
+            return said
         return await self._responses.commit(step, said)

@@ -78,13 +78,20 @@ def forget_responses(store: EmbeddedStore, ident: str) -> None:
 def test_a_committed_response_is_not_requested_again(
     store: EmbeddedStore, model: ModelServer
 ) -> None:
-    first = run(model, Errand(store, "u/1"))
+    model.script.append(calls(("remember", {"key": "a", "value": "b"})))
+    first = run(model, Errand(store, "u/1"), tools=["remember"])
     store.operate("checkpoints.delete", {"threads": ["chat:Ann:w"]})
 
-    again = run(model, Errand(store, "u/1"))
+    again = run(model, Errand(store, "u/1"), tools=["remember"])
 
-    assert first["text"] == again["text"] == "you said: hello"
-    assert len(model.requests) == 1
+    # A new key of the tool call: the store is asked again, and the fact exists already.
+    assert first["text"] == "you said: Remembered: a = b (created)"
+    assert again["text"] == "you said: Remembered: a = b (updated)"
+    assert [[role for role, _ in sent] for sent in model.sent] == [
+        ["user"],
+        ["user", "assistant", "tool"],
+        ["user", "assistant", "tool"],
+    ]
 
 
 def test_an_answer_in_the_newest_checkpoint_is_returned(
