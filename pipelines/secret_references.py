@@ -235,11 +235,18 @@ def check_block_references(
     Otherwise the author of a bundle could send a secret to an endpoint of choice.
     """
     for at, agent in agents.items():
-        for reference in agent.args.secrets if agent is not None else ():
+        if agent is None:
+            continue
+        place: Place = ("agents", at, *(() if _has_keys(agent) else ("wf_webhook_args",)))
+        for reference in agent.args.secrets:
             if not secrets.is_for_blocks(reference):
-                place = ("agents", at, "wf_webhook_args")
                 remedy = "ask the operator to add it to agents.secrets in the settings"
                 report.error(place, f"blocks may not use the secret {reference[:100]}", remedy)
+
+
+def _has_keys(agent: "CheckedAgent") -> bool:
+    """Return whether the arguments are keys of the agent, as those of an ai_agent."""
+    return any(field.alias for field in type(agent.args).model_fields.values())
 
 
 def check_references(

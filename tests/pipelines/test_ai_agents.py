@@ -1,5 +1,6 @@
 """Agents of the class ai_agent: their keys are the arguments of the block `agent`."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from memrelay.blocks.registry import built_in_blocks
 from memrelay.pipelines.ai_agents import key_of
 from memrelay.pipelines.bundle import AgentSpec
 from memrelay.pipelines.check import check
+from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from tests.pipelines.builders import UID, faults_of, make_bundle
 
 MODEL = {"ai_url": "http://localhost:11434/v1/chat/completions", "ai_model": "llama3"}
@@ -38,6 +40,16 @@ def test_an_ai_agent_calls_the_block_agent_with_its_keys() -> None:
     assert (args["system_prompt"], args["prompt_prefix"]) == ("Be kind.", "Q: ")
     assert args["conversation_memory"] is True
     assert args["tools"] == ("recall", "records_search")
+
+
+def test_a_secret_that_is_not_listed_is_a_fault() -> None:
+    bundle = make_bundle(make_ai_agent(ai_api_key="env:KEY"))
+
+    (found,) = check(bundle, uid=UID, secrets=NO_SECRETS).faults
+
+    assert (found.pointer, found.rule) == ("/agents/0", "blocks may not use the secret env:KEY")
+    listed = SecretResolver(Path("/"), {}, for_blocks=["env:KEY"])
+    assert check(bundle, uid=UID, secrets=listed).faults == ()
 
 
 def test_every_argument_of_the_block_has_a_key() -> None:
