@@ -77,9 +77,10 @@ async def _call_tool(request: ToolCallRequest, execute: Any) -> ToolMessage:
     return result
 
 
-def _after_preparing(state: State) -> str:
+# LangGraph would run a plain function in another thread.
+async def _after_preparing(state: State) -> str:
     return END if is_answer(state["messages"][-1]) else ASK
 
 
-def _after_asking(state: State) -> str:
+async def _after_asking(state: State) -> str:
     return END if is_answer(state["messages"][-1]) else TOOLS

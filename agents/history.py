@@ -58,7 +58,8 @@ def clean(message: BaseMessage) -> BaseMessage | None:
     content = message.content
     is_answer = isinstance(message, AIMessage)
     if isinstance(content, str):
-        kept: Any = THOUGHT.sub("", content) if is_answer else content
+        may_think = is_answer and "<think" in content
+        kept: Any = THOUGHT.sub("", content) if may_think else content
     else:
         kept = [
             block if isinstance(block, str) else _without_citations(block)

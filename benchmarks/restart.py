@@ -81,13 +81,14 @@ class Answers:
         self._connection = BlockingConnection(socket)
         self._connection.send(pack("PSUBSCRIBE", "swarm:*"), 1)
 
-    def wait(self, uids: Sequence[str]) -> tuple[float, float]:
+    def wait(self, uids: Sequence[str], sender: str = "memory_write") -> tuple[float, float]:
         """Return the times of the first and the last pipeline's answer (time.perf_counter)."""
+        wanted = f'"from":"{sender}"'.encode()
         channels = {f"swarm:{{{uid}}}:chat".encode() for uid in uids}
         times: list[float] = []
         while channels:
             _, _, channel, payload = self._connection.receive(SILENT_S)
-            if channel in channels and b'"from":"memory_write"' in payload:
+            if channel in channels and wanted in payload:
                 channels.discard(channel)
                 times.append(time.perf_counter())
         return times[0], times[-1]
