@@ -222,6 +222,18 @@ def test_fields_decide_what_a_query_finds(embedded: EmbeddedStore) -> None:
     assert len(store.search(())) == 3 and store.get(("n",), "hidden").value == value
 
 
+def test_a_query_finds_words_of_keys_and_values_at_any_depth(
+    store: MemrelayStore, embedded: EmbeddedStore
+) -> None:
+    value = {"home_town": "Rome", "trips": [{"to": "Oslo", "in": [2025, 26]}, None], "plan": {}}
+    store.put(("n",), "k", value)
+
+    for query in ("home", "town", "rome", "oslo", "2025", "trips to"):
+        assert keys_of(store.search((), query=query)) == ["k"]
+    (record,) = embedded.records.list(kind="memory.item").items
+    assert record.content == "home town: Rome\ntrips to: Oslo\ntrips in: 2025, 26"
+
+
 def test_a_query_has_filter_prefix_and_offset(store: MemrelayStore) -> None:
     for number in range(4):
         store.put(("n", str(number)), "k", {"text": "tea", "n": number})
