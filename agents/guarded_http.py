@@ -71,8 +71,8 @@ def check_public(host: str, address: str) -> None:
     """Raise PrivateAddress if an address is not public."""
     if not is_public(address):
         raise PrivateAddress(
-            f"{host} is {address}, which is not public: set `agents.private` to true if this is "
-            "intended"
+            f"{host} is {address}, which is not public: set `agents.private: true` in config.yaml "
+            "and restart, if this is intended"
         )
 
 

@@ -218,7 +218,7 @@ def _load(name: str) -> Any:
     # With a callback, typer makes a group even of a single command.
     group.callback()(_placeholder)
     for function in functions:
-        group.command(function.__name__, cls=CommandWithHints)(function)
+        group.command(function.__name__.replace("_", "-"), cls=CommandWithHints)(function)
     return get_command(group)
 
 

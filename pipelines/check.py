@@ -20,6 +20,7 @@ from memrelay.pipelines.substitution import choose_uid, fill
 from memrelay.pipelines.wiring import (
     check_aliases,
     check_display_order,
+    check_self_answers,
     check_senders,
     check_stores,
     check_swarms,
@@ -53,6 +54,7 @@ def _check_object(
     check_swarms(swarms, agents, report)
     public = tuple(swarm.name for swarm in swarms.values() if swarm.visibility == "public")
     check_senders(agents, public, report)
+    check_self_answers(agents, report)
     languages = check_stores(
         stores, [agent.args.store for agent in checked if agent is not None], report
     )

@@ -4,9 +4,11 @@ from collections.abc import Collection
 from functools import cache, partial
 
 from memrelay.bus.keys import SWARM
-from memrelay.pipelines.bundle import AgentSpec, StoreSpec, SwarmSpec
+from memrelay.pipelines.bundle import AI_CLASS, AgentSpec, StoreSpec, SwarmSpec
 from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
 
+# The block that lets a model answer.
+AGENT_BLOCK = "agent"
 CHARACTERS = "has 1 to 128 characters, no control characters and no braces"
 
 
@@ -123,6 +125,16 @@ def check_senders(agents: dict[int, AgentSpec], public: Collection[str], report:
                 report.warn(where, rule, suggestion(wanted))
         if len({name.startswith("!") for name in spec.accepts}) > 1:
             report.warn(place, "a `!name` next to plain names has no effect", "remove it")
+
+
+def check_self_answers(agents: dict[int, AgentSpec], report: Report) -> None:
+    """Warn about agents with a model that get their own answers."""
+    for at, spec in agents.items():
+        asks_model = spec.agent_class == AI_CLASS or spec.wf_diagram_webhook == AGENT_BLOCK
+        hears_itself = spec.agent_rec_swarm and spec.agent_rec_swarm == spec.agent_send_swarm
+        if asks_model and hears_itself and not spec.accepts:
+            rule = "the agent gets its own answers too, and asks the model again for each of them"
+            report.warn(("agents", at, "agent_from"), rule, "name the senders that it answers")
 
 
 def _suggest_sender(by_alias: dict[str, str], wanted: str) -> str:

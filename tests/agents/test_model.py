@@ -157,7 +157,7 @@ def test_a_server_that_is_not_there_is_tried_three_times() -> None:
 def test_private_addresses_need_the_setting(server: ModelServer, host: str) -> None:
     text = fault_of(f"http://{host}:{server.server_port}/v1", private=False)
 
-    assert "which is not public: set `agents.private` to true if this is intended" in text
+    assert "which is not public: set `agents.private: true` in config.yaml and restart" in text
     assert server.requests == []
 
 

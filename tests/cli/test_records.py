@@ -141,7 +141,7 @@ def test_an_unknown_pipeline_lists_the_active_ones(program: Program) -> None:
 def test_every_operation_is_a_command_with_all_of_its_fields(
     program: Program, operation: object
 ) -> None:
-    text = program.run(operation.noun.replace("_", "-"), operation.verb, "--help").out
+    text = program.run(*operation.name.replace("_", "-").split("."), "--help").out
     schema = input_schema(operation)
 
     for name in schema["properties"]:

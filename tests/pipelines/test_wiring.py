@@ -157,3 +157,21 @@ def test_an_unknown_alias_in_the_display_order_is_a_warning() -> None:
     assert warnings_of(make_chat(), display_order=["user", "usr"]) == [
         'display_order[1]: no agent has the alias "usr"; did you mean "user"?'
     ]
+
+
+@pytest.mark.parametrize(("accepted", "warnings"), [("", 1), ("User", 0), ("!Bot", 0)])
+def test_an_agent_that_answers_itself_is_a_warning(accepted: str, warnings: int) -> None:
+    bot = {
+        "agent_class": "ai_agent",
+        "agent_alias": "bot",
+        "agent_name": "Bot",
+        "agent_rec_swarm": "chat",
+        "agent_send_swarm": "chat",
+        "agent_from": accepted,
+        "ai_url": "http://127.0.0.1:1/v1",
+        "ai_model": "m",
+    }
+
+    found = [one for one in warnings_of(make_chat(), bot) if "its own answers" in one]
+
+    assert len(found) == warnings

@@ -72,11 +72,17 @@ def to_text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
+def _name_scope(fact: Json) -> str:
+    """Return the scope of a fact with the agent, user or session that it belongs to."""
+    owner = fact.get(f"{fact['scope']}_id")
+    return f"{fact['scope']}: {shorten(owner)}" if owner else str(fact["scope"])
+
+
 def _fact_cells(fact: Json) -> list[Cell]:
     return [
         Cell(fact["key"]),
         Cell(shorten(to_text(fact["value"]))),
-        Cell(fact["scope"], "badge"),
+        Cell(_name_scope(fact), "badge"),
         Cell(fact["fact_type"], "badge"),
         Cell(f"{fact['confidence']:.0%}", "number"),
         Cell(f"{fact['access_count']:,}", "number"),
