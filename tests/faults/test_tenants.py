@@ -210,7 +210,9 @@ def make_request(dice: random.Random, world: World) -> Request:
         name: dice.choice((*world.ids, f"mem_{uid}_{'0' * 32}", f"me_{uid}_x", "nobody"))
         for name in IDS
     }
-    path = dice.choice(world.templates).format(uid=uid, trigger="memory_write", **names)
+    path = dice.choice(world.templates).format(
+        uid=uid, workflow=uid, trigger="memory_write", **names
+    )
     query, extra = dice.choice(QUERIES).format(uid=uid), dice.choice(HEADERS)
     if method == "GET" and uid != MINE and dice.random() < 0.1:
         extra = UPGRADE
