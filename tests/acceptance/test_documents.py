@@ -47,6 +47,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path) -> None:
                 reader.start(command.removesuffix(" &"), "" if kind == "worker" else MARKS[kind])
                 continue
             printed = reader.type(command)
+            reader.learn(shown, printed)
             assert looks_like(reader.adapted(shown), printed) or not shown, f"{command}\n{printed}"
             assert shown or "memrelay: " not in printed, f"{command}\n{printed}"
 

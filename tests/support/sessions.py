@@ -73,6 +73,8 @@ class Reader:
             name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
         } | ours
         self._changed = {UID: UID}
+        # The GUIDs of this run by those of the page.
+        self._guids: dict[str, str] = {}
         self._named: dict[str, str] = {}  # the first printed ID of each kind
         return self
 
@@ -140,16 +142,20 @@ class Reader:
             text=True,
             check=False,
         )
-        if guid := GUID.search(done.stdout):
-            self._changed.setdefault("guid", guid[0])
         for named in NAMED.finditer(done.stdout):
             self._named.setdefault(named[1], named[0])
         return done.stdout
 
+    def learn(self, shown: str, printed: str) -> None:
+        """Note which GUIDs of this run stand for those that a page shows as a command's output."""
+        for was, now in zip(GUID.findall(shown), GUID.findall(printed), strict=False):
+            self._guids.setdefault(was, now)
+
     def adapted(self, text: str) -> str:
         """Return a page's text with the UID, URL and GUIDs of this run."""
         for was, now in self._changed.items():
-            text = GUID.sub(now, text) if was == "guid" else text.replace(was, now)
+            text = text.replace(was, now)
+        text = GUID.sub(lambda guid: self._guids.get(guid[0], guid[0]), text)
         return NAMED.sub(lambda named: self._named.get(named[1], named[0]), text)
 
 
