@@ -212,16 +212,10 @@ def abandon_episodes(tx: Transaction, uid: str, running: Collection[str], now_ms
         complete_episode(tx, ended, Context(now_ms, "", 0, lambda: ""))
 
 
-def recent_episodes(
-    tx: Transaction, agent_id: str, user: str | None, limit: int, *, with_unowned: bool = True
-) -> list[EpisodeView]:
-    """Return the newest episodes first. The agent "" or `global` covers every agent.
-
-    They are the episodes of `user` and, `with_unowned`, those without a user. For "" they are only
-    those without a user. None covers every user.
-    """
+def recent_episodes(tx: Transaction, agent_id: str, user: str, limit: int) -> list[EpisodeView]:
+    """Return the newest episodes of a user first. The agent "" or `global` covers every agent."""
     scope = "" if agent_id in ("", GLOBAL) else scope_of(agent_id)
-    found = tx.episodes.newest(scope, user, limit, with_unowned=with_unowned)
+    found = tx.episodes.newest(scope, user, limit)
     return [view_episode(place.whole) for place in found]
 
 
