@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from memrelay.agents.wire import text_of
+from memrelay.agents.wire import is_readable, text_of
 
 PROMPT_ID, SUMMARY_ID = "system_prompt_fallback", "conversation_summary"
 INTERRUPTED = "interrupted"
@@ -169,8 +169,10 @@ def split_for_summary(turns: Sequence[Turn], keep: int) -> tuple[list[Turn], lis
 
 
 def _is_unwanted(block: Any, *, is_answer: bool) -> bool:
+    if not is_readable(block) or not block:
+        return True
     if isinstance(block, str):
-        return not block
+        return False
     kind = block.get("type")
     return (is_answer and kind in INTERNAL_BLOCKS) or (kind == "text" and not block.get("text"))
 

@@ -33,7 +33,7 @@ from memrelay.agents.responses import Responses
 from memrelay.agents.saver import MemrelaySaver
 from memrelay.agents.tool import as_error
 from memrelay.agents.tools import find_knowledge, make_tools
-from memrelay.agents.wire import from_wire, invalid_ids, text_of, to_wire
+from memrelay.agents.wire import faults_of, from_wire, text_of, to_wire
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import RunningErrand
 from memrelay.memory.agents.threads import turn_thread
@@ -161,8 +161,8 @@ class Turn:
         if tool is None:
             known = ", ".join(self._tools) or "none"
             result = as_error(f"there is no tool {name!r}; tools are {known}")
-        elif ident in invalid_ids(asked):
-            result = as_error("the arguments are no JSON object")
+        elif fault := faults_of(asked).get(ident):
+            result = as_error(fault)
         else:
             result = await tool.call(call["args"], f"{step}/{index}")
         self._actions.append({"tool": name, "result": result[:MAX_ACTION]})

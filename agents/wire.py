@@ -15,6 +15,11 @@ from langchain_core.messages import (
 )
 
 Json = dict[str, Any]
+# Levels of JSON that the model may send. The encoder refuses 255.
+MAX_DEPTH = 100
+DEEP_JSON = '{"":' + "[" * MAX_DEPTH + "]" * MAX_DEPTH + "}"
+NO_OBJECT = "the arguments are no JSON object"
+TOO_DEEP = f"the arguments have more than {MAX_DEPTH} levels of arrays and objects"
 
 
 def to_wire(message: BaseMessage) -> Json:
@@ -34,7 +39,18 @@ def to_wire(message: BaseMessage) -> Json:
     return said | ({"tool_calls": calls} if calls else {})
 
 
-def from_wire(said: Mapping[str, Any], message_id: str) -> AIMessage:
+def parse_said(found: Mapping[str, Any]) -> Json:
+    """Return `content` and `tool_calls` of a message as the API defines them.
+
+    Blocks of another shape are dropped. So are `tool_calls` that are no array; parts of a call that
+    are missing become "".
+    """
+    calls = found.get("tool_calls")
+    parsed = [_parse_call(call) for call in calls] if isinstance(calls, list) else []
+    return {"content": _content_of(found.get("content")), "tool_calls": parsed}
+
+
+def from_wire(found: Mapping[str, Any], message_id: str) -> AIMessage:
     """Return a message of the model.
 
     Tool calls whose arguments are no JSON object become invalid calls. A call without a distinct id
@@ -43,26 +59,23 @@ def from_wire(said: Mapping[str, Any], message_id: str) -> AIMessage:
     calls: list[ToolCall] = []
     invalid: list[InvalidToolCall] = []
     seen: set[str] = set()
-    for index, given in enumerate(said.get("tool_calls") or ()):
-        function = given.get("function") or {} if isinstance(given, dict) else {}
-        name, text = str(function.get("name") or ""), function.get("arguments")
-        ident = str(given.get("id") or "") if isinstance(given, dict) else ""
+    said = parse_said(found)
+    for index, call in enumerate(said["tool_calls"]):
+        name, text = call["function"]["name"], call["function"]["arguments"]
+        ident = call["id"]
         if not ident or ident in seen:
             ident = f"call_{message_id}_{index}"
         seen.add(ident)
-        arguments = _parse_arguments(text)
-        if arguments is None:
+        arguments, fault = _parse_arguments(text)
+        if fault:
             invalid.append(
                 InvalidToolCall(
-                    name=name, args=str(text), id=ident, error=None, type="invalid_tool_call"
+                    name=name, args=text, id=ident, error=fault, type="invalid_tool_call"
                 )
             )
-        calls.append(ToolCall(name=name, args=arguments or {}, id=ident, type="tool_call"))
+        calls.append(ToolCall(name=name, args=arguments, id=ident, type="tool_call"))
     return AIMessage(
-        content=_content_of(said.get("content")),
-        id=message_id,
-        tool_calls=calls,
-        invalid_tool_calls=invalid,
+        content=said["content"], id=message_id, tool_calls=calls, invalid_tool_calls=invalid
     )
 
 
@@ -78,9 +91,16 @@ def text_of(message: BaseMessage) -> str:
     )
 
 
-def invalid_ids(message: AIMessage) -> set[str]:
-    """Return the ids of the calls whose arguments are no JSON object."""
-    return {str(call["id"]) for call in message.invalid_tool_calls}
+def faults_of(message: AIMessage) -> dict[str, str]:
+    """Return what is wrong with the arguments of invalid calls, by the ids of the calls."""
+    return {str(call["id"]): call["error"] or NO_OBJECT for call in message.invalid_tool_calls}
+
+
+def is_readable(block: object) -> bool:
+    """Return whether a block of a message has a type, and a text only if it is a string."""
+    if not isinstance(block, dict):
+        return isinstance(block, str)
+    return isinstance(block.get("type"), str) and isinstance(block.get("text", ""), str)
 
 
 def _all_calls(message: BaseMessage) -> Iterable[ToolCall]:
@@ -92,18 +112,42 @@ def _call_to_wire(call: ToolCall) -> Json:
     return {"id": call["id"], "type": "function", "function": function}
 
 
-def _parse_arguments(given: object) -> Json | None:
-    """Return the arguments of a call, None if they are no JSON object. None of them is {}."""
-    if given in (None, ""):
-        return {}
+def _parse_call(given: object) -> Json:
+    call = given if isinstance(given, dict) else {}
+    function = call.get("function")
+    function = function if isinstance(function, dict) else {}
+    arguments = function.get("arguments")
+    if arguments is not None and not isinstance(arguments, str):
+        # Some services send the object itself.
+        arguments = DEEP_JSON if _is_deep(arguments) else orjson.dumps(arguments).decode()
+    named = {"name": _text(function.get("name")), "arguments": arguments or ""}
+    return {"id": _text(call.get("id")), "type": "function", "function": named}
+
+
+def _parse_arguments(text: str) -> tuple[Json, str]:
+    """Return (arguments, "") or ({}, the fault). No text stands for no arguments."""
     try:
-        value = orjson.loads(given) if isinstance(given, str) else given
+        value = orjson.loads(text or "{}")
     except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+        return {}, NO_OBJECT
+    if not isinstance(value, dict):
+        return {}, NO_OBJECT
+    return ({}, TOO_DEEP) if _is_deep(value) else (value, "")
 
 
 def _content_of(given: object) -> str | list[str | Json]:
     if isinstance(given, list):
-        return [block for block in given if isinstance(block, str | dict)]
+        return [block for block in given if is_readable(block) and not _is_deep(block)]
+    return _text(given)
+
+
+def _text(given: object) -> str:
     return given if isinstance(given, str) else ""
+
+
+def _is_deep(value: object, depth: int = MAX_DEPTH) -> bool:
+    """Return whether a JSON value has more than `depth` levels of arrays and objects."""
+    if not isinstance(value, dict | list):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_deep(part, depth - 1) for part in parts)

@@ -33,7 +33,7 @@ MAX_QUERY_CHARACTERS = 1024
 class RecallArgs(AgentMemoryArgs):
     """The text is a key, or `{"key": ..., "query": ...}`. The key wins. An empty text lists the
     facts. Visible facts are global, those of the agent, and those of the user and the session that
-    trusted fields of the message name."""
+    trusted fields of the message name. Only the episodes of that user are visible."""
 
     memory_type: Literal["facts", "procedures", "episodes", "all"] = "facts"
     """What a query searches."""
@@ -109,7 +109,8 @@ def _search(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str
         if procedure is not None:
             named = {"name": procedure.name, "description": procedure.description}
             found.append({"type": "procedure", **named})
-    if args.includes("episodes"):
+    # An episode without a user may quote any person, and a caller without a user may be any person.
+    if args.includes("episodes") and ids.user_id:
         newest = recent_episodes(call.tx, args.agent_id, ids.user_id, min(args.limit, NEWEST))
         found += [
             {"type": "episode", "summary": episode.summary}

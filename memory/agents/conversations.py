@@ -1,6 +1,6 @@
 """Conversations: the messages in the newest checkpoint of a thread."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -15,18 +15,18 @@ from memrelay.memory.errors import Refused
 MESSAGES = "messages"
 
 
-def thread_names(thread: str, user: str, chat: str, workflow: str) -> list[str]:
-    """Return the possible names of a thread, the preferred one first.
+def thread_names(thread: str, user: str, chat: str, workflows: Iterable[str]) -> list[list[str]]:
+    """Return the possible names of a thread in each workflow, the preferred one first.
 
     A user without a channel is a speaker, or a user that a trusted client named. Raises Refused:
     neither a thread nor a user is given.
     """
     if thread:
-        return [thread]
+        return [[thread]]
     if not user:
         raise Refused("name the conversation by `thread`, or by `user`")
     users = [user] if ":" in user else [user_of_speaker(user), user]
-    return [thread_name(one, chat, workflow) for one in users]
+    return [[thread_name(one, chat, workflow) for one in users] for workflow in workflows]
 
 
 def delete_user_threads(table: CheckpointTable, user: str) -> int:
@@ -41,16 +41,25 @@ def delete_user_threads(table: CheckpointTable, user: str) -> int:
 
 
 def newest_checkpoint(
-    table: CheckpointTable, threads: list[str], agent: str | None
+    table: CheckpointTable, threads: Iterable[Iterable[str]], agent: str | None
 ) -> Checkpoint | None:
-    """Return the newest checkpoint of the first thread that has one. None stands for all agents."""
+    """Return the newest checkpoint of several conversations. None stands for all agents.
+
+    A conversation is the first of its possible threads that has a checkpoint.
+    """
     agents = table.agents() if agent is None else [agent]
-    for thread in threads:
-        found = [table.find(one, thread, "", LATEST_ID) for one in agents]
-        existing = [one for one in found if one is not None]
-        if existing:
-            return max(existing, key=lambda one: one.id)
-    return None
+    newest = [
+        found
+        for names in threads
+        if (found := next(filter(None, (_newest(table, name, agents) for name in names)), None))
+    ]
+    return max(newest, key=lambda one: one.id, default=None)
+
+
+def _newest(table: CheckpointTable, thread: str, agents: Iterable[str]) -> Checkpoint | None:
+    found = [table.find(agent, thread, "", LATEST_ID) for agent in agents]
+    existing = [one for one in found if one is not None]
+    return max(existing, key=lambda one: one.id, default=None)
 
 
 def messages_of(table: CheckpointTable, one: Checkpoint) -> list[ShownMessage]:

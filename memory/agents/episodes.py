@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from memrelay.memory.agents.people.episode_table import thread_of
 from memrelay.memory.agents.scopes import GLOBAL, MAX_ID_CHARACTERS, OptionalId
+from memrelay.memory.agents.users import current_id
 from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.operation import Context
 from memrelay.memory.records.data import as_text, checked, kept_data
@@ -153,7 +154,8 @@ def begin_episode(tx: Transaction, given: NewEpisode, context: Context) -> str:
         "success": False,
     }
     expires_at = context.now_ms + given.episode_days * MS_PER_DAY
-    new = _new_state(guid, EPISODE_KIND, (scope, given.user_id or None, expires_at), context)
+    owner = current_id(tx, given.user_id) or None
+    new = _new_state(guid, EPISODE_KIND, (scope, owner, expires_at), context)
     tx.episodes.insert(new._replace(key=key, data=_packed(data)))
     return guid
 
@@ -212,16 +214,10 @@ def abandon_episodes(tx: Transaction, uid: str, running: Collection[str], now_ms
         complete_episode(tx, ended, Context(now_ms, "", 0, lambda: ""))
 
 
-def recent_episodes(
-    tx: Transaction, agent_id: str, user: str | None, limit: int, *, with_unowned: bool = True
-) -> list[EpisodeView]:
-    """Return the newest episodes first. The agent "" or `global` covers every agent.
-
-    They are the episodes of `user` and, `with_unowned`, those without a user. For "" they are only
-    those without a user. None covers every user.
-    """
+def recent_episodes(tx: Transaction, agent_id: str, user: str, limit: int) -> list[EpisodeView]:
+    """Return the newest episodes of a user first. The agent "" or `global` covers every agent."""
     scope = "" if agent_id in ("", GLOBAL) else scope_of(agent_id)
-    found = tx.episodes.newest(scope, user, limit, with_unowned=with_unowned)
+    found = tx.episodes.newest(scope, current_id(tx, user), limit)
     return [view_episode(place.whole) for place in found]
 
 

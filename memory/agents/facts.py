@@ -4,7 +4,7 @@ The functions run inside the store's open transaction. Counters of a fact are it
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 import orjson
@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from memrelay.memory.agents.fact_search import folded_text
 from memrelay.memory.agents.fact_table import FactFilter, StoredFact
 from memrelay.memory.agents.scopes import GLOBAL, Ids, OptionalId, check_name, split_scope
+from memrelay.memory.agents.users import current_id
 from memrelay.memory.errors import RecordNotFound, Refused, ValueTooLarge, VersionConflict
 from memrelay.memory.operation import Context
 from memrelay.memory.records.data import MOST_BYTES, checked, kept_data
@@ -192,6 +193,7 @@ def set_fact(tx: Transaction, given: SetFact, context: Context) -> FactWritten:
     Raises ValueTooLarge: when the value is too long.
     Raises VersionConflict: when the fact has another version.
     """
+    given = replace(given, user_id=current_id(tx, given.user_id))
     scope = given.ids.scope(given.scope)
     check_name("fact_type", given.fact_type, FACT_TYPES)
     place = tx.facts.find_to_write(scope, given.key)
@@ -234,7 +236,8 @@ def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> Foun
     """
     for name in wanted.fact_types:
         check_name("fact_type", name, FACT_TYPES)
-    within = FactFilter(wanted.ids.visible, wanted.fact_types, wanted.min_confidence, wanted.limit)
+    visible = _visible(tx, wanted.ids)
+    within = FactFilter(visible, wanted.fact_types, wanted.min_confidence, wanted.limit)
     tx.records.flush()
     with tx.time_limit.bounded():
         return FoundFacts(tuple(map(view_fact, tx.facts.search(wanted.query, within))))
@@ -242,7 +245,7 @@ def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> Foun
 
 def visible_facts(tx: Transaction, ids: Ids, limit: int) -> list[FactView]:
     """Return the facts that are visible with these ids, the newest change first."""
-    return list(map(view_fact, tx.facts.newest(ids.visible, limit)))
+    return list(map(view_fact, tx.facts.newest(_visible(tx, ids), limit)))
 
 
 def missing_fact(which: str) -> RecordNotFound:
@@ -292,8 +295,13 @@ def value_text(value: Any) -> str:
     return value if isinstance(value, str) else _json(value).decode()
 
 
+def _visible(tx: Transaction, ids: Ids) -> list[str]:
+    """Return the visible scopes. Those of a merged user are the ones of the other user."""
+    return ids._replace(user_id=current_id(tx, ids.user_id)).visible
+
+
 def _find(tx: Transaction, wanted: FactName) -> StoredRecord | None:
-    found = (tx.facts.find(scope, wanted.key) for scope in wanted.ids.visible)
+    found = (tx.facts.find(scope, wanted.key) for scope in _visible(tx, wanted.ids))
     return next((place for place in found if place is not None), None)
 
 

@@ -147,6 +147,12 @@ def find_user(tx: Transaction, user_id: str) -> StoredRecord | None:
     return None if found is None else _final(tx, found)
 
 
+def current_id(tx: Transaction, user_id: str) -> str:
+    """Return the canonical id of the user that a user was merged into; an unknown id as it is."""
+    found = tx.users.by_id(user_id) if user_id else None
+    return user_id if found is None else _final(tx, found).whole.key or user_id
+
+
 def fetch_user(tx: Transaction, user_id: str) -> StoredRecord:
     """Return the user that `find_user` returns. Raises RecordNotFound."""
     if (found := find_user(tx, user_id)) is None:

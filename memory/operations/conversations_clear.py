@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.agents.checkpoint_input import Name
+from memrelay.memory.agents.checkpoint_input import Name, Names
 from memrelay.memory.agents.conversations import thread_names
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.checkpoints_delete import CheckpointsDeleted
@@ -22,6 +22,8 @@ class ClearConversation:
     """The id of the chat; empty for a conversation without one."""
     workflow: Name = ""
     """The id of the workflow: by default the uid of the pipeline."""
+    more_workflows: Names = ()
+    """Further workflows. The conversations of all of them are deleted."""
     agent: Name | None = None
     """Only that of this agent; null for all."""
 
@@ -33,9 +35,14 @@ def clear(tx: Transaction, given: ClearConversation, context: Context) -> Checkp
     Raises Refused: when the conversation is not named.
     """
     table = tx.checkpoints
-    workflow = given.workflow or uid_of_store(tx.memory_id)
-    names = thread_names(given.thread, given.user, given.chat, workflow)
+    workflows = (given.workflow or uid_of_store(tx.memory_id), *given.more_workflows)
+    threads = thread_names(given.thread, given.user, given.chat, workflows)
     agents = table.agents() if given.agent is None else [given.agent]
     return CheckpointsDeleted(
-        sum(table.delete_thread(agent, name) for agent in agents for name in names)
+        sum(
+            table.delete_thread(agent, name)
+            for agent in agents
+            for names in threads
+            for name in names
+        )
     )

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memrelay.memory.agents.checkpoint_input import Name
+from memrelay.memory.agents.checkpoint_input import Name, Names
 from memrelay.memory.agents.conversations import messages_of, newest_checkpoint, thread_names
 from memrelay.memory.agents.messages import ShownMessage
 from memrelay.memory.errors import Refused
@@ -31,6 +31,8 @@ class ReadHistory:
     """The id of the chat; empty for a conversation without one."""
     workflow: Name = ""
     """The id of the workflow: by default the uid of the pipeline."""
+    more_workflows: Names = ()
+    """Further workflows. The conversation that changed last is returned."""
     agent: Name | None = None
     """The agent; null for the agent whose thread changed last."""
     limit: Annotated[int, Field(ge=1, le=MOST)] = 10
@@ -73,11 +75,11 @@ def history(tx: Transaction, wanted: ReadHistory, context: Context) -> History:
         raise Refused(
             "Invalid 'before' datetime format; use ISO 8601, such as 2026-11-22T05:00:00Z"
         )
-    workflow = wanted.workflow or uid_of_store(tx.memory_id)
-    names = thread_names(wanted.thread, wanted.user, wanted.chat, workflow)
-    found = newest_checkpoint(tx.checkpoints, names, wanted.agent)
+    workflows = (wanted.workflow or uid_of_store(tx.memory_id), *wanted.more_workflows)
+    threads = thread_names(wanted.thread, wanted.user, wanted.chat, workflows)
+    found = newest_checkpoint(tx.checkpoints, threads, wanted.agent)
     if found is None:
-        return History((), names[0], False)
+        return History((), threads[0][0], False)
     shown = [
         one
         for one in messages_of(tx.checkpoints, found)

@@ -1,12 +1,13 @@
 """episodes.list: lists episodes in pages, the newest first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
 
 from memrelay.memory.agents.episodes import EpisodeView, scope_of, view_record
 from memrelay.memory.agents.scopes import OptionalId
+from memrelay.memory.agents.users import current_id
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import Limit, literal_kind, take_ordered_page
 from memrelay.memory.records.data import LARGEST
@@ -47,6 +48,7 @@ class EpisodePage:
 @operation("episodes.list", access="read", mutates=False, home="memories", any_store=True)
 def list_episodes(tx: Transaction, wanted: ListEpisodes, context: Context) -> EpisodePage:
     """List episodes in pages, the newest first. Of equal times, the later arrival is first."""
+    wanted = replace(wanted, user_id=current_id(tx, wanted.user_id))
     conditions = Conditions(given=literal_kind(EPISODE_KIND, _filter(wanted)))
     window = (wanted.limit, wanted.offset)
     found, total = take_ordered_page(tx, conditions, ("created_at", "desc"), window, context)

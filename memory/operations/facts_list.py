@@ -1,6 +1,6 @@
 """facts.list: lists facts in pages, the newest change first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
@@ -8,6 +8,7 @@ from pydantic import Field
 from memrelay.memory.agents.fact_table import StoredFact, matching
 from memrelay.memory.agents.facts import FACT_TYPES, FactView, Query, view_fact
 from memrelay.memory.agents.scopes import SCOPES, OptionalId, check_name
+from memrelay.memory.agents.users import current_id
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import Limit, literal_kind, take_ordered_page
 from memrelay.memory.records.data import LARGEST
@@ -55,6 +56,7 @@ def list_facts(tx: Transaction, wanted: ListFacts, context: Context) -> FactPage
     Raises ResultTooLarge: when a fact does not fit into an answer.
     Raises SearchTooLong: when the search exceeds its time limit.
     """
+    wanted = replace(wanted, user_id=current_id(tx, wanted.user_id))
     conditions = Conditions(given=literal_kind(FACT_KIND, _filter(wanted)))
     window = (wanted.limit, wanted.offset)
     with tx.bounded_search():

@@ -23,14 +23,14 @@ class RemoteConversations(RemoteNoun):
     """The operations on conversations, for the async client."""
 
     async def clear(self, pipeline: str, *, thread: str = "", user: str = "", chat: str = "",
-            workflow: str = "", agent: str | None = None, store: str = "",
-            idempotency_key: str | None = None) -> CheckpointsDeleted:
+            workflow: str = "", more_workflows: Strings = (), agent: str | None = None,
+            store: str = "", idempotency_key: str | None = None) -> CheckpointsDeleted:
         """Delete the checkpoints of a conversation. An unknown conversation is ignored."""
         return await self._call("conversations.clear", locals())
 
     async def history(self, pipeline: str, *, thread: str = "", user: str = "", chat: str = "",
-            workflow: str = "", agent: str | None = None, limit: int = 10, before: str = "",
-            store: str = "") -> History:
+            workflow: str = "", more_workflows: Strings = (), agent: str | None = None,
+            limit: int = 10, before: str = "", store: str = "") -> History:
         """Return the newest messages of a conversation, without prompts and results of tools."""
         return await self._call("conversations.history", locals())
 
@@ -46,11 +46,12 @@ class EmbeddedConversations(EmbeddedNoun):
     """The operations on conversations, for the embedded store."""
 
     def clear(self, *, thread: str = "", user: str = "", chat: str = "", workflow: str = "",
-            agent: str | None = None) -> CheckpointsDeleted:
+            more_workflows: Strings = (), agent: str | None = None) -> CheckpointsDeleted:
         """Delete the checkpoints of a conversation. An unknown conversation is ignored."""
         return self._call("conversations.clear", locals())
 
     def history(self, *, thread: str = "", user: str = "", chat: str = "", workflow: str = "",
-            agent: str | None = None, limit: int = 10, before: str = "") -> History:
+            more_workflows: Strings = (), agent: str | None = None, limit: int = 10,
+            before: str = "") -> History:
         """Return the newest messages of a conversation, without prompts and results of tools."""
         return self._call("conversations.history", locals())

@@ -78,6 +78,10 @@ def test_the_budget_leaves_room_for_the_answer() -> None:
             ),
             [{"type": "image_url", "image_url": {"url": "x"}}],
         ),
+        (
+            ai([{"type": "text", "text": 7}, {"type": 3}, {}, {"type": "text", "text": "blue"}]),
+            [{"type": "text", "text": "blue"}],
+        ),
         (ToolMessage("", tool_call_id="c1"), "(no text)"),
     ],
 )

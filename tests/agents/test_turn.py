@@ -1,5 +1,6 @@
 """Turns of an agent on a worker: conversations, tools and faults."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,6 +89,41 @@ def test_unknown_tools_and_invalid_arguments_are_results(house: House, model: Mo
         "the arguments are no JSON object",
         "query: Input should be a valid string",
     ]
+
+
+def test_malformed_tool_calls_are_results(house: House, model: ModelServer) -> None:
+    asked = Asked(house, model, tools=["remember"])
+    deep = {"key": "k", "value": functools.reduce(lambda inner, _: [inner], range(200), "v")}
+    said = calls(*[("remember", deep)] * 3)
+    said["tool_calls"][0]["function"] = "remember"
+    said["tool_calls"][1]["function"]["arguments"] = deep
+    model.script.extend([said, {"content": "Done.", "tool_calls": 7}])
+
+    assert asked.ask("go") == "Done."
+
+    results = [one["content"] for one in model.requests[1]["messages"] if one["role"] == "tool"]
+    too_deep = "the arguments have more than 100 levels of arrays and objects"
+    assert [orjson.loads(one)["error"] for one in results] == [
+        "there is no tool ''; tools are remember",
+        too_deep,
+        too_deep,
+    ]
+
+
+def test_blocks_of_another_shape_do_not_break_a_thread(house: House, model: ModelServer) -> None:
+    asked = Asked(house, model, conversation_memory=True)
+    deep = functools.reduce(lambda inner, _: [inner], range(200), "v")
+    wrong = [
+        {"type": "text", "text": 7},
+        {"type": ["a"], "text": "b"},
+        {"type": "x", "y": deep},
+    ]
+    text = {"type": "text", "text": "Hi."}
+    model.script.append({"content": [*wrong, text]})
+
+    assert asked.ask("one") == "Hi."
+    assert asked.ask("two") == "you said: two"
+    assert model.sent[1] == [("user", "one"), ("assistant", [text]), ("user", "two")]
 
 
 def test_records_and_entries_are_found(house: House, model: ModelServer) -> None:

@@ -124,42 +124,44 @@ def test_facts_of_others_are_invisible(tx: Store) -> None:
 def test_all_types_come_in_order(tx: Store) -> None:
     keep(tx, "weather_site", "wttr")
     procedure(tx, "forecast", "a1")
-    episode(tx, "asked about the Weather")
+    episode(tx, "asked about the Weather", user_id="u1")
+    part = {"user_id": "u1"}
 
-    found = recall(tx, query("weather"), memory_type="all")
+    found = recall(tx, query("weather"), part, memory_type="all")
 
     assert found == [
         {"key": "weather_site", "value": "wttr", "confidence": 1.0},
         {"type": "procedure", "name": "forecast", "description": "ask"},
         {"type": "episode", "summary": "asked about the Weather"},
     ]
-    assert recall(tx, query("weather"), memory_type="procedures") == found[1:2]
-    assert recall(tx, query("weather"), memory_type="episodes") == found[2:]
-    assert recall(tx, query("weather")) == found[:1]
+    assert recall(tx, query("weather"), part, memory_type="procedures") == found[1:2]
+    assert recall(tx, query("weather"), part, memory_type="episodes") == found[2:]
+    assert recall(tx, query("weather"), part) == found[:1]
     other = {"memory_type": "all", "agent_id": "a2"}
-    assert recall(tx, query("weather"), **other) == found[:1]
+    assert recall(tx, query("weather"), part, **other) == found[:1]
 
 
-def test_episodes_of_other_users_are_invisible(tx: Store) -> None:
+def test_only_episodes_of_the_user_are_visible(tx: Store) -> None:
     for user in ("u1", "u2", ""):
         episode(tx, f"tea with {user or 'nobody'}", user_id=user)
     only = {"memory_type": "episodes"}
 
-    def summaries(part: dict[str, Any] | None) -> list[str]:
-        return [one["summary"] for one in recall(tx, query("tea"), part, **only)]
+    found = recall(tx, query("tea"), {"user_id": "u1"}, **only)
 
-    assert summaries({"user_id": "u1"}) == ["tea with nobody", "tea with u1"]
-    assert summaries(None) == ["tea with nobody"]
+    assert [one["summary"] for one in found] == ["tea with u1"]
+    for part in (None, {"user_id": ""}):
+        assert recall(tx, query("tea"), part, **only) == "No memories found for query: tea"
 
 
 def test_only_the_newest_five_episodes_are_compared(tx: Store) -> None:
-    episode(tx, "tea", now_ms=NOW)
+    part = {"user_id": "u1"}
+    episode(tx, "tea", user_id="u1", now_ms=NOW)
     for number in range(1, 6):
-        episode(tx, f"talk {number}", now_ms=NOW + number)
+        episode(tx, f"talk {number}", user_id="u1", now_ms=NOW + number)
 
-    assert recall(tx, query("tea"), memory_type="all") == "No memories found for query: tea"
-    assert len(recall(tx, query("talk"), memory_type="all")) == 5
-    assert len(recall(tx, query("talk"), memory_type="all", limit=2)) == 2
+    assert recall(tx, query("tea"), part, memory_type="all") == "No memories found for query: tea"
+    assert len(recall(tx, query("talk"), part, memory_type="all")) == 5
+    assert len(recall(tx, query("talk"), part, memory_type="all", limit=2)) == 2
 
 
 def test_a_failure_has_its_reason(tx: Store) -> None:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.bundles import make_bundle, make_uid
+from tests.support.bundles import make_agent, make_bundle, make_uid
 from tests.support.http import ask
 from tests.support.pages import put
 from tests.support.pipelit import Pipelit
@@ -246,6 +246,28 @@ def test_a_history_is_selected_by_user_and_chat(pipelit: Pipelit) -> None:
     assert len(pipelit.page(f"{path}&chat_id=room:1")["messages"]) == 2
     assert pipelit("DELETE", path).status == 204
     assert len(pipelit.page(f"{path}&chat_id=room:1")["messages"]) == 2
+
+
+def test_a_history_covers_the_workflow_ids_of_agents(served: Served) -> None:
+    args = {"url": "http://127.0.0.1:9/v1", "model": "m", "workflow_id": "support"}
+    bot = make_agent("bot", "agent", args, on="chat")
+    pipelit = Pipelit(served, put(served.url, make_bundle(make_uid(), bot)))
+    path, named = f"workflows/{pipelit.uid}/chat/history", "workflows/support/chat/history"
+    pipelit.chat(f"chat:User:{pipelit.uid}", "first")
+    pipelit.chat("chat:User:support", "second")
+    pipelit.chat("chat:User:other", "third")
+
+    found = [pipelit.page(one) for one in (path, named)]
+    assert found[0] == found[1] and found[0]["thread_id"] == "chat:User:support"
+    assert ask(served.url, "GET", f"/api/v1/{named}").json == found[0]
+
+    assert pipelit("DELETE", named).status == 204
+    assert pipelit.page(named)["messages"] == []
+    assert pipelit.page(path)["messages"][0]["text"] == "first"
+    pipelit.chat("chat:User:support", "again")
+    assert pipelit("DELETE", path).status == 204
+    assert pipelit.page("checkpoints/?thread_id=chat:User:other")["total"] == 3
+    assert pipelit.page("checkpoints/")["total"] == 3
 
 
 def test_a_workflow_is_named_by_uid_or_name(served: Served) -> None:

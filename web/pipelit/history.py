@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 
 from memrelay.memory.timestamps import parse_ms
 from memrelay.web.api.answers import json_response, refuse_unknown
+from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import get_caller, requires
@@ -58,8 +59,8 @@ async def get_history(request: web.Request) -> web.Response:
     if before and parse_ms(before) is None:
         raise BadRequest(INVALID_TIME)
     page = {"limit": parse_integer(request, "limit", DEFAULT_LIMIT), "before": before}
-    uid = await _find_workflow(request)
-    given = _parse_conversation(request) | page
+    uid, workflows = await _find_workflow(request)
+    given = _parse_conversation(request) | workflows | page
     return json_response(await call_operation(request, "conversations.history", uid, given))
 
 
@@ -74,8 +75,9 @@ async def get_history(request: web.Request) -> web.Response:
 async def delete_history(request: web.Request) -> web.Response:
     """Delete a conversation."""
     refuse_unknown(request, (*CONVERSATION_QUERY, PIPELIT.pipeline_parameter))
-    uid = await _find_workflow(request)
-    await call_operation(request, "conversations.clear", uid, _parse_conversation(request))
+    uid, workflows = await _find_workflow(request)
+    given = _parse_conversation(request) | workflows
+    await call_operation(request, "conversations.clear", uid, given)
     return web.Response(status=204)
 
 
@@ -84,10 +86,12 @@ def _parse_conversation(request: web.Request) -> dict[str, Any]:
     return {"user": query.get("user_id") or DEFAULT_USER, "chat": query.get("chat_id", "")}
 
 
-async def _find_workflow(request: web.Request) -> str:
-    """Return the uid of the pipeline that the path names by its uid or name.
+async def _find_workflow(request: web.Request) -> tuple[str, dict[str, Any]]:
+    """Return the uid of a pipeline, and the workflows in it that the path names.
 
-    Raises NotFound, and BadRequest if several pipelines have the name.
+    The uid or the name of a pipeline covers its uid and each `workflow_id` of its agents. Another
+    text is such a `workflow_id`, and covers only that workflow. Raises NotFound, and BadRequest if
+    the path names several pipelines.
     """
     wanted = request.match_info["workflow"]
     is_named = "uid" in request.match_info or request.query.get(PIPELIT.pipeline_parameter)
@@ -100,21 +104,34 @@ async def _find_workflow(request: web.Request) -> str:
     if len(found) > 1 and wanted not in found:
         raise BadRequest(
             f"{len(found)} pipelines have the name {wanted[:100]!r}; use a uid instead: "
-            f"{', '.join(found[:MAX_LISTED])}"
+            f"{', '.join(list(found)[:MAX_LISTED])}"
         )
-    return wanted if wanted in found else found[0]
+    served = found.get(wanted) or next(iter(found.values()))
+    uid = served.deployed.uid
+    if wanted not in (uid, served.deployed.name):
+        return uid, {"workflow": wanted}
+    return uid, {"workflow": uid, "more_workflows": sorted(_workflow_ids(served) - {uid})}
 
 
 async def _list_matches(
     request: web.Request, wanted: str, within: str | None, *, refresh: bool = False
-) -> list[str]:
-    """Return the uids of visible pipelines with this uid or name. `within` is the only choice."""
+) -> dict[str, Served]:
+    """Return the visible pipelines with this uid, name or `workflow_id`, by uid.
+
+    `within` is the only choice.
+    """
     sees = get_caller(request).sees
     every = await get_services(request).directory.list_pipelines(refresh=refresh)
-    return [
-        one.deployed.uid
+    return {
+        one.deployed.uid: one
         for one in every
-        if wanted in (one.deployed.uid, one.deployed.name)
+        if wanted in {one.deployed.uid, one.deployed.name, *_workflow_ids(one)}
         and within in (None, one.deployed.uid)
         and sees(one.deployed.uid)
-    ]
+    }
+
+
+def _workflow_ids(served: Served) -> set[str]:
+    """Return each `workflow_id` of the agents in a pipeline. Only some blocks have one."""
+    found = (getattr(agent.args, "workflow_id", "") for agent in served.bundle.agents)
+    return {workflow for workflow in found if workflow}

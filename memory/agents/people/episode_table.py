@@ -26,28 +26,15 @@ class EpisodeTable(KeyedTable):
     def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
         super().__init__(connection, records, EPISODE_KIND, "episode_keys")
 
-    def newest(
-        self, scope: str, owner: str | None, limit: int, *, with_unowned: bool = False
-    ) -> Iterator[StoredRecord]:
-        """Yield episodes, the newest first. The scope "" covers every agent.
-
-        The owner None covers every user. `with_unowned` adds the episodes without a user.
-        """
+    def newest(self, scope: str, owner: str, limit: int) -> Iterator[StoredRecord]:
+        """Yield episodes of a user, the newest first. The scope "" covers every agent."""
         self._records.flush()
-        clauses = [IS_EPISODE, UNEXPIRED]
-        values: list[Any] = [self._records.versions.now_ms]
-        index = "episode_creations"
+        clauses = [IS_EPISODE, UNEXPIRED, "r.owner = ?"]
+        values: list[Any] = [self._records.versions.now_ms, owner]
         if scope:
             clauses.append("r.scope = ?")
             values.append(scope)
-        if owner is not None and with_unowned:
-            clauses.append("(r.owner IS NULL OR r.owner = ?)")
-            values.append(owner)
-        elif owner is not None:
-            index = "episode_owners"
-            clauses.append("r.owner = ?")
-            values.append(owner)
-        which = f" INDEXED BY {index} WHERE {' AND '.join(clauses)}{NEWEST}"
+        which = f" INDEXED BY episode_owners WHERE {' AND '.join(clauses)}{NEWEST}"
         return stored_records(self._connection, which, [*values, limit])
 
     def open_from(self, first: str, end: str) -> list[StoredRecord]:

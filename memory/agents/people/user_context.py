@@ -75,7 +75,7 @@ def user_context(
     if place is None:
         return UserContext(canonical_id, True, canonical_id=canonical_id)
     user = view_user(tx, place.whole)
-    episodes = recent_episodes(tx, agent_id, user.canonical_id, MAX_HISTORY, with_unowned=False)
+    episodes = recent_episodes(tx, agent_id, user.canonical_id, MAX_HISTORY)
     return UserContext(
         user.canonical_id,
         is_new,

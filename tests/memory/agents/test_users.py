@@ -161,6 +161,25 @@ def test_a_merge_moves_all_that_belongs_to_a_user(tx: Store) -> None:
     assert perform(tx, "users.get", id=source).canonical_id == target
 
 
+def test_the_id_of_a_merged_user_still_reads_and_writes(tx: Store) -> None:
+    for ident in "abc":
+        identify(tx, "chat", ident)
+    perform(tx, "users.merge", id="chat:a", into="chat:b")
+    perform(tx, "users.merge", id="chat:b", into="chat:c")
+
+    written = set_fact(tx, "tea", "green", "chat:a").fact
+    episode = begin(tx, "chat:b")
+
+    assert written.user_id == "chat:c"
+    for user in ("chat:a", "chat:b", "chat:c"):
+        assert fact(tx, "tea", user) == "green"
+        assert perform(tx, "facts.recall", key="tea", user_id=user).user_id == "chat:c"
+        assert len(perform(tx, "facts.search", query="tea", user_id=user).items) == 1
+        assert perform(tx, "facts.list", user_id=user).total == 1
+        listed = perform(tx, "episodes.list", user_id=user).items
+        assert [(one.id, one.user_id) for one in listed] == [(episode, "chat:c")]
+
+
 def test_merges_resolve_chains_and_refuse_cycles(tx: Store) -> None:
     for name in ("a", "b", "c", "d"):
         identify(tx, "chat", name)
