@@ -1,0 +1,70 @@
+"""users.forget takes the turns of a user from the store and the bus, and leaves those of others."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.agents import Asked
+from tests.support.erased import await_end, files_with
+from tests.support.house import House
+from tests.support.model_server import ModelServer
+from tests.support.waiting import wait_for
+
+ALICE = "Alice4321"
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    with House() as house:
+        house.start_worker(may_call_private=True)
+        yield house
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as model:
+        yield model
+
+
+def forget(asked: Asked, user: str) -> None:
+    asked.operate("users.forget", {"id": user})
+    await_end(asked.house, asked.uid)
+
+
+def texts(asked: Asked) -> list[str]:
+    return [said.text for said in asked.house.client.log(asked.uid)]
+
+
+@pytest.mark.parametrize(("name", "kept"), [("User", 2), ("bot", 4)])
+def test_a_user_named_like_a_sender_takes_nobody_along(
+    house: House, model: ModelServer, name: str, kept: int
+) -> None:
+    asked = Asked(house, model, conversation_memory=True)
+    asked.ask("from ada", username="Ada Lovelace")
+    asked.ask("from nobody")
+
+    forget(asked, f"chat:{name}")
+
+    said = ["from ada", "you said: from ada", "from nobody", "you said: from nobody"]
+    assert texts(asked) == said[:kept]
+    assert asked.operate("episodes.list", {})["total"] == kept // 2
+
+
+def test_the_same_words_of_others_stay(house: House, model: ModelServer) -> None:
+    asked, menu = Asked(house, model, conversation_memory=True), "what is on the menu today"
+    for text in ("yes", menu):
+        asked.ask(text, username=ALICE)
+    asked.ask("yes", username="Carol")
+    model.hold.clear()
+    count = len(model.requests)
+    bob, dan = asked.send("yes", username="Bob"), asked.send(f"{menu} please", username="Dan")
+    wait_for(lambda: len(model.requests) == count + 2, "their turns run")
+
+    forget(asked, f"chat:{ALICE}")
+    model.hold.set()
+
+    assert asked.answer(bob) == "you said: yes"
+    assert asked.answer(dan) == f"you said: {menu} please"
+    said = ["yes", "you said: yes", "yes", f"{menu} please"]
+    assert texts(asked)[:4] == said and len(texts(asked)) == 6
+    assert files_with(house, ALICE.lower().encode()) == []
