@@ -14,12 +14,13 @@ import orjson
 from memrelay.memory.agents.checkpoint_erasing import Wanted, erase_text, erase_wanted
 from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.agents.people.quotes import Quotes
+from memrelay.memory.agents.threads import turn_thread
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.records.kinds import EPISODE_KIND, STEP_KIND
 from memrelay.memory.sqlite.filters import Conditions, where
 from memrelay.memory.sqlite.fulltext import INDEXES
 from memrelay.memory.sqlite.idempotency import pack, unpack
-from memrelay.memory.sqlite.inbox import Inbox
+from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Inbox
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.versions import State, StoredRecord, stored_records
 
@@ -201,7 +202,7 @@ class Erasures:
         """Remove erased texts from stored replies and pending messages. Return how many had them.
 
         A reply is replaced, because its row marks the input as done. A pending message is deleted,
-        also if its idempotency key has an erased text.
+        with the committed responses of its errand, also if its idempotency key has an erased text.
         """
         self._inbox.complete()
         run, run_many = self._connection.execute, self._connection.executemany
@@ -223,6 +224,11 @@ class Erasures:
             if any(text and has_erased(text) for text in (ident.encode(), key.encode(), *texts))
         ]
         run_many("DELETE FROM pending WHERE id = ?", pending)
+        for table in ("checkpoint_writes", "checkpoints"):
+            run_many(
+                f"DELETE FROM {table} WHERE thread = ?",
+                [(turn_thread(ident.removesuffix(RETRY_SUFFIX)),) for (ident,) in pending],
+            )
         return len(replies) + len(answers) + len(pending)
 
     def forget(self, noted: int, counts: tuple[int, int, int]) -> None:
