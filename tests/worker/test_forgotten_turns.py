@@ -1,5 +1,6 @@
 """users.forget takes the turns of a user from the store and the bus, and leaves those of others."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.support.agents import Asked
 from tests.support.erased import await_end, files_with
 from tests.support.house import House
-from tests.support.model_server import ModelServer
+from tests.support.model_server import Answer, Json, ModelServer, calls, echo
 from tests.support.waiting import wait_for
 
 ALICE = "Alice4321"
@@ -68,3 +69,43 @@ def test_the_same_words_of_others_stay(house: House, model: ModelServer) -> None
     said = ["yes", "you said: yes", "yes", f"{menu} please"]
     assert texts(asked)[:4] == said and len(texts(asked)) == 6
     assert files_with(house, ALICE.lower().encode()) == []
+
+
+def test_a_running_turn_of_the_user_ends_without_a_trace(house: House, model: ModelServer) -> None:
+    asked = Asked(house, model, tools=["recall"], conversation_memory=True)
+    released = threading.Event()
+
+    def reply(request: Json) -> Answer:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            released.wait(20)
+            return "raceanswer"
+        asks = last["content"] == "racequestion"
+        return calls(("recall", {"key": "racekey"})) if asks else echo(request)
+
+    model.reply = reply
+    asked.send("racequestion", username="racer1234")
+    wait_for(lambda: len(model.requests) == 2, "the turn waits for its answer")
+    assert house.rows(asked.uid, "SELECT * FROM checkpoint_writes")
+
+    forget(asked, "chat:racer1234")
+    released.set()
+
+    assert asked.ask("hello", username="Bob") == "you said: hello"
+    assert texts(asked) == ["hello", "you said: hello"]
+    threads = house.rows(asked.uid, "SELECT DISTINCT thread FROM checkpoints")
+    assert len(threads) == 1 and not house.rows(asked.uid, "SELECT * FROM checkpoint_writes")
+    for word in (b"racequestion", b"racekey", b"raceanswer"):
+        assert files_with(house, word) == []
+
+
+def test_facts_of_the_turns_of_the_user_are_erased(house: House, model: ModelServer) -> None:
+    asked = Asked(house, model, tools=["remember"])
+    for name, user in (("pet", "faith1234"), ("tea", "Bob")):
+        model.script.append(calls(("remember", {"key": name, "value": f"the {name}"})))
+        asked.ask("note it", username=user)
+    asked.operate("facts.set", {"key": "who", "value": "chat:faith1234 likes tea"})
+
+    forget(asked, "chat:faith1234")
+
+    assert [one["key"] for one in asked.operate("facts.list", {})["items"]] == ["tea"]
