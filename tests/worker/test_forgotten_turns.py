@@ -109,3 +109,16 @@ def test_facts_of_the_turns_of_the_user_are_erased(house: House, model: ModelSer
     forget(asked, "chat:faith1234")
 
     assert [one["key"] for one in asked.operate("facts.list", {})["items"]] == ["tea"]
+
+
+def test_calls_with_the_same_ids_in_other_turns_stay(house: House, model: ModelServer) -> None:
+    asked = Asked(house, model, tools=["recall"], conversation_memory=True)
+    for text in ("my dog", "greet zora98765", "my fish"):
+        model.script.append(calls(("recall", {"key": text})))
+        asked.ask(text, username="Keeper")
+
+    forget(asked, "telegram:zora98765")
+
+    asked.ask("the last", username="Keeper")
+    roles = [one["role"] for one in model.requests[-1]["messages"]]
+    assert roles.count("tool") == 2
