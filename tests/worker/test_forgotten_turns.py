@@ -104,11 +104,14 @@ def test_facts_of_the_turns_of_the_user_are_erased(house: House, model: ModelSer
     for name, user in (("pet", "faith1234"), ("tea", "Bob")):
         model.script.append(calls(("remember", {"key": name, "value": f"the {name}"})))
         asked.ask("note it", username=user)
+    pet = asked.operate("facts.get", {"key": "pet"})
+    asked.operate("facts.delete_many", {"ids": [pet["id"]]})
     asked.operate("facts.set", {"key": "who", "value": "chat:faith1234 likes tea"})
 
     forget(asked, "chat:faith1234")
 
     assert [one["key"] for one in asked.operate("facts.list", {})["items"]] == ["tea"]
+    assert files_with(house, b"the pet") == []
 
 
 def test_calls_with_the_same_ids_in_other_turns_stay(house: House, model: ModelServer) -> None:

@@ -34,7 +34,10 @@ TURNS = (
     "SELECT guid, content, source, ifnull(data, '') FROM records WHERE thread IS NOT NULL "
     "AND (instr(lower(content), ?1) OR lower(source) = ?1 OR instr(lower(ifnull(data, '')), ?1))"
 )
-FACTS = f"SELECT guid, content, ifnull(data, '') FROM records WHERE kind = '{FACT_KIND}'"
+FACTS = " UNION ALL ".join(
+    f"SELECT guid, ifnull(content, ''), ifnull(data, '') FROM {table} WHERE kind = '{FACT_KIND}'"
+    for table in ("records", "versions")
+)
 EXECUTIONS = (
     f"SELECT key FROM records WHERE kind = '{EPISODE_KIND}' AND key IS NOT NULL "
     "AND guid IN (SELECT value FROM json_each(?))"
@@ -89,7 +92,7 @@ class UserTable(KeyedTable):
         yield from self._connection.execute(TURNS, (word,))
 
     def all_facts(self) -> Iterator[tuple[str, str, str]]:
-        """Yield (guid, content, data) of the facts of all scopes."""
+        """Yield (guid, content, data) of the facts of all scopes, also of earlier states."""
         self._records.flush()
         yield from self._connection.execute(FACTS)
 
