@@ -56,8 +56,8 @@ def make_recall(request: TurnRequest, operate: Operate) -> Tool:
     return Tool("recall", about, RecallArguments, run)
 
 
-def make_remember(request: TurnRequest, operate: Operate) -> Tool:
-    """Return the tool `remember`: it stores a fact for everyone."""
+def make_remember(request: TurnRequest, operate: Operate, execution: str) -> Tool:
+    """Return the tool `remember`: it stores a fact for everyone. `execution` is its source."""
 
     async def run(given: RememberArguments, key: str) -> str:
         name = given.key.strip()
@@ -65,7 +65,7 @@ def make_remember(request: TurnRequest, operate: Operate) -> Tool:
             return "Error: key is required"
         if given.value in (None, ""):
             return "Error: value is required"
-        fact = {"key": name, "value": given.value}
+        fact = {"key": name, "value": given.value, "source_episode_id": execution}
         fact |= {"fact_type": given.fact_type} if given.fact_type else {}
         try:
             written = await operate("facts.set", fact, store=request.store, key=key)

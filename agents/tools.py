@@ -1,6 +1,8 @@
 """The tools that an agent may have. Each call is an operation with a key of its own, so it applies
 once."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -32,11 +34,11 @@ class MemoryArguments(Arguments):
     """The atomic fact to write to the memory"""
 
 
-def make_tools(request: TurnRequest, operate: Operate) -> dict[str, Tool]:
-    """Return the tools of an agent by name."""
-    make = {
+def make_tools(request: TurnRequest, operate: Operate, execution: str) -> dict[str, Tool]:
+    """Return the tools of an agent by name. `execution` is the id of the turn."""
+    make: dict[str, Callable[[TurnRequest, Operate], Tool]] = {
         "recall": make_recall,
-        "remember": make_remember,
+        "remember": partial(make_remember, execution=execution),
         "records_search": _records_search,
         "knowledge_search": _knowledge_search,
     }

@@ -89,7 +89,7 @@ class Turn:
     ) -> None:
         self._request, self._errand, self._model = request, errand, model
         self._actions = actions
-        self._tools = make_tools(request, errand.operate)
+        self._tools = make_tools(request, errand.operate, errand.id)
         self._responses = Responses(
             calls_of(errand, store=request.store), request.alias, turn_thread(errand.id)
         )

@@ -143,12 +143,14 @@ class Plan:
     - `vector_homes`: homes whose records are all searched by meaning
     - `all_stores`: `stores` and all `homes`
     - `embedded_stores`: stores with vectors
+    - `programs`: names under which its agents write
     - `languages`: of stores that declare one, by memory_id
     - `feeds`: stores with a change feed: all `homes`, and those that declare one
     """
 
     def __init__(self, bundle: CheckedBundle) -> None:
         self.uid, self.name, self.hash = bundle.uid, bundle.name, bundle.hash
+        self.programs = frozenset(one.agent.username for one in bundle.agents if not one.is_voice)
         self.swarms, self.public = bundle.swarms, frozenset(bundle.public)
         self.private_names = {
             swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public

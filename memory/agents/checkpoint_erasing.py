@@ -13,7 +13,7 @@ import orjson
 
 from memrelay.memory.agents.checkpoint_parts import from_text, to_text, unpack
 from memrelay.memory.agents.checkpoints import COLUMNS, Checkpoint, CheckpointTable, Write
-from memrelay.memory.agents.messages import calls_in
+from memrelay.memory.agents.messages import calls_in, is_of_user
 
 ALL_WRITES = (
     f"SELECT {', '.join(Write._fields)} FROM checkpoint_writes WHERE agent = ? AND thread = ?"
@@ -93,10 +93,13 @@ def _erase_in_thread(
 
 def _same_calls(values: dict[int, bytes], numbers: set[int]) -> set[int]:
     """Return the parts with calls and results of the same tool calls: a model service refuses
-    one without the other.
+    one without the other. Services repeat the ids, so only calls of the same turn are the same.
     """
-    calls = {number: calls_in(value) for number, value in values.items()} if numbers else {}
-    found, wanted = set(numbers), set[str]()
+    calls, turn = dict[int, set[tuple[int, str]]](), 0
+    for number in sorted(values) if numbers else ():
+        turn += is_of_user(values[number])
+        calls[number] = {(turn, ident) for ident in calls_in(values[number])}
+    found, wanted = set(numbers), set[tuple[int, str]]()
     while True:
         wanted |= {ident for number in found for ident in calls.get(number, ())}
         more = {number for number, idents in calls.items() if idents & wanted} - found

@@ -77,18 +77,27 @@ def text_of(content: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+def is_of_user(stored: bytes) -> bool:
+    """Return whether a stored value is a message of a user, which begins a turn."""
+    message = _message_of(stored)
+    return ROLES.get(str(message.get("type") or message.get("role"))) == "user"
+
+
 def calls_in(stored: bytes) -> set[str]:
     """Return the ids of the tool calls in a stored message, or of the call that it answers."""
-    try:
-        message = decode_value(unpack(stored))
-    except ValueError:
-        return set()
-    if not isinstance(message, dict):
-        return set()
+    message = _message_of(stored)
     calls = message.get("tool_calls")
     named = calls if isinstance(calls, list) else []
     idents = [one.get("id") for one in named if isinstance(one, dict)]
     return {one for one in (*idents, message.get("tool_call_id")) if isinstance(one, str)}
+
+
+def _message_of(stored: bytes) -> dict[str, Any]:
+    try:
+        message = decode_value(unpack(stored))
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
 
 
 def _decode_extension(code: int, data: memoryview) -> Any:

@@ -4,6 +4,7 @@ The transaction that deletes records also notes the erased texts, so that a late
 after a crash.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,13 +13,16 @@ import orjson
 
 from memrelay.memory.agents.checkpoint_erasing import Wanted, erase_text, erase_wanted
 from memrelay.memory.agents.checkpoints import CheckpointTable
+from memrelay.memory.agents.people.quotes import Quotes
+from memrelay.memory.agents.threads import turn_thread
 from memrelay.memory.errors import StoreBusy
+from memrelay.memory.records.kinds import EPISODE_KIND, STEP_KIND
 from memrelay.memory.sqlite.filters import Conditions, where
 from memrelay.memory.sqlite.fulltext import INDEXES
 from memrelay.memory.sqlite.idempotency import pack, unpack
-from memrelay.memory.sqlite.inbox import Inbox
+from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Inbox
 from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.versions import StoredRecord, stored_records
+from memrelay.memory.sqlite.versions import State, StoredRecord, stored_records
 
 INSERT = "INSERT INTO erasures(asked_at, actor, reason, records, versions) VALUES (?, ?, ?, ?, ?)"
 ADD_COUNTS = (
@@ -54,6 +58,8 @@ DELETE_BY_ID = [
     f"DELETE FROM {table} WHERE {' OR '.join(f'instr({name}, ?1) > 0' for name in columns)}"
     for table, columns in ID_COLUMNS.items()
 ]
+# The execution of an agent's episode is the id of an errand, which begins with pipeline and input.
+INPUT_OF_ERRAND = re.compile(r"([^/]+/\d+-\d+)\.")
 # Returns whether a message holds an erased text.
 Erases = Callable[[bytes], bool]
 
@@ -122,11 +128,14 @@ class Erasures:
         """Delete records with their history and note their texts. Return (records, earlier
         versions).
 
-        `about` is (asked_at in Unix ms, actor, reason). Messages that have one of the `names` as a
-        whole word are erased too.
+        `about` is (asked_at in Unix ms, actor, reason). `names` are identifiers of a person:
+        messages that have one as a whole word are erased too, with those of the inputs of erased
+        episodes. Other people may say the same as the person, so texts of a conversation are noted
+        only if they have an identifier.
         """
         records = versions = 0
-        self._note([("name", name) for name in names])
+        quotes = Quotes(names)
+        self._note([("name", name) for name in quotes.names])
         if text:
             self._note([("text", text)])
             for statement in DELETE_BY_ID:
@@ -134,8 +143,7 @@ class Erasures:
             erase_text(self._connection, CheckpointTable(self._connection), text)
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)
-            contents = dict.fromkeys(self._all_texts(guid, place))
-            self._note([("guid", guid), *(("content", content) for content in contents)])
+            self._note([("guid", guid), *dict.fromkeys(self._all_wanted(guid, place, quotes))])
             versions += self._records.versions.count_of(guid)
             self._records.versions.forget(guid)
             if place is not None:
@@ -151,17 +159,20 @@ class Erasures:
         """Delete the messages, values and writes of checkpoints that have what is wanted."""
         erase_wanted(self._connection, CheckpointTable(self._connection), wanted)
 
-    def _all_texts(self, guid: str, place: StoredRecord | None) -> Iterator[str]:
-        """Yield the content of each state of a record, and the text that was appended to each."""
+    def _all_wanted(
+        self, guid: str, place: StoredRecord | None, quotes: Quotes
+    ) -> Iterator[tuple[str, str]]:
+        """Yield (sort, text) of what is to be erased elsewhere with a record."""
         current = () if place is None else (place.content, place.whole.number)
-        after = "" if place is None else place.content
-        yield after
-        for version in self._records.versions.of(guid, *current):
-            before = version.state.content
-            yield before
-            if after.startswith(before):
-                yield after[len(before) :].strip()
-            after = before
+        states = [] if place is None else [place.whole]
+        states += [version.state for version in self._records.versions.of(guid, *current)]
+        yield "guid", guid
+        is_said = bool(quotes) and any(map(_is_said, states[:1]))
+        if is_said and (key := INPUT_OF_ERRAND.match(states[0].key or "")):
+            yield "input", key[1]
+        for text in _all_texts(states):
+            if not is_said or quotes.in_text(text):
+                yield "content", text
 
     def _note(self, wanted: Iterable[tuple[str, str]]) -> None:
         self._connection.executemany("INSERT INTO erasing(sort, text) VALUES (?, ?)", list(wanted))
@@ -191,14 +202,14 @@ class Erasures:
         """Remove erased texts from stored replies and pending messages. Return how many had them.
 
         A reply is replaced, because its row marks the input as done. A pending message is deleted,
-        also if its idempotency key has an erased text.
+        with the committed responses of its errand, also if its idempotency key has an erased text.
         """
         self._inbox.complete()
         run, run_many = self._connection.execute, self._connection.executemany
         replies = [
             (replace(outputs), n)
-            for n, outputs in run("SELECT n, outputs FROM inbox")
-            if reply_has_erased(outputs)
+            for n, key, outputs in run("SELECT n, id, outputs FROM inbox")
+            if has_erased(key.encode()) or reply_has_erased(outputs)
         ]
         run_many("UPDATE inbox SET outputs = ? WHERE n = ?", replies)
         answers = [
@@ -210,9 +221,14 @@ class Erasures:
         pending = [
             (ident,)
             for ident, key, *texts in run("SELECT id, producer, data, request, result FROM pending")
-            if has_erased(key.encode()) or any(text and has_erased(text) for text in texts)
+            if any(text and has_erased(text) for text in (ident.encode(), key.encode(), *texts))
         ]
         run_many("DELETE FROM pending WHERE id = ?", pending)
+        for table in ("checkpoint_writes", "checkpoints"):
+            run_many(
+                f"DELETE FROM {table} WHERE thread = ?",
+                [(turn_thread(ident.removesuffix(RETRY_SUFFIX)),) for (ident,) in pending],
+            )
         return len(replies) + len(answers) + len(pending)
 
     def forget(self, noted: int, counts: tuple[int, int, int]) -> None:
@@ -245,6 +261,22 @@ class Erasures:
                 "the log of the store cannot be emptied while another program reads it; "
                 "it is retried"
             )
+
+
+def _is_said(state: State) -> bool:
+    """Return whether a record belongs to a conversation: a turn, an episode or a step."""
+    return state.thread is not None or state.kind in (EPISODE_KIND, STEP_KIND)
+
+
+def _all_texts(states: Sequence[State]) -> Iterator[str]:
+    """Yield the content of each state, the newest first, and the text that was appended to each."""
+    after = None
+    for state in states:
+        before = state.content
+        yield before
+        if after is not None and after.startswith(before):
+            yield after[len(before) :].strip()
+        after = before
 
 
 def _json_escape(text: str) -> str:

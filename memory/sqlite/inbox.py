@@ -183,7 +183,8 @@ class Pending(NamedTuple):
     @property
     def texts(self) -> tuple[bytes, ...]:
         """Return everything that may quote a record."""
-        return self.data, self.producer.encode(), self.request or b"", self.result or b""
+        keys = self.id.encode(), self.producer.encode()
+        return *keys, self.data, self.request or b"", self.result or b""
 
     @property
     def errand_id(self) -> str:

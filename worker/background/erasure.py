@@ -7,7 +7,7 @@ twice.
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,6 +42,11 @@ MAX_REASON = 300
 SHORT = 12
 GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 COMMAND = re.compile(r"/\S+\s+")
+# A pipeline and the id of the first input of a cascade, in the key of what the input led to.
+KEY = re.compile(r"([^/\s]+/\d+-\d+)[0-9.+]*(?:~[0-9a-f]+)?")
+# Fields of an envelope that name its sender, which may be called like a person. An agent is also
+# the `username` of the parts that it writes.
+SENDER_FIELDS = frozenset({"from", "id"})
 # Levels of JSON within JSON.
 MAX_DEPTH = 32
 
@@ -50,20 +55,26 @@ class ErasedContent:
     """Finds messages that quote erased records. The cost does not grow with their number.
 
     A message quotes a record if a string in its JSON has the record's guid, a text that the caller
-    named, or the whole content of one of its versions.
+    named, or the whole content of one of its versions. Identifiers of a person count in the parts
+    of an envelope, not in the names of its sender. `agents` are the names of agents.
 
-    `wanted` has (sort, text): sort is `guid`, `text` for a named text, `content` for a version, or
-    `name` for an identifier of a person.
+    `wanted` has (sort, text): sort is `guid`, `text` for a named text, `content` for a version,
+    `name` for an identifier of a person, or `input` for a pipeline and an input, `UID/ID`, all of
+    whose messages are erased.
     """
 
-    def __init__(self, wanted: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self, wanted: Iterable[tuple[str, str]], agents: Collection[str] = frozenset()
+    ) -> None:
+        self._agents = agents
         self._guids, self._other_guids = set[str](), list[str]()
         self._texts, self._short = list[str](), set[str]()
         self._long: dict[str, list[str]] = {}  # by their first SHORT characters
         wanted = list(wanted)
         self._names = Quotes(text for sort, text in wanted if sort == "name")
+        self._inputs = {text for sort, text in wanted if sort == "input"}
         for sort, text in wanted:
-            if sort == "name":
+            if sort in ("name", "input"):
                 continue
             if sort == "guid":
                 self._guids.add(text) if GUID.fullmatch(text) else self._other_guids.append(text)
@@ -76,11 +87,19 @@ class ErasedContent:
 
     def __bool__(self) -> bool:
         found = self._guids or self._other_guids or self._texts or self._short or self._long
-        return bool(found or self._names)
+        return bool(found or self._names or self._inputs)
 
     def in_json(self, data: bytes) -> bool:
         """Return whether an envelope, or another text, quotes a record."""
         return self._in_text(data.decode(errors="replace"), 0)
+
+    def in_log(self, uid: str, data: bytes) -> bool:
+        """Return whether a field of a message in a log quotes a record, or is the mid of a message
+        of an erased input.
+        """
+        return self.in_json(data) or (
+            bool(self._inputs) and self._has_quote(f"{uid}/{data.decode(errors='replace')}")
+        )
 
     def in_msgpack(self, data: bytes) -> bool:
         """Return whether the outputs of an inbox row quote a record."""
@@ -95,27 +114,37 @@ class ErasedContent:
         if isinstance(value, str):
             return self._in_text(value, depth)
         if isinstance(value, dict):
-            if self._names.in_fields(value):
+            if isinstance(value.get("args"), list):
+                value = self._without_sender(value)
+            elif self._names.in_fields(value):
                 return True
             value = [*value, *value.values()]
+        if isinstance(value, int | float):
+            return self._names.in_text(str(value))
         return isinstance(value, list) and any(self._in(one, depth + 1) for one in value)
+
+    def _without_sender(self, envelope: dict[str, Any]) -> dict[str, Any]:
+        """Return an envelope without the names of its sender, if that is an agent."""
+        kept = {name: one for name, one in envelope.items() if name not in SENDER_FIELDS}
+        kept["args"] = [_without_names(part, self._agents) for part in envelope["args"]]
+        return kept
 
     def _in_text(self, text: str, depth: int) -> bool:
         if text[:1] in ("{", "[", '"') and depth < MAX_DEPTH:
             try:
                 parsed = orjson.loads(text)
             except orjson.JSONDecodeError:
-                parsed = ""
-            if self._in(parsed, depth + 1):
-                return True
-        return self._has_quote(text)
+                parsed = None
+            if parsed is not None:
+                return self._in(parsed, depth + 1) or self._has_quote(text)
+        return self._names.in_text(text) or self._has_quote(text)
 
     def _has_quote(self, text: str) -> bool:
+        if self._inputs and (key := KEY.fullmatch(text)) and key[1] in self._inputs:
+            return True
         if any(guid in self._guids for guid in GUID.findall(text)):
             return True
         if any(one in text for one in (*self._texts, *self._other_guids)):
-            return True
-        if self._names.in_text(text):
             return True
         whole = text.strip()
         if self._short and (
@@ -128,6 +157,13 @@ class ErasedContent:
             for start in range(len(text) - SHORT + 1)
             for one in known.get(text[start : start + SHORT], ())
         )
+
+
+def _without_names(part: Any, agents: Collection[str]) -> Any:
+    name = part.get("username") if isinstance(part, dict) else None
+    if isinstance(name, str) and name in agents:
+        return {name: one for name, one in part.items() if name != "username"}
+    return part
 
 
 class _OpenErasure(NamedTuple):
@@ -158,6 +194,7 @@ class ErasureTask:
         drop: Drop,
     ) -> None:
         self._uids = [plan.uid for plan in plans]
+        self._agents = frozenset(name for plan in plans for name in plan.programs)
         self._public = sorted({name for plan in plans for name in plan.public})
         self._stores, self._thread, self._shared, self._drop = tuple(stores), thread, shared, drop
         self._wanted = asyncio.Event()
@@ -227,7 +264,7 @@ class ErasureTask:
         self, control: ReconnectingConnection, name: str, erasure: _OpenErasure
     ) -> None:
         """Repeat until nothing is found: an input that runs meanwhile may quote a record again."""
-        content, total = ErasedContent(one[1:] for one in erasure.wanted), (0, 0, 0)
+        content, total = ErasedContent((one[1:] for one in erasure.wanted), self._agents), (0, 0, 0)
         for _ in range(MAX_PASSES):
             found = await self._pass(control, content, erasure.asked_at)
             total = total[0] + found[0], total[1] + found[1], total[2] + found[2]
@@ -240,7 +277,9 @@ class ErasureTask:
     ) -> tuple[int, int, int]:
         """Return the numbers of erased replies, messages and dead letters."""
         self._drop(content.in_json)
-        messages = await purge(control, self._uids, self._public, asked_at, content.in_json)
+        messages = await purge(control, (), self._public, asked_at, content.in_json)
+        for uid in self._uids:
+            messages += await purge(control, [uid], (), asked_at, partial(content.in_log, uid))
         letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
         replies = 0
         for store in self._stores:

@@ -35,6 +35,8 @@ class BusOperations:
     ) -> None:
         self._address, self.secrets, self._stack = address, secrets, AsyncExitStack()
         self.may_call_private = may_call_private
+        # Ids of errands whose operations are refused.
+        self.cancelled: set[str] = set()
         self._requester: Requester | None = None
         self._opening = asyncio.Lock()
 
@@ -70,6 +72,8 @@ class CallOperations:
 
     async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
         """Return the output of an operation. Raises OperationFailed."""
+        if self._errand_id in self._bus.cancelled:
+            raise OperationFailed(REFUSED, "the errand was cancelled")
         self._count += 1
         operation = find_operation(name)
         if operation is None:

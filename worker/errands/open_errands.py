@@ -74,6 +74,10 @@ class OpenErrands:
         self._numbers = count()
         # Errands given to the runner.
         self._submitted: set[str] = set()
+        # Errands that have begun and have no stored result, and those of them whose result is not
+        # wanted.
+        self._begun: dict[str, OpenErrand] = {}
+        self._dropped: set[str] = set()
         # When a stopped group no longer waits for running errands, by the clock of the loop.
         self._until_s: float | None = None
 
@@ -123,7 +127,13 @@ class OpenErrands:
         key = errand.pending.id
         self._runner.forget(key)
         self._submitted.discard(key)
+        self._begun.pop(key, None)
+        self._dropped.discard(key)
         self._bytes -= self._sizes.pop(key, 0)
+
+    def is_dropped(self, key: str) -> bool:
+        """Return whether the result of an errand must not be stored."""
+        return key in self._dropped
 
     def repeat(self, errand: OpenErrand, in_s: float) -> None:
         """Execute an errand again after a pause. Its conversation waits."""
@@ -144,7 +154,10 @@ class OpenErrands:
             del self._conversations[name]
 
     def drop(self, keys: set[str]) -> None:
-        """Forget errands that have not begun. The caller deletes their rows."""
+        """Forget errands, and cancel those that have begun. The caller deletes their rows."""
+        for key in keys & self._begun.keys() - self._dropped:
+            self._dropped.add(key)
+            self._runner.cancel(key)
         for conversation in self._conversations.values():
             kept = [one for one in conversation.waiting if one[2].pending.id not in keys]
             if len(kept) < len(conversation.waiting):
@@ -156,13 +169,14 @@ class OpenErrands:
             del self._places[key]
 
     @property
-    def waiting(self) -> list[OpenErrand]:
-        """Return the errands that have not begun."""
-        return [
+    def open(self) -> list[OpenErrand]:
+        """Return the errands that wait or run."""
+        waiting = [
             errand
             for conversation in self._conversations.values()
             for _, _, errand in conversation.waiting
         ]
+        return [*waiting, *self._begun.values()]
 
     def stop(self, finish_s: float) -> None:
         """Begin no errand any more, and wait at most `finish_s` for those that run."""
@@ -192,6 +206,10 @@ class OpenErrands:
         if self._until_s is not None:  # the row is found at the next start
             return
         pending = errand.pending
+        if pending.id in self._dropped:
+            self._end(errand, Ended(b""))
+            return
+        self._begun[pending.id] = errand
         station = errand.plan.station(pending.agent)
         assert station is not None  # the plan is the version that made the errand
         self._submitted.add(pending.id)

@@ -109,6 +109,19 @@ class ErrandRunner:
         """Drop an errand whose result is stored, or no longer wanted."""
         self._jobs.pop(key, None)
 
+    def cancel(self, key: str) -> None:
+        """End an errand at once. Its later operations are refused, and `on_end` gets an error as
+        its result.
+        """
+        job = self._jobs.get(key)
+        if job is None:
+            return
+        self._bus.cancelled.add(key)
+        if job.future is not None:
+            job.future.cancel()
+        elif not self.withdraw([key]) and job.on_end is not None:
+            job.on_end(Ended(pack_error("it was cancelled")))
+
     def withdraw(self, keys: Collection[str]) -> set[str]:
         """Drop those errands that have not begun. Return the others."""
         for uid in {_uid_of(key) for key in keys} & self._waiting.keys():

@@ -209,6 +209,9 @@ class Continuations:
 
     async def _keep_result(self, errand: OpenErrand, ended: Ended) -> None:
         pending, memory_id, now_ms = errand.pending, errand.memory_id, time.time_ns() // 1_000_000
+        if self.errands.is_dropped(pending.id):
+            self._end_dropped(errand)
+            return
         limits, fault = self._shared.limits, ended.transient
         attempts = max(1, pending.attempts + fault.counts) if fault is not None else 0
         if fault is not None and attempts <= limits.retries:
@@ -223,12 +226,16 @@ class Continuations:
             partial(_keep_result, name=memory_id, pending=pending)
         )
         self._shared.checkpoint("errand result stored")
+        if not is_kept or self.errands.is_dropped(pending.id):  # an erasure deletes the row
+            self._end_dropped(errand)
+            return
         self.errands.take_result(errand)
-        if is_kept:
-            await self._schedule(pending, memory_id)
-        else:  # an erasure has deleted the row
-            self.stores.pop(pending.id, None)
-            self.errands.finish(pending.id)
+        await self._schedule(pending, memory_id)
+
+    def _end_dropped(self, errand: OpenErrand) -> None:
+        self.errands.take_result(errand)
+        self.stores.pop(errand.pending.id, None)
+        self.errands.finish(errand.pending.id)
 
     async def follow(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Schedule the continuations of a batch. Return outcomes of those that fail at once."""
@@ -278,12 +285,12 @@ class Continuations:
             self._shared.checkpoint("continuations forgotten")
 
     def drop(self, holds: Callable[[bytes], bool]) -> None:
-        """Forget retries and errands with a text that `holds` accepts. The caller deletes their
-        pending rows.
+        """Forget retries and errands with a text that `holds` accepts, and cancel those that run.
+        The caller deletes their pending rows.
         """
         for work in self.delay_queue.drop(lambda work: any(map(holds, work.texts))):
             self.stores.pop(work.key, None)
-        pending = [one.pending for one in self.errands.waiting]
+        pending = [one.pending for one in self.errands.open]
         unwanted = {one.id for one in pending if any(map(holds, one.texts))}
         self.errands.drop(unwanted)
         for key in unwanted:

@@ -45,6 +45,7 @@ def forget_user(tx: Transaction, user_id: str, about: tuple[int, str, str]) -> F
     checkpoints = sum(delete_user_threads(tx.checkpoints, one) for one in ids)
     tx.erasures.erase_checkpoints(quotes)
     erased = dict.fromkeys([*guids, *_quoting_turns(tx, quotes)])
+    erased |= dict.fromkeys(_facts_of(tx, list(erased), quotes))
     return Forgotten(*tx.erasures.erase(list(erased), "", about, names), checkpoints)
 
 
@@ -85,3 +86,19 @@ def _quoting_turns(tx: Transaction, quotes: Quotes) -> list[str]:
         for guid, content, source, data in tx.users.turns(name)
         if source.lower() in quotes.names or quotes.in_text(content) or quotes.in_text(data)
     ]
+
+
+def _facts_of(tx: Transaction, guids: list[str], quotes: Quotes) -> list[str]:
+    """Return the guids of facts that quote an identifier, or were learned in an erased episode."""
+    sources = {*guids, *tx.users.executions(guids)}
+    return [
+        guid
+        for guid, content, data in tx.users.all_facts()
+        if _source_of(data) in sources or quotes.in_text(content) or quotes.in_text(data)
+    ]
+
+
+def _source_of(data: str) -> str:
+    """Return the source_episode_id in the data of a fact, "" if it has none."""
+    found = orjson.loads(data or "{}")
+    return str(found.get("source_episode_id") or "") if isinstance(found, dict) else ""

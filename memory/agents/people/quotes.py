@@ -10,7 +10,7 @@ import msgspec
 # a number such as 7 and a name such as Rose are in many texts about something else.
 MIN_WORD = 5
 ID_FIELDS = frozenset(
-    {"id", "user_id", "chat_id", "telegram_id", "username", "from", "email", "canonical_id"}
+    {"id", "user_id", "chat_id", "telegram_id", "username", "email", "canonical_id"}
 )
 IS_DISTINCT = re.compile(r"[\d@]")
 

@@ -9,7 +9,7 @@ import apsw
 import orjson
 
 from memrelay.memory.agents.keyed_table import KeyedTable
-from memrelay.memory.records.kinds import FACT_KIND, USER_KIND
+from memrelay.memory.records.kinds import EPISODE_KIND, FACT_KIND, USER_KIND
 from memrelay.memory.records.record import Further, Record
 from memrelay.memory.sqlite.filters import UNEXPIRED
 from memrelay.memory.sqlite.records import RecordTable
@@ -33,6 +33,14 @@ BELONGING = " WHERE (r.owner = ?1 OR r.scope = 'user:' || ?1) AND r.kind <> 'mem
 TURNS = (
     "SELECT guid, content, source, ifnull(data, '') FROM records WHERE thread IS NOT NULL "
     "AND (instr(lower(content), ?1) OR lower(source) = ?1 OR instr(lower(ifnull(data, '')), ?1))"
+)
+FACTS = " UNION ALL ".join(
+    f"SELECT guid, ifnull(content, ''), ifnull(data, '') FROM {table} WHERE kind = '{FACT_KIND}'"
+    for table in ("records", "versions")
+)
+EXECUTIONS = (
+    f"SELECT key FROM records WHERE kind = '{EPISODE_KIND}' AND key IS NOT NULL "
+    "AND guid IN (SELECT value FROM json_each(?))"
 )
 
 
@@ -82,6 +90,17 @@ class UserTable(KeyedTable):
         """Yield (guid, content, source, data) of turns and steps that may quote a word."""
         self._records.flush()
         yield from self._connection.execute(TURNS, (word,))
+
+    def all_facts(self) -> Iterator[tuple[str, str, str]]:
+        """Yield (guid, content, data) of the facts of all scopes, also of earlier states."""
+        self._records.flush()
+        yield from self._connection.execute(FACTS)
+
+    def executions(self, guids: list[str]) -> list[str]:
+        """Return the executions of those records that are episodes."""
+        self._records.flush()
+        found = self._connection.execute(EXECUTIONS, (orjson.dumps(guids).decode(),))
+        return [key for (key,) in found]
 
     def facts(self, user_id: str, limit: int) -> Iterator[tuple[Record, Further]]:
         """Yield the facts of a user, the most used first."""
