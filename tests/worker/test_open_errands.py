@@ -31,15 +31,15 @@ def test_an_errand_waits_for_all_continuations_of_its_conversation() -> None:
         for number in (1, 2):
             errands.hold(make_pending(number), PLAN)
         errands.add(OpenErrand(make_pending(3), "store", PLAN))
-        waiting = [len(errands.waiting)]
+        begun = [len(errands._begun)]
         for number in (2, 1):
             errands.finish(make_pending(number).id)
-            waiting.append(len(errands.waiting))
+            begun.append(len(errands._begun))
         errands.finish(make_pending(3).id)
         runner.close()
-        return waiting
+        return begun
 
-    assert asyncio.run(run()) == [1, 1, 0]
+    assert asyncio.run(run()) == [0, 0, 1]
 
 
 def test_two_continuations_of_a_conversation_end_in_any_order() -> None:
