@@ -19,7 +19,7 @@ EMPTY = "Memory is empty — no facts stored."
 
 
 class RecallArguments(Arguments):
-    """What to look up."""
+    """The key or the query to look up."""
 
     key: str = ""
     """The exact key of a fact"""

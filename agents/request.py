@@ -48,9 +48,10 @@ class Options(msgspec.Struct, frozen=True):
 class TurnRequest(msgspec.Struct, frozen=True):
     """One message for an agent.
 
-    `text` is what the model gets, and `question` the message without prefix. `prompt` is the
-    rendered system prompt. `alias` is that of the agent. `is_remembered` is set if the conversation
-    is stored. `user_id` is "" for a message without a user.
+    - `text` is the message with the prefix for the model, `question` the message alone.
+    - `prompt` is the rendered system prompt, and `alias` that of the agent.
+    - `is_remembered`: whether the conversation is stored.
+    - `user_id` is "" for a message without a user.
     """
 
     text: str

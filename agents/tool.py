@@ -68,5 +68,5 @@ class Tool:
 
 
 def as_error(text: str) -> str:
-    """Return a result that tells the model about a fault."""
+    """Return the result of a call that failed."""
     return orjson.dumps({"error": text}).decode()

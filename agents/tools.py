@@ -1,5 +1,5 @@
-"""The tools that an agent may have. Each call is an operation with a key of its own, so it applies
-once."""
+"""The tools that an agent may have. Each call is an operation with an idempotency key, so it
+applies once."""
 
 from collections.abc import Callable
 from functools import partial

@@ -55,7 +55,7 @@ async def run_turn(given: Mapping[str, Any], errand: RunningErrand) -> Json:
     try:
         async with GuardedClient(private=errand.may_call_private) as client:
             model = ChatModel(client, _model_options(request), _read_key(request, errand))
-            # No trace of a conversation is sent to LangSmith, whatever the environment sets.
+            # LangSmith gets no trace, even if the environment turns tracing on.
             with tracing_context(enabled=False):
                 text = await Turn(request, errand, model, actions).run()
     except (TurnFault, ModelFault, OperationFailed) as fault:

@@ -36,7 +36,7 @@ class RecallArgs(AgentMemoryArgs):
     trusted fields of the message name. Only the episodes of that user are visible."""
 
     memory_type: Literal["facts", "procedures", "episodes", "all"] = "facts"
-    """What a query searches."""
+    """The kinds of memory that a query searches."""
     limit: Annotated[int, Field(ge=1, le=100)] = 10
     """Maximum number of facts."""
     min_confidence: Confidence = 0.5

@@ -25,8 +25,8 @@ class RememberArgs(AgentMemoryArgs):
     overwrite: bool = True
     """Whether to replace the value of an existing fact."""
     scope: Literal["session", "user", "agent", "global"] = GLOBAL
-    """Who sees the fact. `user` and `session` need the field `user_id` or `session_id`, which only
-    blocks of the pipeline and trusted ingresses can set."""
+    """The scope of the fact. `user` and `session` need the field `user_id` or `session_id`, which
+    only blocks of the pipeline and trusted ingresses can set."""
     agent_id: AgentId = GLOBAL
     """The agent of the scope `agent`."""
 

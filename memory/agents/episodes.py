@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import orjson
 from pydantic import ConfigDict, Field, ValidationError
 
+from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.agents.people.episode_table import thread_of
 from memrelay.memory.agents.scopes import GLOBAL, MAX_ID_CHARACTERS, OptionalId
 from memrelay.memory.agents.users import current_id
@@ -155,8 +156,10 @@ def begin_episode(tx: Transaction, given: NewEpisode, context: Context) -> str:
     }
     expires_at = context.now_ms + given.episode_days * MS_PER_DAY
     owner = current_id(tx, given.user_id) or None
-    new = _new_state(guid, EPISODE_KIND, (scope, owner, expires_at), context)
-    tx.episodes.insert(new._replace(key=key, data=_packed(data)))
+    new = new_state(guid, EPISODE_KIND, context.now_ms, context.actor)._replace(
+        scope=scope, key=key, owner=owner, data=_packed(data), expires_at=expires_at
+    )
+    tx.episodes.insert(new)
     return guid
 
 
@@ -288,39 +291,15 @@ def _insert_step(tx: Transaction, episode: State, step: NewStep, context: Contex
     data = {"sort": step.sort, "role": step.role or None, "tool": step.tool or None}
     if step.result is not None:
         data["result"] = bounded(step.result)
-    place = (episode.scope, episode.owner, episode.expires_at)
-    new = _new_state(context.new_guid(), STEP_KIND, place, context)._replace(
+    new = new_state(context.new_guid(), STEP_KIND, context.now_ms, context.actor)._replace(
+        scope=episode.scope,
+        owner=episode.owner,
+        expires_at=episode.expires_at,
         thread=thread_of(episode.guid),
         data=_packed(data),
         content=_cut(step.text, MAX_VALUE_BYTES),
     )
     return tx.episodes.add_step(new).seq or 0
-
-
-def _new_state(
-    guid: str, kind: str, place: tuple[str, str | None, int | None], context: Context
-) -> State:
-    scope, owner, expires_at = place
-    return State(
-        guid,
-        number=1,
-        scope=scope,
-        kind=kind,
-        source=context.actor,
-        tags="[]",
-        created_at=context.now_ms,
-        updated_at=context.now_ms,
-        key=None,
-        owner=owner,
-        data=None,
-        expires_at=expires_at,
-        in_context=0,
-        encrypted=0,
-        thread=None,
-        seq=None,
-        crc=None,
-        content="",
-    )
 
 
 def _summary(question: Any, answer: Any) -> str:

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from memrelay.memory.agents.fact_search import folded_text
 from memrelay.memory.agents.fact_table import FactFilter, StoredFact
+from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.agents.scopes import GLOBAL, Ids, OptionalId, check_name, split_scope
 from memrelay.memory.agents.users import current_id
 from memrelay.memory.errors import RecordNotFound, Refused, ValueTooLarge, VersionConflict
@@ -324,24 +325,12 @@ def _new_state(
     given: SetFact, scope: str, stored: tuple[str, str | None], context: Context
 ) -> State:
     content, data = stored
-    return State(
-        context.new_guid(),
-        number=1,
+    new = new_state(context.new_guid(), FACT_KIND, context.now_ms, context.actor)
+    return new._replace(
         scope=scope,
-        kind=FACT_KIND,
-        source=context.actor,
-        tags="[]",
-        created_at=context.now_ms,
-        updated_at=context.now_ms,
         key=given.key,
         owner=given.user_id if given.scope == "user" else None,
         data=data,
-        expires_at=None,
-        in_context=0,
-        encrypted=0,
-        thread=None,
-        seq=None,
-        crc=None,
         content=content,
     )
 

@@ -82,3 +82,27 @@ class KeyedTable:
 
     def _has_expired(self, place: StoredRecord) -> bool:
         return has_expired(place.whole.expires_at, self._records.versions.now_ms)
+
+
+def new_state(guid: str, kind: str, now_ms: int, actor: str) -> State:
+    """Return a new record of agent memory without scope, key, owner, data and content."""
+    return State(
+        guid,
+        number=1,
+        scope="",
+        kind=kind,
+        source=actor,
+        tags="[]",
+        created_at=now_ms,
+        updated_at=now_ms,
+        key=None,
+        owner=None,
+        data=None,
+        expires_at=None,
+        in_context=0,
+        encrypted=0,
+        thread=None,
+        seq=None,
+        crc=None,
+        content="",
+    )

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
+from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.agents.scopes import GLOBAL, MAX_ID_CHARACTERS, check_name, split_scope
 from memrelay.memory.errors import RecordNotFound, VersionConflict
 from memrelay.memory.operation import Context
@@ -256,26 +257,8 @@ def _new_state(
     given: SaveProcedure, scope: str, stored: tuple[str, str], context: Context
 ) -> State:
     content, data = stored
-    return State(
-        context.new_guid(),
-        number=1,
-        scope=scope,
-        kind=PROCEDURE_KIND,
-        source=context.actor,
-        tags="[]",
-        created_at=context.now_ms,
-        updated_at=context.now_ms,
-        key=given.name,
-        owner=None,
-        data=data,
-        expires_at=None,
-        in_context=0,
-        encrypted=0,
-        thread=None,
-        seq=None,
-        crc=None,
-        content=content,
-    )
+    new = new_state(context.new_guid(), PROCEDURE_KIND, context.now_ms, context.actor)
+    return new._replace(scope=scope, key=given.name, data=data, content=content)
 
 
 def _missing(which: str) -> RecordNotFound:

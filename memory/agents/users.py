@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
+from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.agents.people.user_ids import EMAIL, TELEGRAM, canonical_id, clean_id
 from memrelay.memory.agents.people.user_table import USERS
 from memrelay.memory.agents.scopes import MAX_ID_CHARACTERS
@@ -242,23 +243,5 @@ def _clean(name: str) -> str:
 
 
 def _new_state(user_id: str, data: dict[str, Any], context: Context) -> State:
-    return State(
-        context.new_guid(),
-        number=1,
-        scope=USERS,
-        kind=USER_KIND,
-        source=context.actor,
-        tags="[]",
-        created_at=context.now_ms,
-        updated_at=context.now_ms,
-        key=user_id,
-        owner=user_id,
-        data=packed(data),
-        expires_at=None,
-        in_context=0,
-        encrypted=0,
-        thread=None,
-        seq=None,
-        crc=None,
-        content="",
-    )
+    new = new_state(context.new_guid(), USER_KIND, context.now_ms, context.actor)
+    return new._replace(scope=USERS, key=user_id, owner=user_id, data=packed(data))
