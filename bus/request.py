@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Annotated, Any, Self
 
@@ -141,9 +141,12 @@ def read_question(payload: bytes, uid: str, message_bytes: int) -> Question:
     return question
 
 
-def error_answer(code: str, detail: str) -> bytes:
-    """Return an answer with an error."""
-    return _to_json({"error": {"code": code, "detail": detail}})
+def error_answer(code: str, detail: str, faults: Sequence[Mapping[str, str]] = ()) -> bytes:
+    """Return an answer with an error. `faults` lists invalid fields as {path, code, message}."""
+    error: dict[str, object] = {"code": code, "detail": detail}
+    if faults:
+        error["faults"] = faults
+    return _to_json({"error": error})
 
 
 def output_answer(answer: bytes) -> bytes:

@@ -10,6 +10,8 @@ MemoryFault
 │   ├── VersionConflict  the record has changed since the caller looked
 │   ├── Denied           the caller has no access of the needed level
 │   ├── KeyTaken         another entry has the key
+│   ├── NameTaken        another object has the id or the name
+│   ├── InvalidInput     several fields are invalid; `faults` lists all of them
 │   ├── NotText          only a text can be edited
 │   ├── TextNotUnique    a text to replace is missing, or occurs several times
 │   ├── BadValue         a value is nested too deeply, or no JSON
@@ -33,7 +35,8 @@ MemoryFault
 └── PreconditionNotMet       the active bundle is not the expected one; nothing changed
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 
 class MemoryFault(Exception):
@@ -88,6 +91,33 @@ class Denied(Refused):
 
 class KeyTaken(Refused):
     """Another entry has the key."""
+
+
+class NameTaken(Refused):
+    """Another object has the id or the name."""
+
+    code = "name_taken"
+
+
+class Fault(NamedTuple):
+    """An error in the input.
+
+    `path` is a JSON pointer into the input. `code` is one of the names in docs/recipes.md.
+    """
+
+    path: str
+    code: str
+    message: str
+
+
+class InvalidInput(Refused):
+    """Several fields are invalid. `faults` lists all of them."""
+
+    code = "invalid_input"
+
+    def __init__(self, message: str, faults: Sequence[Fault]) -> None:
+        super().__init__(message)
+        self.faults = tuple(faults)
 
 
 class NotText(Refused):

@@ -25,6 +25,19 @@ ChangeType = Literal[
     "memory.created",
     "memory.updated",
     "memory.deleted",
+    # The sources of recipes. The subject names the instance; `data` has further ids.
+    "kv.set",
+    "kv.deleted",
+    "kv.cleared",
+    "event.appended",
+    "events.appended",
+    "node.added",
+    "nodes.added",
+    "edge.added",
+    "edges.added",
+    "edge.deleted",
+    "view.created",
+    "view.deleted",
 ]
 TYPES: tuple[str, ...] = get_args(ChangeType)
 CREATED: ChangeType = "record.created"

@@ -3,7 +3,7 @@
 from memrelay.memory.errors import Refused
 
 # Beginnings of reserved kinds.
-RESERVED = ("store.", "memory.")
+RESERVED = ("store.", "memory.", "recipe.")
 # An item in a shared store (memory/items). SQL names it literally, so that SQLite uses its index.
 ITEM_KIND = "store.item"
 # The memory of agents (memory/agents).
@@ -12,6 +12,10 @@ EPISODE_KIND, STEP_KIND = "memory.episode", "memory.step"
 USER_KIND = "memory.user"
 # An item of a LangGraph store.
 LANGGRAPH_ITEM_KIND = "memory.item"
+# Recipes and what they read (memory/recipes).
+RECIPE_KIND, DOCUMENT_KIND, NODE_KIND = "recipe.definition", "recipe.document", "recipe.node"
+INSTANCE_KIND, RULE_ENGINE_KIND = "recipe.instance", "recipe.rule_engine"
+GRAPH_TEMPLATE_KIND, VIEW_TEMPLATE_KIND = "recipe.graph_template", "recipe.view_template"
 
 
 # Generic reads leave these kinds out.
@@ -34,6 +38,6 @@ def reserved_fault(kind: str) -> str:
     if not kind.startswith(RESERVED):
         return ""
     return (
-        f"the kind {kind[:64]!r} is reserved: kinds that begin with `store.` or `memory.` belong "
-        "to other operations; use another kind"
+        f"the kind {kind[:64]!r} is reserved: kinds that begin with `store.`, `memory.` or "
+        "`recipe.` belong to other operations; use another kind"
     )

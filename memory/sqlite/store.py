@@ -19,6 +19,7 @@ from memrelay.memory.errors import MemoryFault, StoreBroken, StoreFenced
 from memrelay.memory.feed import has_feed
 from memrelay.memory.items.access_tables import AgentSettingsTable, ContextTable, GrantTable
 from memrelay.memory.items.table import ItemTable
+from memrelay.memory.recipes.records import RecipeTables
 from memrelay.memory.sqlite.connection import (
     CommitCount,
     lost_commits,
@@ -97,6 +98,7 @@ class Store:
         self.checkpoints = CheckpointTable(self._connection)
         self.facts = FactTable(self._connection, self.records)
         self.procedures = ProcedureTable(self._connection, self.records)
+        self.recipes = RecipeTables(self._connection, self.records)
         self.grants = GrantTable(self._connection)
         self.contexts = ContextTable(self._connection)
         self.agent_settings = AgentSettingsTable(self._connection)
@@ -140,6 +142,7 @@ class Store:
             self.procedures,
             self.episodes,
             self.users,
+            self.recipes,
         )
         return next((found for table in tables if (found := table.holder(state))), None)
 

@@ -9,9 +9,14 @@ from tests.architecture.source import Source
 BODY_LINES = 30
 TEST_BODY_LINES = 60
 FILE_LINES = 500
-FILES = 600  # Python files outside tests/ and benchmarks/; raise it only for a new feature
+FILES = 760  # Python files outside tests/ and benchmarks/; raise it only for a new feature
 FOLDER_FILES = 20
-LARGE_FOLDERS = ("memory/operations", "blocks", "cli/commands")  # one file per item
+LARGE_FOLDERS = (
+    "memory/operations",
+    "blocks",
+    "cli/commands",
+    "memory/recipes/steps",
+)  # one file per item
 NESTING = 3
 PARAMETERS = 5
 

@@ -19,6 +19,7 @@ from memrelay.bus.errors import CallFailed, NoAnswer
 from memrelay.bus.request import BROKEN, KEY_REUSED, UNAVAILABLE, NewCall
 from memrelay.memory.errors import (
     Denied,
+    NameTaken,
     RecordNotFound,
     Refused,
     SealBroken,
@@ -64,6 +65,7 @@ from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.server.errors import (
     BadRequest,
     CallTimeout,
+    Conflict,
     KeyReused,
     LimitReached,
     NotAllowed,
@@ -91,6 +93,7 @@ PROBLEMS: dict[str, type[Problem]] = {
     Denied.code: NotAllowed,
     ValueTooLarge.code: TooLarge,
     TooManyKeys.code: LimitReached,
+    NameTaken.code: Conflict,
     BROKEN: Problem,
     UNAVAILABLE: Unavailable,
     KEY_REUSED: KeyReused,
@@ -221,7 +224,24 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
     code, detail = answer["error"]["code"], answer["error"]["detail"]
     if code == KEY_REUSED:
         detail = detail.replace(call.producer_id, parse_message_id(request))
-    raise PROBLEMS.get(code, Unprocessable)(detail)
+    raise PROBLEMS.get(code, Unprocessable)(detail, **_faults_of(answer["error"]))
+
+
+def _faults_of(error: dict[str, Any]) -> dict[str, Any]:
+    """Return the member `faults` of a problem, none if the error lists no fields."""
+    faults = error.get("faults", ())
+    if not faults:
+        return {}
+    described = [
+        {
+            "pointer": one["path"],
+            "rule": one["message"],
+            "suggestion": "",
+            "code": one["code"],
+        }
+        for one in faults
+    ]
+    return {"faults": described}
 
 
 def hide_stored_text(request: web.Request, operation: Operation, output: Any) -> Any:

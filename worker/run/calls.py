@@ -9,7 +9,7 @@ import orjson
 from pydantic import ValidationError
 
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
-from memrelay.memory.errors import Refused
+from memrelay.memory.errors import InvalidInput, Refused
 from memrelay.memory.memory_id import home_of, is_closed
 from memrelay.memory.operation import Context, Operation
 from memrelay.memory.records.ids import derive_guid, input_time_ms
@@ -71,6 +71,8 @@ def answer_call(operation: Operation, data: bytes, tx: Store, context: Context) 
         return orjson.dumps({"output": operation.run(tx, given, context)})
     except ValidationError as error:
         return error_answer(REFUSED, f"{operation.name}: {in_a_line(error)}")
+    except InvalidInput as error:
+        return error_answer(error.code, str(error), [one._asdict() for one in error.faults])
     except Refused as error:
         return error_answer(error.code, str(error))
 

@@ -1,0 +1,1 @@
+"""Recipes: declared retrieval pipelines, the sources that they read, and context assembly."""

@@ -1,0 +1,1 @@
+"""Context assembly and its rules."""

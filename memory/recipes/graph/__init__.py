@@ -1,0 +1,1 @@
+"""Knowledge graphs and their views."""

@@ -1,0 +1,1 @@
+"""Functions that the step `custom` can call, one module each."""

@@ -1,0 +1,75 @@
+"""Records of the home `recipes`: their key is unique within kind and scope (migration 0026)."""
+
+from collections.abc import Iterator
+
+import apsw
+
+from memrelay.memory.agents.keyed_table import KeyedTable
+from memrelay.memory.records.kinds import (
+    DOCUMENT_KIND,
+    GRAPH_TEMPLATE_KIND,
+    INSTANCE_KIND,
+    NODE_KIND,
+    RECIPE_KIND,
+    RULE_ENGINE_KIND,
+    VIEW_TEMPLATE_KIND,
+)
+from memrelay.memory.sqlite.records import RecordTable
+from memrelay.memory.sqlite.versions import State, StoredRecord, stored_records
+
+# SQLite uses the index only for a query with these comparisons.
+BY_INDEX = " INDEXED BY recipe_keys WHERE r.kind >= 'recipe.' AND r.kind < 'recipe/'"
+
+
+class RecipeRecords(KeyedTable):
+    """Finds and writes the records of one kind inside the store's open transaction."""
+
+    def __init__(self, connection: apsw.Connection, records: RecordTable, kind: str) -> None:
+        super().__init__(connection, records, kind, "recipe_keys")
+        self._of_kind = f"{BY_INDEX} AND r.kind = '{kind}'"
+        self._at_key = f"{self._of_kind} AND r.scope = ? AND r.key = ?"
+
+    def page(self, scope: str, after: str, limit: int) -> Iterator[StoredRecord]:
+        """Yield the records of a scope whose key is greater than `after`, in order of their key."""
+        self._records.flush()
+        clauses = f"{self._of_kind} AND r.scope = ? AND r.key > ? ORDER BY r.key LIMIT ?"
+        return stored_records(self._connection, clauses, [scope, after, limit])
+
+    def count(self, scope: str) -> int:
+        """Return the number of records with a key in a scope."""
+        self._records.flush()
+        query = f"SELECT count(*) FROM records AS r{self._of_kind} AND r.scope = ?"
+        return int(self._connection.execute(f"{query} AND r.key IS NOT NULL", (scope,)).get)
+
+
+class RecipeTables:
+    """The tables of the home `recipes`."""
+
+    def __init__(self, connection: apsw.Connection, records: RecordTable) -> None:
+        def of_kind(kind: str) -> RecipeRecords:
+            return RecipeRecords(connection, records, kind)
+
+        self.definitions = of_kind(RECIPE_KIND)
+        self.documents = of_kind(DOCUMENT_KIND)
+        self.instances = of_kind(INSTANCE_KIND)
+        self.rule_engines = of_kind(RULE_ENGINE_KIND)
+        self.nodes = of_kind(NODE_KIND)
+        self.graph_templates = of_kind(GRAPH_TEMPLATE_KIND)
+        self.view_templates = of_kind(VIEW_TEMPLATE_KIND)
+        self._keyed = {
+            table.kind: table
+            for table in (
+                self.definitions,
+                self.documents,
+                self.instances,
+                self.rule_engines,
+                self.nodes,
+                self.graph_templates,
+                self.view_templates,
+            )
+        }
+
+    def holder(self, state: State) -> StoredRecord | None:
+        """Return the other record that has the key of a record, None if it is free."""
+        table = self._keyed.get(state.kind)
+        return None if table is None else table.holder(state)

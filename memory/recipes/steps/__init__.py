@@ -1,0 +1,1 @@
+"""The step types of recipes, one module each."""
