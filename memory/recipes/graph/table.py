@@ -15,7 +15,8 @@ from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.versions import StoredRecord, stored_records
 
 IS_NODE = f"r.kind >= 'recipe.' AND r.kind < 'recipe/' AND r.kind = '{NODE_KIND}' AND r.scope = ?"
-BY_ID, BY_NODE_KIND = (f" INDEXED BY {name} WHERE {IS_NODE}" for name in ("recipe_keys", "node_kinds"))
+BY_ID = f" INDEXED BY recipe_keys WHERE {IS_NODE}"
+BY_NODE_KIND = f" INDEXED BY node_kinds WHERE {IS_NODE}"
 IS_OF_KIND = " AND json_extract(r.data, '$.kind') = ?"
 # Edges per statement.
 TOGETHER = 100
@@ -49,6 +50,7 @@ class EdgeFilter(NamedTuple):
     after_row: int = 0
 
 
+ALL_EDGES = EdgeFilter()
 EDGE, VIEW = column_list(Edge._fields), column_list(View._fields)
 INSERT_EDGES = f"INSERT INTO edges(instance, {EDGE}) VALUES "
 OUTGOING = f"SELECT row, {EDGE} FROM edges WHERE instance = ?1 AND from_node = ?2"
@@ -135,7 +137,7 @@ class GraphTable:
         )
         return ((row, Edge._make(edge)) for row, *edge in found)
 
-    def count_edges(self, instance: str, wanted: EdgeFilter = EdgeFilter()) -> int:
+    def count_edges(self, instance: str, wanted: EdgeFilter = ALL_EDGES) -> int:
         """Return the number of matching edges."""
         where, values = _edge_conditions(instance, wanted._replace(after_row=0))
         return self._count(f"edges{where}", values)

@@ -72,7 +72,8 @@ def check_graph_template(record_kinds: dict[str, Any], edge_types: dict[str, Any
         faults.check_name(path, kind)
         fields = declared.get("fields", {}) if isinstance(declared, dict) else None
         if not isinstance(fields, dict):
-            faults.add(path, "bad_type", 'is an object like {"fields": {"age": {"type": "number"}}}')
+            example = '{"fields": {"age": {"type": "number"}}}'
+            faults.add(path, "bad_type", f"is an object like {example}")
             continue
         for name, field in fields.items():
             _check_field(f"{path}/fields/{name}", field, faults)

@@ -1,0 +1,19 @@
+"""The home of recipes in a transaction."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memrelay.memory.sqlite.store import Store
+from tests.memory.builders import assert_sound, make_store
+from tests.memory.recipes.graphs import RECIPES_ID
+
+
+@pytest.fixture
+def tx(tmp_path: Path) -> Iterator[Store]:
+    store = make_store(tmp_path, RECIPES_ID)
+    with store.transaction() as tx:
+        yield tx
+    store.close()
+    assert_sound(store.path)
