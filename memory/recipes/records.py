@@ -7,6 +7,7 @@ import apsw
 from memrelay.memory.agents.keyed_table import KeyedTable
 from memrelay.memory.recipes.sources.event_table import EventTable
 from memrelay.memory.recipes.sources.kv_table import KvTable
+from memrelay.memory.recipes.graph.table import GraphTable
 from memrelay.memory.records.kinds import (
     DOCUMENT_KIND,
     GRAPH_TEMPLATE_KIND,
@@ -62,6 +63,7 @@ class RecipeTables:
         self.nodes = of_kind(NODE_KIND)
         self.graph_templates = of_kind(GRAPH_TEMPLATE_KIND)
         self.view_templates = of_kind(VIEW_TEMPLATE_KIND)
+        self.graph = GraphTable(connection, records)
         self._keyed = {
             table.kind: table
             for table in (
