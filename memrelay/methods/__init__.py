@@ -20,6 +20,7 @@ from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, Remote
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
+from memrelay.methods.rules import BlockingRules, EmbeddedRules, RemoteRules
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
@@ -43,6 +44,7 @@ class RemoteNouns:
         self.memory_tool = RemoteMemoryTool(call)
         self.procedures = RemoteProcedures(call)
         self.records = RemoteRecords(call)
+        self.rules = RemoteRules(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
 
@@ -65,6 +67,7 @@ class BlockingNouns:
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.procedures = BlockingProcedures(remote.procedures, run)
         self.records = BlockingRecords(remote.records, run)
+        self.rules = BlockingRules(remote.rules, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
 
@@ -87,5 +90,6 @@ class EmbeddedNouns:
         self.memory_tool = EmbeddedMemoryTool(call)
         self.procedures = EmbeddedProcedures(call)
         self.records = EmbeddedRecords(call)
+        self.rules = EmbeddedRules(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)
