@@ -2,6 +2,7 @@
 
 # fmt: off
 
+from memrelay.methods.assembly import BlockingAssembly, EmbeddedAssembly, RemoteAssembly
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.checkpoints import BlockingCheckpoints, EmbeddedCheckpoints, RemoteCheckpoints
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
@@ -30,6 +31,7 @@ class RemoteNouns:
     """The nouns of the async client."""
 
     def __init__(self, call: RemoteCall) -> None:
+        self.assembly = RemoteAssembly(call)
         self.changes = RemoteChanges(call)
         self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
@@ -53,6 +55,7 @@ class BlockingNouns:
     """The nouns of the blocking client."""
 
     def __init__(self, remote: RemoteNouns, run: Run) -> None:
+        self.assembly = BlockingAssembly(remote.assembly, run)
         self.changes = BlockingChanges(remote.changes, run)
         self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
@@ -76,6 +79,7 @@ class EmbeddedNouns:
     """The nouns of the embedded store."""
 
     def __init__(self, call: EmbeddedCall) -> None:
+        self.assembly = EmbeddedAssembly(call)
         self.changes = EmbeddedChanges(call)
         self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
