@@ -2,6 +2,7 @@
 
 # fmt: off
 
+from memrelay.methods.assembly import BlockingAssembly, EmbeddedAssembly, RemoteAssembly
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.checkpoints import BlockingCheckpoints, EmbeddedCheckpoints, RemoteCheckpoints
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
@@ -23,6 +24,7 @@ from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, Remote
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
+from memrelay.methods.rules import BlockingRules, EmbeddedRules, RemoteRules
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
@@ -32,6 +34,7 @@ class RemoteNouns:
     """The nouns of the async client."""
 
     def __init__(self, call: RemoteCall) -> None:
+        self.assembly = RemoteAssembly(call)
         self.changes = RemoteChanges(call)
         self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
@@ -49,6 +52,7 @@ class RemoteNouns:
         self.memory_tool = RemoteMemoryTool(call)
         self.procedures = RemoteProcedures(call)
         self.records = RemoteRecords(call)
+        self.rules = RemoteRules(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
 
@@ -57,6 +61,7 @@ class BlockingNouns:
     """The nouns of the blocking client."""
 
     def __init__(self, remote: RemoteNouns, run: Run) -> None:
+        self.assembly = BlockingAssembly(remote.assembly, run)
         self.changes = BlockingChanges(remote.changes, run)
         self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
@@ -74,6 +79,7 @@ class BlockingNouns:
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.procedures = BlockingProcedures(remote.procedures, run)
         self.records = BlockingRecords(remote.records, run)
+        self.rules = BlockingRules(remote.rules, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
 
@@ -82,6 +88,7 @@ class EmbeddedNouns:
     """The nouns of the embedded store."""
 
     def __init__(self, call: EmbeddedCall) -> None:
+        self.assembly = EmbeddedAssembly(call)
         self.changes = EmbeddedChanges(call)
         self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
@@ -99,5 +106,6 @@ class EmbeddedNouns:
         self.memory_tool = EmbeddedMemoryTool(call)
         self.procedures = EmbeddedProcedures(call)
         self.records = EmbeddedRecords(call)
+        self.rules = EmbeddedRules(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)
