@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import apsw
 
 from memrelay.memory.agents.keyed_table import KeyedTable
+from memrelay.memory.recipes.graph.table import GraphTable
 from memrelay.memory.recipes.sources.event_table import EventTable
 from memrelay.memory.recipes.sources.kv_table import KvTable
-from memrelay.memory.recipes.graph.table import GraphTable
 from memrelay.memory.records.kinds import (
     DOCUMENT_KIND,
     GRAPH_TEMPLATE_KIND,
