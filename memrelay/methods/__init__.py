@@ -10,6 +10,7 @@ from memrelay.methods.conversations import (
     EmbeddedConversations,
     RemoteConversations,
 )
+from memrelay.methods.documents import BlockingDocuments, EmbeddedDocuments, RemoteDocuments
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
@@ -34,6 +35,7 @@ class RemoteNouns:
         self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
         self.conversations = RemoteConversations(call)
+        self.documents = RemoteDocuments(call)
         self.entries = RemoteEntries(call)
         self.episodes = RemoteEpisodes(call)
         self.facts = RemoteFacts(call)
@@ -57,6 +59,7 @@ class BlockingNouns:
         self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.conversations = BlockingConversations(remote.conversations, run)
+        self.documents = BlockingDocuments(remote.documents, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.episodes = BlockingEpisodes(remote.episodes, run)
         self.facts = BlockingFacts(remote.facts, run)
@@ -80,6 +83,7 @@ class EmbeddedNouns:
         self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
         self.conversations = EmbeddedConversations(call)
+        self.documents = EmbeddedDocuments(call)
         self.entries = EmbeddedEntries(call)
         self.episodes = EmbeddedEpisodes(call)
         self.facts = EmbeddedFacts(call)
