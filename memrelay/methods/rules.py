@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from memrelay.memory.operations.rules_evaluate import RulesEvaluated
 from memrelay.memory.operations.rules_list import Engines
+from memrelay.memory.operations.rules_variables import RuleVariables
 from memrelay.memory.recipes.assembly.stored_engines import EngineView
 from memrelay.nouns import (
     Blocking,
@@ -55,6 +56,11 @@ class RemoteRules(RemoteNoun):
         """Change the given fields of a rule engine."""
         return await self._call("rules.update", locals())
 
+    async def variables(self, pipeline: str) -> RuleVariables:
+        """List the fields that conditions can read: of scopes, the input, recipes and other
+        rules."""
+        return await self._call("rules.variables", locals())
+
 
 class BlockingRules(BlockingNoun):
     """The operations on rules, for the blocking client."""
@@ -65,6 +71,7 @@ class BlockingRules(BlockingNoun):
     get = Blocking(RemoteRules.get)
     list = Blocking(RemoteRules.list)
     update = Blocking(RemoteRules.update)
+    variables = Blocking(RemoteRules.variables)
 
 
 class EmbeddedRules(EmbeddedNoun):
@@ -98,3 +105,8 @@ class EmbeddedRules(EmbeddedNoun):
             if_version: Strings = ()) -> EngineView:
         """Change the given fields of a rule engine."""
         return self._call("rules.update", locals())
+
+    def variables(self) -> RuleVariables:
+        """List the fields that conditions can read: of scopes, the input, recipes and other
+        rules."""
+        return self._call("rules.variables", locals())

@@ -44,8 +44,8 @@ class ContextItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution:
-    """What a recipe contributes: all its items, the best first."""
+class RecipeItems:
+    """The items of a recipe, the best first, before the cut to `max_items`."""
 
     section: str
     max_items: int
@@ -60,7 +60,7 @@ class Combined:
     truncated: bool
 
 
-def combine(contributions: Sequence[Contribution], max_tokens: int | None) -> Combined:
+def combine(contributions: Sequence[RecipeItems], max_tokens: int | None) -> Combined:
     """Return the items of all recipes by section, the highest weight first.
 
     Equal texts occur once, with the highest weight. Each recipe has at most its `max_items`. Over
@@ -84,7 +84,7 @@ def combine(contributions: Sequence[Contribution], max_tokens: int | None) -> Co
     return Combined(filled, len(kept) < len(placed))
 
 
-def _keep_distinct(contributions: Iterable[Contribution]) -> dict[str, ContextItem]:
+def _keep_distinct(contributions: Iterable[RecipeItems]) -> dict[str, ContextItem]:
     """Return for each text the first item with the highest weight."""
     best = dict[str, ContextItem]()
     for contribution in contributions:

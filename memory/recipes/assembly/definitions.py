@@ -1,16 +1,16 @@
 """What an assembly needs to know of a recipe before it runs: variables and contribution."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from memrelay.memory.recipes.assembly.scopes import SCOPE_VARIABLES, Inputs
+from memrelay.memory.recipes.recipe import WEIGHTS
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import StoredRecord
 
-WEIGHTS: Mapping[str, int] = {"low": 1, "medium": 2, "high": 3, "critical": 4}
 # All recipes have this scope.
 SCOPE = ""
 PAGE = 200
@@ -81,4 +81,4 @@ def _summarize(place: StoredRecord) -> Brief:
 
 
 def _is_needed(variable: dict[str, Any]) -> bool:
-    return variable.get("required") is True and variable.get("default") is None
+    return variable.get("required") is True and "default" not in variable

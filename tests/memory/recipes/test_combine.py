@@ -9,7 +9,7 @@ from memrelay.memory.recipes.assembly.combine import (
     SECTIONS,
     Combined,
     ContextItem,
-    Contribution,
+    RecipeItems,
     combine,
     count_tokens,
     render,
@@ -20,14 +20,14 @@ PRIORITIES = ("low", "medium", "high", "critical")
 
 def contribute(
     name: str, *texts: str, section: str = "knowledge", weight: int = 2, max_items: int = 10
-) -> Contribution:
+) -> RecipeItems:
     items = [
         ContextItem(
             f"{name}-{at}", text, name, name, PRIORITIES[weight - 1], weight, count_tokens(text)
         )
         for at, text in enumerate(texts)
     ]
-    return Contribution(section, max_items, tuple(items))
+    return RecipeItems(section, max_items, tuple(items))
 
 
 def texts_of(found: Combined) -> dict[str, list[str]]:
@@ -142,7 +142,7 @@ CONTRIBUTIONS = st.lists(
 
 
 @given(CONTRIBUTIONS, st.integers(0, 30))
-def test_a_context_obeys_its_limits(given: list[Contribution], budget: int) -> None:
+def test_a_context_obeys_its_limits(given: list[RecipeItems], budget: int) -> None:
     whole, cut = combine(given, None), combine(given, budget)
     items: list[Any] = [item for one in cut.sections.values() for item in one]
     left_out = [item for one in whole.sections.values() for item in one if item not in items]
