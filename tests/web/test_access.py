@@ -53,6 +53,7 @@ class Route(NamedTuple):
             key="nobody",
             instance="nobody",
             namespace="nobody",
+            uri="nobody",
         )
 
 
