@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import apsw
 
 from memrelay.memory.agents.keyed_table import KeyedTable
+from memrelay.memory.recipes.graph.table import GraphTable
 from memrelay.memory.recipes.sources.event_table import EventTable
 from memrelay.memory.recipes.sources.kv_table import KvTable
 from memrelay.memory.records.kinds import (
@@ -93,6 +94,7 @@ class RecipeTables:
         self.nodes = of_kind(NODE_KIND)
         self.graph_templates = of_kind(GRAPH_TEMPLATE_KIND)
         self.view_templates = of_kind(VIEW_TEMPLATE_KIND)
+        self.graph = GraphTable(connection, records)
         self._keyed = {
             table.kind: table
             for table in (
