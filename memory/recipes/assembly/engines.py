@@ -53,7 +53,7 @@ class RuleCondition:
 
 @dataclass(frozen=True, slots=True)
 class RuleAction:
-    """What a rule does if all its conditions hold."""
+    """The action of a rule whose conditions hold."""
 
     add_memories: tuple[str, ...]
     """The ids of the recipes to run."""
@@ -72,7 +72,7 @@ class Rule:
     when: tuple[RuleCondition, ...]
     """The conditions. All must hold; a rule without conditions always holds."""
     then: RuleAction
-    """What the rule does."""
+    """The action if all conditions hold."""
 
 
 @dataclass(frozen=True, slots=True)
