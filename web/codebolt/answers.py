@@ -17,7 +17,7 @@ from memrelay.web.codebolt.fields import Json
 
 CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
 # Fields of answers whose names in the operations differ in more than the spelling.
-NAMES = {"instance_id": "instance"}
+NAMES = {"instance_id": "instance", "view_template_id": "template_id"}
 
 
 def one_of(shape: Any) -> Callable[[Call], Any]:
@@ -30,14 +30,9 @@ def all_of(shape: Any) -> Callable[[Call], Any]:
     return lambda call: [to_shape(shape, one) for one in call.output["items"]]
 
 
-def first_of(shape: Any) -> Callable[[Call], Any]:
-    """Return a conversion of the only item of the output to a shape."""
-    return lambda call: to_shape(shape, call.output["items"][0])
-
-
-def batch_of(shape: Any, field: str) -> Callable[[Call], Any]:
-    """Return a conversion of the output's items to an object with an array of them."""
-    return lambda call: {field: [to_shape(shape, one) for one in call.output["items"]]}
+def first_of(shape: Any, field: str = "items") -> Callable[[Call], Any]:
+    """Return a conversion of the only object in a field of the output to a shape."""
+    return lambda call: to_shape(shape, call.output[field][0])
 
 
 def answer_json(convert: Callable[[Call], Any], status: int = 200) -> Answer:
@@ -78,7 +73,7 @@ def to_shape(shape: Any, output: Any) -> Any:
         return output
     found: Json = {}
     for name, source, inner in _fields_of(shape):
-        for known in (source, NAMES.get(source, source)):
+        for known in (source, NAMES.get(source, source), name):
             if known in output:
                 found[name] = to_shape(inner, output[known])
                 break

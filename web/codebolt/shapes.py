@@ -230,12 +230,26 @@ class Edges(TypedDict):
     edges: list[Edge]
 
 
-@with_config(ConfigDict(extra="allow"))
-class ViewTemplate(TypedDict):
-    """A query of graphs."""
+# `return` and `with` are keywords, so a class cannot declare them.
+_ViewColumns = TypedDict("_ViewColumns", {"return": NotRequired[list[dict[str, Any]]]})
+
+
+@exact
+class ViewTemplate(_ViewColumns):
+    """A query of graphs. Parts that the query lacks are absent."""
 
     id: str
     name: str
+    description: str
+    match: NotRequired[dict[str, Any]]
+    patterns: NotRequired[list[dict[str, Any]]]
+    where: NotRequired[list[dict[str, Any]]]
+    orderBy: NotRequired[JsonValue]
+    skip: NotRequired[JsonValue]
+    limit: NotRequired[JsonValue]
+    applicable_template_ids: list[str]
+    createdAt: str
+    updatedAt: str
 
 
 @exact

@@ -12,6 +12,7 @@ from memrelay.web.api.live import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
+from memrelay.web.codebolt import graph, sources
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
@@ -55,6 +56,8 @@ ROUTE_MODULES = (
     tool,
     lists,
     history,
+    sources,
+    graph,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
