@@ -14,6 +14,12 @@ from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEnt
 from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
+from memrelay.methods.graph import BlockingGraph, EmbeddedGraph, RemoteGraph
+from memrelay.methods.graph_templates import (
+    BlockingGraphTemplates,
+    EmbeddedGraphTemplates,
+    RemoteGraphTemplates,
+)
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
@@ -22,6 +28,12 @@ from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, 
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
+from memrelay.methods.view_templates import (
+    BlockingViewTemplates,
+    EmbeddedViewTemplates,
+    RemoteViewTemplates,
+)
+from memrelay.methods.views import BlockingViews, EmbeddedViews, RemoteViews
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
 
 
@@ -37,6 +49,8 @@ class RemoteNouns:
         self.episodes = RemoteEpisodes(call)
         self.facts = RemoteFacts(call)
         self.grants = RemoteGrants(call)
+        self.graph = RemoteGraph(call)
+        self.graph_templates = RemoteGraphTemplates(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
         self.memories = RemoteMemories(call)
@@ -45,6 +59,8 @@ class RemoteNouns:
         self.records = RemoteRecords(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
+        self.view_templates = RemoteViewTemplates(call)
+        self.views = RemoteViews(call)
 
 
 class BlockingNouns:
@@ -59,6 +75,8 @@ class BlockingNouns:
         self.episodes = BlockingEpisodes(remote.episodes, run)
         self.facts = BlockingFacts(remote.facts, run)
         self.grants = BlockingGrants(remote.grants, run)
+        self.graph = BlockingGraph(remote.graph, run)
+        self.graph_templates = BlockingGraphTemplates(remote.graph_templates, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
         self.memories = BlockingMemories(remote.memories, run)
@@ -67,6 +85,8 @@ class BlockingNouns:
         self.records = BlockingRecords(remote.records, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
+        self.view_templates = BlockingViewTemplates(remote.view_templates, run)
+        self.views = BlockingViews(remote.views, run)
 
 
 class EmbeddedNouns:
@@ -81,6 +101,8 @@ class EmbeddedNouns:
         self.episodes = EmbeddedEpisodes(call)
         self.facts = EmbeddedFacts(call)
         self.grants = EmbeddedGrants(call)
+        self.graph = EmbeddedGraph(call)
+        self.graph_templates = EmbeddedGraphTemplates(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
         self.memories = EmbeddedMemories(call)
@@ -89,3 +111,5 @@ class EmbeddedNouns:
         self.records = EmbeddedRecords(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)
+        self.view_templates = EmbeddedViewTemplates(call)
+        self.views = EmbeddedViews(call)

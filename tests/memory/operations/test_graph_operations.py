@@ -51,9 +51,9 @@ def connect(tx: Store, *edges: tuple[str, str, str]) -> Any:
     return perform(tx, "graph.add_edges", instance="team", edges=given).items
 
 
-def faults_of(tx: Store, name: str, **given: Any) -> list[tuple[str, str]]:
+def faults_of(tx: Store, operation: str, /, **given: Any) -> list[tuple[str, str]]:
     with pytest.raises(InvalidInput) as caught:
-        perform(tx, name, **given)
+        perform(tx, operation, **given)
     return [(fault.path, fault.code) for fault in caught.value.faults]
 
 
