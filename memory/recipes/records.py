@@ -6,6 +6,8 @@ import apsw
 
 from memrelay.memory.agents.keyed_table import KeyedTable
 from memrelay.memory.recipes.graph.table import GraphTable
+from memrelay.memory.recipes.sources.event_table import EventTable
+from memrelay.memory.recipes.sources.kv_table import KvTable
 from memrelay.memory.records.kinds import (
     DOCUMENT_KIND,
     GRAPH_TEMPLATE_KIND,
@@ -50,6 +52,8 @@ class RecipeTables:
         def of_kind(kind: str) -> RecipeRecords:
             return RecipeRecords(connection, records, kind)
 
+        self.graph = GraphTable(connection, records)
+        self.kv, self.events = KvTable(connection), EventTable(connection)
         self.definitions = of_kind(RECIPE_KIND)
         self.documents = of_kind(DOCUMENT_KIND)
         self.instances = of_kind(INSTANCE_KIND)
@@ -57,7 +61,6 @@ class RecipeTables:
         self.nodes = of_kind(NODE_KIND)
         self.graph_templates = of_kind(GRAPH_TEMPLATE_KIND)
         self.view_templates = of_kind(VIEW_TEMPLATE_KIND)
-        self.graph = GraphTable(connection, records)
         self._keyed = {
             table.kind: table
             for table in (

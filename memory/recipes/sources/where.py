@@ -304,3 +304,13 @@ def _json_name(value: bool | None) -> str:
 
 def _marks(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
+
+
+def require_field(
+    name: str, path: str, find: Callable[[str], SqlField | None], known: Sequence[str]
+) -> SqlField:
+    """Return the field of a name. Raises InvalidInput if there is none. `path` is its pointer."""
+    if (field := find(name)) is None:
+        fault = Fault(path, *_unknown("field", name, known))
+        raise InvalidInput("the query has 1 error", [fault])
+    return field

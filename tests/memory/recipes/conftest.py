@@ -1,4 +1,4 @@
-"""The home of recipes in a transaction."""
+"""A home `recipes` in a transaction."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,12 +7,13 @@ import pytest
 
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import assert_sound, make_store
-from tests.memory.recipes.graphs import RECIPES_ID
+
+HOME = "instances/a3d8f1b2/recipes"
 
 
 @pytest.fixture
 def tx(tmp_path: Path) -> Iterator[Store]:
-    store = make_store(tmp_path, RECIPES_ID)
+    store = make_store(tmp_path, HOME)
     with store.transaction() as tx:
         yield tx
     store.close()
