@@ -22,6 +22,7 @@ from memrelay.methods.kv import BlockingKv, EmbeddedKv, RemoteKv
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
+from memrelay.methods.recipes import BlockingRecipes, EmbeddedRecipes, RemoteRecipes
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
@@ -48,6 +49,7 @@ class RemoteNouns:
         self.memories = RemoteMemories(call)
         self.memory_tool = RemoteMemoryTool(call)
         self.procedures = RemoteProcedures(call)
+        self.recipes = RemoteRecipes(call)
         self.records = RemoteRecords(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
@@ -73,6 +75,7 @@ class BlockingNouns:
         self.memories = BlockingMemories(remote.memories, run)
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.procedures = BlockingProcedures(remote.procedures, run)
+        self.recipes = BlockingRecipes(remote.recipes, run)
         self.records = BlockingRecords(remote.records, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
@@ -98,6 +101,7 @@ class EmbeddedNouns:
         self.memories = EmbeddedMemories(call)
         self.memory_tool = EmbeddedMemoryTool(call)
         self.procedures = EmbeddedProcedures(call)
+        self.recipes = EmbeddedRecipes(call)
         self.records = EmbeddedRecords(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)
