@@ -46,6 +46,37 @@ class RecipeRecords(KeyedTable):
         return int(self._connection.execute(f"{query} AND r.key IS NOT NULL", (scope,)).get)
 
 
+class DocumentRecords(RecipeRecords):
+    """Finds and writes the chunks of documents.
+
+    The chunks of a document share a thread. Only the first one has a key: the uri.
+    """
+
+    def chunks(self, thread: str) -> list[StoredRecord]:
+        """Return the chunks of a document in order, none if it does not exist."""
+        self._records.flush()
+        clauses = f" WHERE r.thread = ? AND r.kind = '{DOCUMENT_KIND}' ORDER BY r.seq"
+        return list(stored_records(self._connection, clauses, [thread]))
+
+    def has_scope(self, scope: str) -> bool:
+        """Return whether there is a chunk with that scope."""
+        self._records.flush()
+        query = f"SELECT EXISTS (SELECT 1 FROM records AS r{self._of_kind} AND r.scope = ?)"
+        return bool(self._connection.execute(query, (scope,)).get)
+
+    def any(self) -> bool:
+        """Return whether there is a document."""
+        self._records.flush()
+        query = f"SELECT EXISTS (SELECT 1 FROM records AS r{self._of_kind})"
+        return bool(self._connection.execute(query).get)
+
+    def count_by_scope(self) -> list[tuple[str, int, int]]:
+        """Return (scope, number of documents, number of chunks), in order of the scope."""
+        self._records.flush()
+        query = f"SELECT r.scope, count(r.key), count(*) FROM records AS r{self._of_kind}"
+        return list(self._connection.execute(f"{query} GROUP BY r.scope ORDER BY r.scope"))
+
+
 class RecipeTables:
     """The tables of the home `recipes`."""
 
@@ -56,7 +87,7 @@ class RecipeTables:
         self._connection = connection
         self.kv, self.events = KvTable(connection), EventTable(connection)
         self.definitions = of_kind(RECIPE_KIND)
-        self.documents = of_kind(DOCUMENT_KIND)
+        self.documents = DocumentRecords(connection, records, DOCUMENT_KIND)
         self.instances = of_kind(INSTANCE_KIND)
         self.rule_engines = of_kind(RULE_ENGINE_KIND)
         self.nodes = of_kind(NODE_KIND)

@@ -11,6 +11,7 @@ from memrelay.methods.conversations import (
     EmbeddedConversations,
     RemoteConversations,
 )
+from memrelay.methods.documents import BlockingDocuments, EmbeddedDocuments, RemoteDocuments
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
 from memrelay.methods.events import BlockingEvents, EmbeddedEvents, RemoteEvents
@@ -39,6 +40,7 @@ class RemoteNouns:
         self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
         self.conversations = RemoteConversations(call)
+        self.documents = RemoteDocuments(call)
         self.entries = RemoteEntries(call)
         self.episodes = RemoteEpisodes(call)
         self.events = RemoteEvents(call)
@@ -66,6 +68,7 @@ class BlockingNouns:
         self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.conversations = BlockingConversations(remote.conversations, run)
+        self.documents = BlockingDocuments(remote.documents, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.episodes = BlockingEpisodes(remote.episodes, run)
         self.events = BlockingEvents(remote.events, run)
@@ -93,6 +96,7 @@ class EmbeddedNouns:
         self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
         self.conversations = EmbeddedConversations(call)
+        self.documents = EmbeddedDocuments(call)
         self.entries = EmbeddedEntries(call)
         self.episodes = EmbeddedEpisodes(call)
         self.events = EmbeddedEvents(call)
