@@ -140,7 +140,7 @@ class Plan:
     - `private_names`: names of its other swarms, by their bytes
     - `stores`: memory_ids of its blocks; the first is the default of an operation
     - `homes`: memory_ids of the stores of memory models, by home; the first call creates each
-    - `vector_homes`: homes whose records are all searched by meaning
+    - `vector_homes`: homes whose records are all searched by meaning, with every write
     - `all_stores`: `stores` and all `homes`
     - `embedded_stores`: stores with vectors
     - `programs`: names under which its agents write
@@ -168,7 +168,9 @@ class Plan:
         stores = dict.fromkeys(agent.store for agent in planned if agent.store)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
         self.homes = {home: home_of(self.uid, home) for home in HOMES}
-        self.vector_homes = {name for home, name in self.homes.items() if home != "memories"}
+        self.vector_homes = {
+            name for home, name in self.homes.items() if home not in ("memories", "recipes")
+        }
         self.all_stores = tuple(dict.fromkeys((*self.stores, *self.homes.values())))
         self.embedded_stores = frozenset(agent.store for agent in planned if agent.args.embeds)
         self.languages = bundle.languages

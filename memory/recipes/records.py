@@ -5,6 +5,9 @@ from collections.abc import Iterator
 import apsw
 
 from memrelay.memory.agents.keyed_table import KeyedTable
+from memrelay.memory.recipes.graph.table import GraphTable
+from memrelay.memory.recipes.sources.event_table import EventTable
+from memrelay.memory.recipes.sources.kv_table import KvTable
 from memrelay.memory.records.kinds import (
     DOCUMENT_KIND,
     GRAPH_TEMPLATE_KIND,
@@ -17,6 +20,8 @@ from memrelay.memory.records.kinds import (
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.versions import State, StoredRecord, stored_records
 
+# Nodes read at once to delete them.
+NODES_TOGETHER = 1000
 # SQLite uses the index only for a query with these comparisons.
 BY_INDEX = " INDEXED BY recipe_keys WHERE r.kind >= 'recipe.' AND r.kind < 'recipe/'"
 
@@ -42,6 +47,37 @@ class RecipeRecords(KeyedTable):
         return int(self._connection.execute(f"{query} AND r.key IS NOT NULL", (scope,)).get)
 
 
+class DocumentRecords(RecipeRecords):
+    """Finds and writes the chunks of documents.
+
+    The chunks of a document share a thread. Only the first one has a key: the uri.
+    """
+
+    def chunks(self, thread: str) -> list[StoredRecord]:
+        """Return the chunks of a document in order, none if it does not exist."""
+        self._records.flush()
+        clauses = f" WHERE r.thread = ? AND r.kind = '{DOCUMENT_KIND}' ORDER BY r.seq"
+        return list(stored_records(self._connection, clauses, [thread]))
+
+    def has_scope(self, scope: str) -> bool:
+        """Return whether there is a chunk with that scope."""
+        self._records.flush()
+        query = f"SELECT EXISTS (SELECT 1 FROM records AS r{self._of_kind} AND r.scope = ?)"
+        return bool(self._connection.execute(query, (scope,)).get)
+
+    def any(self) -> bool:
+        """Return whether there is a document."""
+        self._records.flush()
+        query = f"SELECT EXISTS (SELECT 1 FROM records AS r{self._of_kind})"
+        return bool(self._connection.execute(query).get)
+
+    def count_by_scope(self) -> list[tuple[str, int, int]]:
+        """Return (scope, number of documents, number of chunks), in order of the scope."""
+        self._records.flush()
+        query = f"SELECT r.scope, count(r.key), count(*) FROM records AS r{self._of_kind}"
+        return list(self._connection.execute(f"{query} GROUP BY r.scope ORDER BY r.scope"))
+
+
 class RecipeTables:
     """The tables of the home `recipes`."""
 
@@ -49,13 +85,16 @@ class RecipeTables:
         def of_kind(kind: str) -> RecipeRecords:
             return RecipeRecords(connection, records, kind)
 
+        self._connection = connection
+        self.kv, self.events = KvTable(connection), EventTable(connection)
         self.definitions = of_kind(RECIPE_KIND)
-        self.documents = of_kind(DOCUMENT_KIND)
+        self.documents = DocumentRecords(connection, records, DOCUMENT_KIND)
         self.instances = of_kind(INSTANCE_KIND)
         self.rule_engines = of_kind(RULE_ENGINE_KIND)
         self.nodes = of_kind(NODE_KIND)
         self.graph_templates = of_kind(GRAPH_TEMPLATE_KIND)
         self.view_templates = of_kind(VIEW_TEMPLATE_KIND)
+        self.graph = GraphTable(connection, records)
         self._keyed = {
             table.kind: table
             for table in (
@@ -68,6 +107,18 @@ class RecipeTables:
                 self.view_templates,
             )
         }
+
+    def count_edges(self, instance: str) -> int:
+        """Return the number of edges of a graph."""
+        query = "SELECT count(*) FROM edges WHERE instance = ?"
+        return int(self._connection.execute(query, (instance,)).get)
+
+    def delete_graph(self, instance: str) -> None:
+        """Delete the edges, views and nodes of a graph."""
+        for table in ("edges", "views"):
+            self._connection.execute(f"DELETE FROM {table} WHERE instance = ?", (instance,))
+        while nodes := list(self.nodes.page(f"graph/{instance}", "", NODES_TOGETHER)):
+            self.nodes.delete(node.guid for node in nodes)
 
     def holder(self, state: State) -> StoredRecord | None:
         """Return the other record that has the key of a record, None if it is free."""

@@ -11,11 +11,17 @@ from zlib import crc32
 import apsw
 import orjson
 
+from memrelay.memory.records.kinds import DOCUMENT_KIND
 from memrelay.memory.sqlite.rows import Changes
 
 # Maximum length of an embedded text. Embedders read no more.
 MAX_CHARACTERS = 1 << 15
-TEXT = f"thread IS NOT NULL, source, substr(content, 1, {MAX_CHARACTERS})"
+# Of recipes and what they read, only documents are searched by meaning. They have no speaker.
+TEXT = (
+    f"thread IS NOT NULL AND kind != '{DOCUMENT_KIND}', source, "
+    f"CASE WHEN kind >= 'recipe.' AND kind < 'recipe/' AND kind != '{DOCUMENT_KIND}' THEN '' "
+    f"ELSE substr(content, 1, {MAX_CHARACTERS}) END"
+)
 SELECT_CHANGED = (
     f"SELECT r.row, {TEXT} FROM vectors_todo AS t JOIN records AS r ON r.row = t.row "
     "WHERE t.place = ? ORDER BY t.row LIMIT ?"

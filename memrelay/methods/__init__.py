@@ -2,6 +2,7 @@
 
 # fmt: off
 
+from memrelay.methods.assembly import BlockingAssembly, EmbeddedAssembly, RemoteAssembly
 from memrelay.methods.changes import BlockingChanges, EmbeddedChanges, RemoteChanges
 from memrelay.methods.checkpoints import BlockingCheckpoints, EmbeddedCheckpoints, RemoteCheckpoints
 from memrelay.methods.contexts import BlockingContexts, EmbeddedContexts, RemoteContexts
@@ -10,16 +11,21 @@ from memrelay.methods.conversations import (
     EmbeddedConversations,
     RemoteConversations,
 )
+from memrelay.methods.documents import BlockingDocuments, EmbeddedDocuments, RemoteDocuments
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
+from memrelay.methods.events import BlockingEvents, EmbeddedEvents, RemoteEvents
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
+from memrelay.methods.instances import BlockingInstances, EmbeddedInstances, RemoteInstances
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
+from memrelay.methods.kv import BlockingKv, EmbeddedKv, RemoteKv
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
+from memrelay.methods.rules import BlockingRules, EmbeddedRules, RemoteRules
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
@@ -29,20 +35,26 @@ class RemoteNouns:
     """The nouns of the async client."""
 
     def __init__(self, call: RemoteCall) -> None:
+        self.assembly = RemoteAssembly(call)
         self.changes = RemoteChanges(call)
         self.checkpoints = RemoteCheckpoints(call)
         self.contexts = RemoteContexts(call)
         self.conversations = RemoteConversations(call)
+        self.documents = RemoteDocuments(call)
         self.entries = RemoteEntries(call)
         self.episodes = RemoteEpisodes(call)
+        self.events = RemoteEvents(call)
         self.facts = RemoteFacts(call)
         self.grants = RemoteGrants(call)
+        self.instances = RemoteInstances(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
+        self.kv = RemoteKv(call)
         self.memories = RemoteMemories(call)
         self.memory_tool = RemoteMemoryTool(call)
         self.procedures = RemoteProcedures(call)
         self.records = RemoteRecords(call)
+        self.rules = RemoteRules(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
 
@@ -51,20 +63,26 @@ class BlockingNouns:
     """The nouns of the blocking client."""
 
     def __init__(self, remote: RemoteNouns, run: Run) -> None:
+        self.assembly = BlockingAssembly(remote.assembly, run)
         self.changes = BlockingChanges(remote.changes, run)
         self.checkpoints = BlockingCheckpoints(remote.checkpoints, run)
         self.contexts = BlockingContexts(remote.contexts, run)
         self.conversations = BlockingConversations(remote.conversations, run)
+        self.documents = BlockingDocuments(remote.documents, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.episodes = BlockingEpisodes(remote.episodes, run)
+        self.events = BlockingEvents(remote.events, run)
         self.facts = BlockingFacts(remote.facts, run)
         self.grants = BlockingGrants(remote.grants, run)
+        self.instances = BlockingInstances(remote.instances, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
+        self.kv = BlockingKv(remote.kv, run)
         self.memories = BlockingMemories(remote.memories, run)
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.procedures = BlockingProcedures(remote.procedures, run)
         self.records = BlockingRecords(remote.records, run)
+        self.rules = BlockingRules(remote.rules, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
 
@@ -73,19 +91,25 @@ class EmbeddedNouns:
     """The nouns of the embedded store."""
 
     def __init__(self, call: EmbeddedCall) -> None:
+        self.assembly = EmbeddedAssembly(call)
         self.changes = EmbeddedChanges(call)
         self.checkpoints = EmbeddedCheckpoints(call)
         self.contexts = EmbeddedContexts(call)
         self.conversations = EmbeddedConversations(call)
+        self.documents = EmbeddedDocuments(call)
         self.entries = EmbeddedEntries(call)
         self.episodes = EmbeddedEpisodes(call)
+        self.events = EmbeddedEvents(call)
         self.facts = EmbeddedFacts(call)
         self.grants = EmbeddedGrants(call)
+        self.instances = EmbeddedInstances(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
+        self.kv = EmbeddedKv(call)
         self.memories = EmbeddedMemories(call)
         self.memory_tool = EmbeddedMemoryTool(call)
         self.procedures = EmbeddedProcedures(call)
         self.records = EmbeddedRecords(call)
+        self.rules = EmbeddedRules(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)

@@ -32,9 +32,11 @@ CRUD = {
 EXPECTED = {
     **{
         f"{noun}.{verb}": expected
-        for noun in ("memories", "entries")
+        for noun in ("memories", "entries", "rules")
         for verb, expected in CRUD.items()
     },
+    "assembly.required_variables": ("read", False),
+    "assembly.validate": ("read", False),
     "changes.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),
@@ -102,6 +104,8 @@ EXPECTED = {
     "records.search": ("search", False),
     "records.touch": ("write", True),
     "records.update": ("write", True),
+    "rules.evaluate": ("search", False),
+    "rules.variables": ("read", False),
     "stores.configure": ("admin", True),
     "stores.list": ("read", False),
     "users.context": ("read", False),
@@ -150,7 +154,7 @@ def test_an_operation_declares_its_input_output_and_access(declared: Operation) 
     assert declared.access in get_args(Access)
     assert dataclasses.is_dataclass(declared.input)
     assert declared.output is type(None) or dataclasses.is_dataclass(declared.output)
-    assert declared.noun.endswith("s") or declared.noun in ("knowledge", "memory_tool")
+    assert declared.noun.endswith("s") or declared.noun in ("assembly", "knowledge", "memory_tool")
     assert declared.verb.isidentifier()
 
 

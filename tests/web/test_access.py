@@ -51,6 +51,9 @@ class Route(NamedTuple):
             memory_id="nobody",
             entry_id="nobody",
             key="nobody",
+            instance="nobody",
+            namespace="nobody",
+            uri="nobody",
         )
 
 

@@ -210,7 +210,7 @@ class VectorTask:
         return task is not None
 
     async def _look_for_content(self, name: str) -> None:
-        """Find named memories and records of homes from before, or from an import."""
+        """Find named memories, documents and records of homes from before, or from an import."""
         if name in self._unseen & self._homes and await self._in_store(name, _has_content):
             self._wanted.add(name)
         self._unseen.discard(name)
@@ -270,7 +270,9 @@ class VectorTask:
 
 
 def _has_content(store: Store) -> bool:
-    """Return whether a home has named memories, or records of another model."""
+    """Return whether a home has named memories, documents, or records of another model."""
     if store.memory_id.endswith("/memories"):
         return store.memories.any()
+    if store.memory_id.endswith("/recipes"):
+        return store.recipes.documents.any()
     return store.records.last_row > 0

@@ -15,6 +15,7 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
+from memrelay.memory.operations.documents_put import NAME as PUT_DOCUMENT
 from memrelay.memory.operations.records_import import NAME as IMPORT
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.connection import translate_errors
@@ -271,7 +272,8 @@ class Batch:
         if outcome.store in work.plan.homes.values():
             # The call may have created it.
             self._find_homes(work.plan).add(outcome.store)
-        if call.operation.embeds or outcome.store in work.plan.vector_homes:
+        needs_vectors = call.operation.embeds or call.operation.name == PUT_DOCUMENT
+        if needs_vectors or outcome.store in work.plan.vector_homes:
             self._result.embedded.add(outcome.store)
         if call.operation.name == IMPORT:
             self._result.imported.add(outcome.store)

@@ -45,6 +45,8 @@ CREATE TABLE edges(
 ) STRICT;
 CREATE INDEX edges_from ON edges(instance, from_node, row);
 CREATE INDEX edges_to ON edges(instance, to_node, row);
+-- The nodes of a graph by their kind.
+CREATE INDEX node_kinds ON records(scope, json_extract(data, '$.kind')) WHERE kind = 'recipe.node';
 -- The views of graphs: a view template bound to an instance.
 CREATE TABLE views(
   id TEXT NOT NULL PRIMARY KEY,

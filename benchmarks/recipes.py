@@ -1,0 +1,134 @@
+"""Measure recipes and the sources that they read.
+
+    .venv/bin/python benchmarks/recipes.py [--documents 10000]
+
+Searches of documents are measured from JSON to JSON in the worker, without the bus and HTTP: with
+the built-in embedder, whose vector of each question is computed before, and without an embedder.
+Each document has one chunk. The time of a question's vector is printed alone.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.recall.product import embed_all
+from benchmarks.recall_latency import Texts
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.operation import Context, find_operation
+from memrelay.memory.operations.documents_put import PutDocument, put
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.search.pool import Pool, SemanticResources
+from memrelay.memory.sqlite.store import Store
+from memrelay.worker.background.index_merge import merge_step
+from memrelay.worker.run.calls import answer_call
+
+HOME, NOW = "instances/be9c4001/recipes", 1_700_000_000_000
+BATCH, SEARCHES, WARM_UP, WORDS_IN_QUERY, TOP = 1_000, 300, 20, 3, 5
+RESULT_BYTES = 8 << 20
+_numbers = count(1)
+
+
+def make_context() -> Context:
+    """Return the context of a call."""
+    return Context(
+        NOW, "bench", RESULT_BYTES, lambda: derive_guid("be9c4001", f"{next(_numbers)}-0", "b", 1)
+    )
+
+
+def call(tx: Store, name: str, /, **given: Any) -> bytes:
+    """Run an operation from JSON to JSON, as the worker does."""
+    operation = find_operation(name)
+    assert operation is not None
+    return answer_call(operation, orjson.dumps(given), tx, make_context())
+
+
+def times_ms(call_one: Callable[[Any], object], arguments: Sequence[Any]) -> list[float]:
+    """Return the time of each call."""
+    taken = []
+    for argument in arguments:
+        began = time.perf_counter()
+        call_one(argument)
+        taken.append((time.perf_counter() - began) * 1000)
+    return taken
+
+
+def show(label: str, taken: Sequence[float]) -> None:
+    """Print the median and the 95th percentile."""
+    p50, p95 = np.percentile(taken, [50, 95])
+    print(f"{label:<54}p50 {p50:8.2f} ms  p95 {p95:8.2f} ms")
+
+
+def fill(store: Store, texts: Sequence[str]) -> None:
+    """Store a document for each text."""
+    context, began = make_context(), time.perf_counter()
+    for first in range(0, len(texts), BATCH):
+        with store.transaction() as tx:
+            tx.records.acts(NOW, "bench")
+            for n, text in enumerate(texts[first : first + BATCH], first):
+                put(tx, PutDocument("docs", f"doc/{n:06}", text, f"Document {n}"), context)
+    print(f"documents.put: {len(texts) / (time.perf_counter() - began):,.0f} documents per second")
+    while merge_step(store):
+        pass
+
+
+def measure_search(store: Store, label: str, queries: Sequence[str], mode: str) -> None:
+    """Measure searches of the collection in one transaction each."""
+
+    def search(query: str) -> None:
+        with store.transaction() as tx:
+            call(tx, "documents.search", collection="docs", query=query, top_k=TOP, mode=mode)
+
+    times_ms(search, queries[:WARM_UP])
+    show(f"documents.search, {label}, {mode}", times_ms(search, queries[WARM_UP:]))
+
+
+def ask(questions: QuestionEmbedder, query: str) -> None:
+    """Compute the vector of a question."""
+    questions.prepare([query]).result()
+
+
+def measure_documents(folder: Path, size: int) -> None:
+    """Measure searches over so many documents, with and without the built-in embedder."""
+    texts = Texts()
+    contents = list(texts.make_records(size))
+    queries = [texts.make_query(WORDS_IN_QUERY) for _ in range(SEARCHES)]
+    plain = Store(HOME, folder / "plain.db")
+    fill(plain, contents)
+    for mode in ("hybrid", "fts"):
+        measure_search(plain, "without an embedder", queries, mode)
+    plain.close()
+    questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("local")))
+    store = Store(HOME, folder / "meaning.db", SemanticResources(questions, Pool()))
+    fill(store, contents)
+    embed_all(store, questions.embedder.get())
+    show("vector of a question", times_ms(partial(ask, questions), queries))
+    for mode in ("hybrid", "semantic"):
+        measure_search(store, "with the built-in embedder", queries, mode)
+    store.close()
+    questions.close()
+
+
+def main() -> None:
+    """Measure searches of documents."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=10_000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        measure_documents(Path(name), given.documents)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""view_templates.delete: deletes a template of views."""
+
+from dataclasses import dataclass
+
+from memrelay.memory.errors import Refused
+from memrelay.memory.operation import Context, operation
+from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.recipes.graph.faults import SearchId
+from memrelay.memory.recipes.graph.stored import find_object
+from memrelay.memory.recipes.graph.views import NOUN
+from memrelay.memory.records.view import Reason, Versions
+from memrelay.memory.sqlite.store import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteViewTemplate:
+    """The template to delete."""
+
+    id: SearchId
+    """The id of the template."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+    if_version: Versions = ()
+    """Delete only if the template has one of these versions."""
+
+
+@operation("view_templates.delete", access="delete", mutates=True, home="recipes")
+def delete(tx: Transaction, target: DeleteViewTemplate, context: Context) -> None:
+    """Delete a template that no view uses.
+
+    Raises RecordNotFound: when the template does not exist.
+    Raises VersionConflict: when the template has another version.
+    Raises Refused: when a view uses the template.
+    """
+    place = find_object(tx.recipes.view_templates, target.id, NOUN)
+    check_version(place.whole.record, place.whole.further, target.if_version)
+    uses = [view.id for view in tx.recipes.graph.views(template=target.id)]
+    if uses:
+        raise Refused(f"the views {', '.join(uses[:5])} use the template; delete them first")
+    tx.records.delete(place)

@@ -1,0 +1,84 @@
+"""What an assembly needs to know of a recipe before it runs: variables and contribution."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from memrelay.memory.recipes.assembly.scopes import SCOPE_VARIABLES, Inputs
+from memrelay.memory.recipes.recipe import WEIGHTS
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import StoredRecord
+
+# All recipes have this scope.
+SCOPE = ""
+PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A summary of a recipe. `required` are the additional variables without default."""
+
+    id: str
+    label: str
+    is_active: bool
+    scopes: tuple[str, ...]
+    variables: tuple[str, ...]
+    required: tuple[str, ...]
+    section: str
+    priority: str
+    max_items: int
+
+    @property
+    def weight(self) -> int:
+        """The priority as a number, 1 to 4."""
+        return WEIGHTS[self.priority]
+
+    def missing(self, inputs: Inputs) -> list[str]:
+        """Return the required variables that have no value."""
+        return [name for name in self.required if inputs.additional.get(name) is None]
+
+    def take(self, inputs: Inputs) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Return the additional variables and the scopes that the recipe declares."""
+        additional = {
+            name: inputs.additional[name] for name in self.variables if name in inputs.additional
+        }
+        return additional, {
+            scope: inputs.scopes[scope] for scope in self.scopes if scope in inputs.scopes
+        }
+
+
+def find_brief(tx: Transaction, ident: str) -> Brief | None:
+    """Return the summary of a recipe, None if it does not exist."""
+    place = tx.recipes.definitions.find(SCOPE, ident)
+    return None if place is None else _summarize(place)
+
+
+def active_briefs(tx: Transaction) -> Iterator[Brief]:
+    """Yield the summaries of all active recipes in the order of their ids."""
+    after = ""
+    while page := list(tx.recipes.definitions.page(SCOPE, after, PAGE)):
+        yield from (brief for brief in map(_summarize, page) if brief.is_active)
+        after = page[-1].whole.key or ""
+
+
+def _summarize(place: StoredRecord) -> Brief:
+    definition = orjson.loads(place.content)
+    variables = definition.get("additional_variables", [])
+    contribution = definition.get("contribution", {})
+    return Brief(
+        definition["id"],
+        definition["label"],
+        definition.get("status", "active") == "active",
+        tuple(one for one in definition.get("inputs_scope", []) if one in SCOPE_VARIABLES),
+        tuple(one["name"] for one in variables),
+        tuple(one["name"] for one in variables if _is_needed(one)),
+        contribution.get("section", "knowledge"),
+        contribution.get("priority", "medium"),
+        contribution.get("max_items", 10),
+    )
+
+
+def _is_needed(variable: dict[str, Any]) -> bool:
+    return variable.get("required") is True and "default" not in variable

@@ -1,0 +1,100 @@
+"""Read and write rule engines in the home `recipes`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from memrelay.memory.agents.keyed_table import new_state
+from memrelay.memory.errors import NameTaken, RecordNotFound, Refused
+from memrelay.memory.operation import Context
+from memrelay.memory.recipes.assembly.engines import Engine, Rule, load_engine
+from memrelay.memory.recipes.assembly.faults import FaultList
+from memrelay.memory.records.kinds import RULE_ENGINE_KIND
+from memrelay.memory.records.view import version_of
+from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.sqlite.versions import State, StoredRecord
+from memrelay.memory.timestamps import Moment, format_time
+
+MAX_ENGINES = 100
+# All engines have this scope.
+SCOPE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """A rule engine."""
+
+    id: str
+    """The id."""
+    name: str
+    """The name."""
+    description: str
+    """The purpose of the engine."""
+    enabled: bool
+    """Whether an assembly evaluates it without naming it."""
+    rules: tuple[Rule, ...]
+    """The rules."""
+    version: str
+    """Changes with every edit; an edit can require it."""
+    created_at: Moment
+    updated_at: Moment
+
+
+def view_engine(state: State) -> EngineView:
+    """Return the view of a stored engine."""
+    engine, record = load_engine(state.content), state.record
+    return EngineView(
+        engine.id,
+        engine.name,
+        engine.description,
+        engine.enabled,
+        engine.rules,
+        version_of(record, state.further),
+        format_time(record.created_at),
+        format_time(record.updated_at),
+    )
+
+
+def find_engine(tx: Transaction, ident: str) -> StoredRecord:
+    """Return a stored engine. Raises RecordNotFound."""
+    place = tx.recipes.rule_engines.find(SCOPE, ident)
+    if place is None:
+        raise RecordNotFound(f"no rule engine has the id {ident[:64]!r}; rules.list lists them")
+    return place
+
+
+def list_engines(tx: Transaction) -> Iterator[State]:
+    """Yield all stored engines in the order of their ids."""
+    return (place.whole for place in tx.recipes.rule_engines.page(SCOPE, "", MAX_ENGINES))
+
+
+def add_engine(tx: Transaction, engine: Engine, guid: str, context: Context) -> State:
+    """Store a new engine.
+
+    Raises NameTaken: when an engine has the id.
+    Raises Refused: when there are too many engines.
+    """
+    table = tx.recipes.rule_engines
+    if table.find_to_write(SCOPE, engine.id) is not None:
+        raise NameTaken(f"a rule engine has the id {engine.id!r}; change it, or use another id")
+    if table.count(SCOPE) >= MAX_ENGINES:
+        raise Refused(f"there are {MAX_ENGINES} rule engines, the maximum; delete one first")
+    new = new_state(guid, RULE_ENGINE_KIND, context.now_ms, context.actor)
+    return table.insert(new._replace(scope=SCOPE, key=engine.id, content=engine.as_json()))
+
+
+def choose_engines(tx: Transaction, named: Any, faults: FaultList) -> list[Engine]:
+    """Return the named engines in their order, even disabled ones, or else all enabled engines."""
+    if named is None:
+        engines = [load_engine(state.content) for state in list_engines(tx)]
+        return [engine for engine in engines if engine.enabled]
+    chosen = dict[str, Engine]()
+    for at, ident in enumerate(faults.take_list(named, ("rule_engine_ids",), MAX_ENGINES)):
+        name = faults.take_text(ident, ("rule_engine_ids", at), 64, needed=True)
+        place = tx.recipes.rule_engines.find(SCOPE, name) if name else None
+        if place is not None:
+            chosen[name] = load_engine(place.whole.content)
+        elif name:
+            rule = f'no rule engine has the id "{name[:64]}"; rules.list lists them'
+            faults.add(("rule_engine_ids", at), "unknown_engine", rule)
+    return list(chosen.values())

@@ -1,0 +1,44 @@
+"""Documents leave with an export and arrive with an import."""
+
+from pathlib import Path
+from typing import Any
+
+from memrelay.memory.files.export import to_json
+from memrelay.memory.sqlite.copy import copy_database
+from memrelay.memory.sqlite.store import Store
+from memrelay.memory.sqlite.transfer import exported
+from tests.memory.builders import NOW, assert_sound, make_store, perform
+
+OWN, OTHER = "instances/a3d8f1b2/recipes", "instances/c0ffee00/recipes"
+LONG = "".join(f"Step {number} of the upgrade is described here.\n\n" for number in range(100))
+
+
+def call(store: Store, name: str, /, **given: Any) -> Any:
+    with store.transaction() as tx:
+        return perform(tx, name, **given)
+
+
+def lines_of(store: Store, folder: Path) -> list[str]:
+    copy = folder / "copy"
+    copy.unlink(missing_ok=True)
+    copy_database(Path(store.path), copy)
+    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW)]
+
+
+def test_an_import_gives_another_pipeline_equal_documents(tmp_path: Path) -> None:
+    own, other = make_store(tmp_path, OWN), make_store(tmp_path, OTHER)
+    put = {"collection": "docs", "uri": "a.md", "text": LONG, "metadata": {"lang": "en"}}
+    call(own, "documents.put", **put)
+
+    lines = lines_of(own, tmp_path)
+    first, again = (call(other, "records.import", lines=lines) for _ in range(2))
+
+    assert (first.added, again.added, again.same) == (len(lines), 0, len(lines))
+    assert lines_of(other, tmp_path) == lines
+    wanted = {"collection": "docs", "uri": "a.md"}
+    assert call(other, "documents.get", **wanted) == call(own, "documents.get", **wanted)
+    call(other, "documents.put", **put | {"text": "short"})
+    assert [one.chunks for one in call(other, "documents.collections").items] == [1]
+    for store in (own, other):
+        store.close()
+        assert_sound(store.path)
