@@ -1,6 +1,7 @@
 """Records of the home `recipes`: their key is unique within kind and scope (migration 0026)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import apsw
 
@@ -88,6 +89,8 @@ class RecipeTables:
         self._connection = connection
         self.kv, self.events = KvTable(connection), EventTable(connection)
         self.definitions = of_kind(RECIPE_KIND)
+        # Compiled definitions by guid, number and time of the change; recipes.compile fills it.
+        self.compiled: dict[tuple[str, int, int], Any] = {}
         self.documents = DocumentRecords(connection, records, DOCUMENT_KIND)
         self.instances = of_kind(INSTANCE_KIND)
         self.rule_engines = of_kind(RULE_ENGINE_KIND)

@@ -24,6 +24,7 @@ from memrelay.methods.kv import BlockingKv, EmbeddedKv, RemoteKv
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
+from memrelay.methods.recipes import BlockingRecipes, EmbeddedRecipes, RemoteRecipes
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.rules import BlockingRules, EmbeddedRules, RemoteRules
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
@@ -53,6 +54,7 @@ class RemoteNouns:
         self.memories = RemoteMemories(call)
         self.memory_tool = RemoteMemoryTool(call)
         self.procedures = RemoteProcedures(call)
+        self.recipes = RemoteRecipes(call)
         self.records = RemoteRecords(call)
         self.rules = RemoteRules(call)
         self.stores = RemoteStores(call)
@@ -81,6 +83,7 @@ class BlockingNouns:
         self.memories = BlockingMemories(remote.memories, run)
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.procedures = BlockingProcedures(remote.procedures, run)
+        self.recipes = BlockingRecipes(remote.recipes, run)
         self.records = BlockingRecords(remote.records, run)
         self.rules = BlockingRules(remote.rules, run)
         self.stores = BlockingStores(remote.stores, run)
@@ -109,6 +112,7 @@ class EmbeddedNouns:
         self.memories = EmbeddedMemories(call)
         self.memory_tool = EmbeddedMemoryTool(call)
         self.procedures = EmbeddedProcedures(call)
+        self.recipes = EmbeddedRecipes(call)
         self.records = EmbeddedRecords(call)
         self.rules = EmbeddedRules(call)
         self.stores = EmbeddedStores(call)
