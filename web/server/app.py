@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
-from memrelay.web.api.live import LISTENERS, close_listeners
+from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
