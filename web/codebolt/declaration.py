@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from memrelay.web.codebolt.fields import Fields, Json
+from memrelay.web.server.errors import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class Route:
     """A route. The parameters in its path are fields of the operation, or `path_fields` maps them.
 
     `query` maps a parameter to (field, description), and `headers` a header likewise. `fixed` are
-    values that the path implies. `shape` is the type of the JSON response. `before` and `after`
-    run around the call.
+    values that the path implies. `shape` is the type of the JSON response. `check` rejects a
+    body. `before`, and then `after` or `failed`, send live events about the call.
     """
 
     method: str
@@ -70,6 +71,7 @@ class Route:
     check: Callable[[web.Request, Json], None] | None = None
     before: Callable[[web.Request, str, Json], Awaitable[None]] | None = None
     after: Callable[[Call], Awaitable[None]] | None = None
+    failed: Callable[[web.Request, str, Problem], Awaitable[None]] | None = None
 
     @property
     def name(self) -> str:

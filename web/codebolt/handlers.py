@@ -49,6 +49,8 @@ def _make_handler(route: Route, operation: Operation) -> Any:
         try:
             output = await call_operation(request, operation.name, uid, given.values)
         except Problem as problem:
+            if route.failed is not None:
+                await route.failed(request, uid, problem)
             raise _locate_faults(problem, given) from problem
         call = Call(request, uid, given.values, output, is_batch)
         if route.after is not None:

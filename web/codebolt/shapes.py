@@ -47,7 +47,7 @@ class StepParameter(TypedDict):
     type: str
     required: bool
     default: JsonValue
-    enum: list[JsonValue] | None
+    enum: list[JsonValue]
     description: str
 
 
@@ -58,8 +58,8 @@ class StepSpec(TypedDict):
     type: str
     category: str
     description: str
-    inputs: JsonValue
-    outputs: JsonValue
+    inputs: list[str]
+    outputs: list[str]
     params: list[StepParameter]
 
 

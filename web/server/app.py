@@ -8,11 +8,10 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
-from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
-from memrelay.web.codebolt import graph, sources
+from memrelay.web.codebolt import graph, recipes, sources
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
@@ -33,6 +32,7 @@ from memrelay.web.server.errors import (
     explain_failed_expectation,
     handle_errors,
 )
+from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.server.rate_limit import identify_caller, limit_rate
 from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
@@ -56,6 +56,7 @@ ROUTE_MODULES = (
     tool,
     lists,
     history,
+    recipes,
     sources,
     graph,
 )
