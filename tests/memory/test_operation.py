@@ -35,6 +35,7 @@ EXPECTED = {
         for noun in ("memories", "entries", "rules")
         for verb, expected in CRUD.items()
     },
+    "assembly.assemble": ("search", False),
     "assembly.required_variables": ("read", False),
     "assembly.validate": ("read", False),
     "changes.list": ("read", False),
