@@ -60,7 +60,7 @@ OLDEST = "SELECT n, at FROM changes ORDER BY n LIMIT 1"
 DELETE_SUBJECTS = "DELETE FROM changes WHERE subject IN (SELECT value FROM json_each(?))"
 DELETE_TEXT = (
     "DELETE FROM changes WHERE instr(subject, ?1) > 0 OR instr(actor, ?1) > 0 "
-    "OR instr(ifnull(data, ''), ?1) > 0"
+    "OR instr(ifnull(data, ''), ?2) > 0"
 )
 DELETE_OLDEST = f"DELETE FROM changes WHERE n < min(?, ({LAST})) AND at < ?"
 
@@ -167,7 +167,7 @@ class ChangeFeed:
         self.flush()
         self._connection.execute(DELETE_SUBJECTS, (orjson.dumps(guids).decode(),))
         if text:
-            self._connection.execute(DELETE_TEXT, (text,))
+            self._connection.execute(DELETE_TEXT, (text, orjson.dumps(text).decode()[1:-1]))
 
     def delete_before(self, before_ms: int) -> int:
         """Delete some changes from before `before_ms`, the oldest first. Return their number."""

@@ -160,6 +160,7 @@ def _print_summary(output: Path, end: End) -> None:
     print_line(
         f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
         f"{end.memories} named memories{_access_summary(end)}{_checkpoint_summary(end)}"
+        f"{_source_summary(end)}"
     )
 
 
@@ -176,6 +177,16 @@ def _access_summary(end: End) -> str:
 def _checkpoint_summary(end: End) -> str:
     """Return the number of checkpoints, "" if there are none."""
     return f", {counted(end.checkpoints, 'checkpoint')}" if end.checkpoints else ""
+
+
+def _source_summary(end: End) -> str:
+    """Return the numbers of rows that recipes read, "" if there are none."""
+    if not (end.pairs or end.events or end.edges or end.views):
+        return ""
+    return (
+        f", {counted(end.pairs, 'key-value pair')}, {counted(end.events, 'event')}, "
+        f"{counted(end.edges, 'edge')}, {counted(end.views, 'view')}"
+    )
 
 
 def _exported_stores(

@@ -25,10 +25,14 @@ from memrelay.memory.files.export_rows import (
     ExportedCheckpointValue,
     ExportedCheckpointWrite,
     ExportedContext,
+    ExportedEdge,
+    ExportedEvent,
     ExportedGrant,
+    ExportedPair,
     ExportedRow,
     ExportedSettings,
     ExportedTally,
+    ExportedView,
 )
 from memrelay.memory.files.uid_placeholder import UID, replace_uid
 from memrelay.memory.records.data import LARGEST, SMALLEST, as_text, checked
@@ -128,6 +132,10 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     checkpoint: ExportedCheckpoint | None = None
     checkpoint_value: ExportedCheckpointValue | None = None
     checkpoint_write: ExportedCheckpointWrite | None = None
+    kv: ExportedPair | None = None
+    event: ExportedEvent | None = None
+    edge: ExportedEdge | None = None
+    view: ExportedView | None = None
 
     @property
     def sort(self) -> str:
@@ -199,7 +207,8 @@ def read_line(text: str) -> Line:
         if line.checkpoint is not None:
             _to_data(line.checkpoint.metadata)
             _to_channels(line.checkpoint.channels)
-    except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeError) as error:
+        line = _normalize_row(line)
+    except (msgspec.MsgspecError, TypeError, RecursionError, ValueError) as error:
         if (sort := _unknown_sort(text.encode(errors="replace"))) != "":
             raise Refused(
                 f"this Memrelay does not know the line `{sort}` of an export; import it with the "
@@ -229,6 +238,20 @@ def _normalize_json(one: Exported) -> Exported:
             f"`data` of record {one.guid!r} {error.errors(include_url=False)[0]['msg']}"
         ) from error
     return replace(one, tags=orjson.dumps(_to_tags(one.tags)).decode(), data=data)
+
+
+def _normalize_row(line: Line) -> Line:
+    """Write the JSON of a pair or an event as a store writes it."""
+    if line.kv is not None:
+        line = replace(line, kv=replace(line.kv, value=_as_stored(line.kv.value)))
+    if line.event is not None:
+        payload, metadata = _as_stored(line.event.payload), _as_stored(line.event.metadata)
+        line = replace(line, event=replace(line.event, payload=payload, metadata=metadata))
+    return line
+
+
+def _as_stored(text: str) -> str:
+    return orjson.dumps(orjson.loads(text)).decode()
 
 
 def _is_complete(line: Line) -> bool:
@@ -296,6 +319,10 @@ class End(Struct, frozen=True, omit_defaults=True):
     checkpoints: int = 0
     checkpoint_values: int = 0
     checkpoint_writes: int = 0
+    pairs: int = 0
+    events: int = 0
+    edges: int = 0
+    views: int = 0
 
 
 class _StoreOrEnd(Struct, frozen=True):
@@ -334,6 +361,10 @@ def write_export(
         counts["checkpoint"],
         counts["checkpoint_value"],
         counts["checkpoint_write"],
+        counts["kv"],
+        counts["event"],
+        counts["edge"],
+        counts["view"],
     )
     file.write(to_json({"end": end}) + b"\n")
     return end

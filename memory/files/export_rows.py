@@ -100,6 +100,49 @@ class ExportedCheckpointWrite(Struct, frozen=True, forbid_unknown_fields=True):
     value: bytes
 
 
+class ExportedPair(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pair of a key-value store. `value` is JSON."""
+
+    instance: Id
+    namespace: str
+    key: str
+    value: str
+    updated_at: Time
+
+
+class ExportedEvent(Struct, frozen=True, forbid_unknown_fields=True):
+    """An event of a log. `payload` and `metadata` are JSON."""
+
+    id: Id
+    instance: Id
+    stream: str
+    sequence: Count
+    type: str
+    payload: str
+    metadata: str
+    at: Time
+
+
+class ExportedEdge(Struct, frozen=True, forbid_unknown_fields=True):
+    """An edge of a graph."""
+
+    id: str
+    instance: Id
+    kind: str
+    from_node: str
+    to_node: str
+    created_at: Time
+
+
+class ExportedView(Struct, frozen=True, forbid_unknown_fields=True):
+    """A view of a graph."""
+
+    id: str
+    template: str
+    instance: Id
+    created_at: Time
+
+
 ExportedRow = (
     ExportedGrant
     | ExportedContext
@@ -108,6 +151,10 @@ ExportedRow = (
     | ExportedCheckpoint
     | ExportedCheckpointValue
     | ExportedCheckpointWrite
+    | ExportedPair
+    | ExportedEvent
+    | ExportedEdge
+    | ExportedView
 )
 
 
@@ -117,15 +164,18 @@ class RowSort(NamedTuple):
     table: str
     struct: Callable[..., Any]
     columns: tuple[str, ...]
-    # The columns of its primary key.
+    # The columns of its primary key, or of another unique key.
     key: tuple[str, ...]
     # The fields with ids that may contain the uid of the pipeline.
     ids: tuple[str, ...]
+    # The columns that order the lines, by default the key.
+    order: tuple[str, ...] = ()
 
     @property
     def select(self) -> str:
         """Return the SQL of all rows."""
-        return f"SELECT {', '.join(self.columns)} FROM {self.table} ORDER BY {', '.join(self.key)}"
+        order = ", ".join(self.order or self.key)
+        return f"SELECT {', '.join(self.columns)} FROM {self.table} ORDER BY {order}"
 
     @property
     def select_one(self) -> str:
@@ -195,4 +245,29 @@ ROW_SORTS = {
         ("agent", "thread", "ns", "id", "task", "idx"),
         ("thread",),
     ),
+    "kv": RowSort(
+        "kv",
+        ExportedPair,
+        ExportedPair.__struct_encode_fields__,
+        ("instance", "namespace", "key"),
+        (),
+    ),
+    # An import adds events and edges in the order of the lines.
+    "event": RowSort(
+        "events",
+        ExportedEvent,
+        ExportedEvent.__struct_encode_fields__,
+        ("instance", "stream", "sequence"),
+        (),
+        ("row",),
+    ),
+    "edge": RowSort(
+        "edges",
+        ExportedEdge,
+        ExportedEdge.__struct_encode_fields__,
+        ("instance", "id"),
+        (),
+        ("row",),
+    ),
+    "view": RowSort("views", ExportedView, ExportedView.__struct_encode_fields__, ("id",), ()),
 }

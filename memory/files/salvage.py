@@ -36,11 +36,15 @@ KEY_COLUMNS = {
     "checkpoints": "",
     "checkpoint_values": "",
     "checkpoint_writes": "",
+    "kv": "",
+    "events": "row",
+    "edges": "row",
+    "views": "",
 }
-JSON_TABLES = ("records", "versions", "memories", "changes")
-# Columns with JSON, and the value for unreadable JSON.
-EMPTY_JSON = {"tags": b"[]", "data": b"{}"}
-TIMES = {"created_at", "updated_at", "expires_at", "changed_at"}
+JSON_TABLES = ("records", "versions", "memories", "changes", "events")
+# Columns with JSON, and the value for unreadable JSON. Any JSON is valid if that is null.
+EMPTY_JSON = {"tags": b"[]", "data": b"{}", "metadata": b"{}", "payload": b"null"}
+TIMES = {"created_at", "updated_at", "expires_at", "changed_at", "at"}
 UNREADABLE = (
     apsw.CorruptError,
     apsw.ConstraintError,
@@ -172,7 +176,7 @@ def _repair(text: bytes | None, default: bytes | None) -> bytes | None:
 
 def _is_json(text: bytes, type_: type) -> bool:
     try:
-        return isinstance(orjson.loads(text), type_)
+        return isinstance(orjson.loads(text), object if type_ is type(None) else type_)
     except orjson.JSONDecodeError:
         return False
 

@@ -18,6 +18,8 @@ from pydantic import ConfigDict, TypeAdapter
 
 from memrelay.memory.operation import Context
 from memrelay.memory.recipes import steps
+from memrelay.memory.recipes.conditions import Condition
+from memrelay.memory.recipes.values import MISSING
 from memrelay.memory.sqlite.store import Transaction
 
 Category = Literal[
@@ -67,6 +69,11 @@ class StepCall:
     results: Mapping[str, Result]
     # The run: {memoryId, memory, intent, query, projectPath, threadId, variables}.
     run: Mapping[str, Any] = field(default_factory=dict)
+    # The alias and the step type of the result that is the input; "" without a source.
+    source: str = ""
+    source_type: str = ""
+    # The condition of the steps that have one.
+    condition: Condition | None = None
     # (code, message) of each warning of this step.
     warnings: list[tuple[str, str]] = field(default_factory=list)
     # Set to change the query of the run.
@@ -75,6 +82,14 @@ class StepCall:
     def warn(self, code: str, message: str) -> None:
         """Add a warning to the result of the run."""
         self.warnings.append((code, message))
+
+    def variable(self, name: str) -> Any:
+        """Return the value of a variable, MISSING if it has none. Conditions read it."""
+        return self.run["variables"].get(name, MISSING)
+
+    def lacks(self, alias: str) -> None:
+        """Warn that the condition reads an alias without result."""
+        self.warn("no_result", f'the condition reads "{alias}", which has no result')
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,26 @@ ID_COLUMNS = {
     "contexts": ("id", "agent"),
     "agent_settings": ("agent",),
 }
-DELETE_BY_ID = [
-    f"DELETE FROM {table} WHERE {' OR '.join(f'instr({name}, ?1) > 0' for name in columns)}"
-    for table, columns in ID_COLUMNS.items()
+# The sources of recipes: the columns with text, and those with JSON.
+SOURCE_COLUMNS = {
+    "kv": (("instance", "namespace", "key"), ("value",)),
+    "events": (("instance", "stream", "type"), ("payload", "metadata")),
+    "edges": (("id", "instance", "kind", "from_node", "to_node"), ()),
+    "views": (("id", "template", "instance"), ()),
+}
+# ?1 is the text, ?2 the text as JSON escapes it.
+DELETE_WITH_TEXT = [
+    f"DELETE FROM {table} WHERE "
+    + " OR ".join(
+        [
+            *(f"instr({name}, ?1) > 0" for name in texts),
+            *(f"instr({name}, ?2) > 0" for name in json_texts),
+        ]
+    )
+    for table, (texts, json_texts) in (
+        *((table, (columns, ())) for table, columns in ID_COLUMNS.items()),
+        *SOURCE_COLUMNS.items(),
+    )
 ]
 # The execution of an agent's episode is the id of an errand, which begins with pipeline and input.
 INPUT_OF_ERRAND = re.compile(r"([^/]+/\d+-\d+)\.")
@@ -138,8 +155,9 @@ class Erasures:
         self._note([("name", name) for name in quotes.names])
         if text:
             self._note([("text", text)])
-            for statement in DELETE_BY_ID:
-                self._connection.execute(statement, (text,))
+            for statement in DELETE_WITH_TEXT:
+                values = (text, _json_escape(text)) if "?2" in statement else (text,)
+                self._connection.execute(statement, values)
             erase_text(self._connection, CheckpointTable(self._connection), text)
         for guid in guids:
             place = next(stored_records(self._connection, " WHERE guid = ?", [guid]), None)

@@ -13,13 +13,17 @@ from memrelay.methods.conversations import (
 from memrelay.methods.documents import BlockingDocuments, EmbeddedDocuments, RemoteDocuments
 from memrelay.methods.entries import BlockingEntries, EmbeddedEntries, RemoteEntries
 from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, RemoteEpisodes
+from memrelay.methods.events import BlockingEvents, EmbeddedEvents, RemoteEvents
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
+from memrelay.methods.instances import BlockingInstances, EmbeddedInstances, RemoteInstances
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
+from memrelay.methods.kv import BlockingKv, EmbeddedKv, RemoteKv
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
+from memrelay.methods.recipes import BlockingRecipes, EmbeddedRecipes, RemoteRecipes
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
@@ -37,13 +41,17 @@ class RemoteNouns:
         self.documents = RemoteDocuments(call)
         self.entries = RemoteEntries(call)
         self.episodes = RemoteEpisodes(call)
+        self.events = RemoteEvents(call)
         self.facts = RemoteFacts(call)
         self.grants = RemoteGrants(call)
+        self.instances = RemoteInstances(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
+        self.kv = RemoteKv(call)
         self.memories = RemoteMemories(call)
         self.memory_tool = RemoteMemoryTool(call)
         self.procedures = RemoteProcedures(call)
+        self.recipes = RemoteRecipes(call)
         self.records = RemoteRecords(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
@@ -60,13 +68,17 @@ class BlockingNouns:
         self.documents = BlockingDocuments(remote.documents, run)
         self.entries = BlockingEntries(remote.entries, run)
         self.episodes = BlockingEpisodes(remote.episodes, run)
+        self.events = BlockingEvents(remote.events, run)
         self.facts = BlockingFacts(remote.facts, run)
         self.grants = BlockingGrants(remote.grants, run)
+        self.instances = BlockingInstances(remote.instances, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
+        self.kv = BlockingKv(remote.kv, run)
         self.memories = BlockingMemories(remote.memories, run)
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.procedures = BlockingProcedures(remote.procedures, run)
+        self.recipes = BlockingRecipes(remote.recipes, run)
         self.records = BlockingRecords(remote.records, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
@@ -83,13 +95,17 @@ class EmbeddedNouns:
         self.documents = EmbeddedDocuments(call)
         self.entries = EmbeddedEntries(call)
         self.episodes = EmbeddedEpisodes(call)
+        self.events = EmbeddedEvents(call)
         self.facts = EmbeddedFacts(call)
         self.grants = EmbeddedGrants(call)
+        self.instances = EmbeddedInstances(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
+        self.kv = EmbeddedKv(call)
         self.memories = EmbeddedMemories(call)
         self.memory_tool = EmbeddedMemoryTool(call)
         self.procedures = EmbeddedProcedures(call)
+        self.recipes = EmbeddedRecipes(call)
         self.records = EmbeddedRecords(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)

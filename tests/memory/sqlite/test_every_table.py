@@ -94,6 +94,30 @@ TABLES = {
         "('a', 't3', '', 'i', 'k', 1, '', :text, 'm', x'00'), "
         "('a', 't3', '', 'i', 'k', 2, '', 'c', 'm', :compressed)",
     ),
+    "kv": Table(
+        "kv",
+        "INSERT INTO kv VALUES (:text, 'n', 'k', '1', 1), ('i', :text, 'k', '1', 1), "
+        "('i', 'n', :text, '1', 1), ('i', 'n', 'k', json_array(:text), 1)",
+    ),
+    "events": Table(
+        "event",
+        "INSERT INTO events(id, instance, stream, sequence, type, payload, metadata, at) VALUES "
+        "('1', :text, 's', 1, 't', '1', '{}', 1), ('2', 'i', :text, 1, 't', '1', '{}', 1), "
+        "('3', 'i', 's', 1, :text, '1', '{}', 1), "
+        "('4', 'i', 's', 2, 't', json_array(:text), '{}', 1), "
+        "('5', 'i', 's', 3, 't', '1', json_object('a', :text), 1)",
+    ),
+    "edges": Table(
+        "edge",
+        "INSERT INTO edges(id, instance, kind, from_node, to_node, created_at) VALUES "
+        "(:text, 'i', 'k', 'a', 'b', 1), ('1', :text, 'k', 'a', 'b', 1), "
+        "('2', 'i', :text, 'a', 'b', 1), ('3', 'i', 'k', :text, 'b', 1), "
+        "('4', 'i', 'k', 'a', :text, 1)",
+    ),
+    "views": Table(
+        "view",
+        "INSERT INTO views VALUES (:text, 't', 'i', 1), ('1', :text, 'i', 1), ('2', 't', :text, 1)",
+    ),
     "changes": Table(
         "has numbers of this store",
         "INSERT INTO changes(at, type, subject, actor, data) VALUES "
@@ -193,8 +217,12 @@ def test_an_export_has_the_rows_of_every_table_that_belongs_to_the_memory(store:
         "checkpoint": 5,
         "checkpoint_value": 1,
         "checkpoint_write": 3,
+        "kv": 4,
+        "event": 5,
+        "edge": 5,
+        "view": 3,
     }
-    assert len(rows) == 6 + 6 + 3 + 4
+    assert len(rows) == 6 + 6 + 3 + 4 + 17
 
 
 def test_a_salvage_copies_every_table_that_is_not_derived(store: Store, tmp_path: Path) -> None:

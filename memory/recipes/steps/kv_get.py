@@ -1,0 +1,41 @@
+"""The step `kv_get`: values of a key-value store by their keys."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from memrelay.memory.recipes.sources.instances import InstanceName
+from memrelay.memory.recipes.sources.item_text import as_text
+from memrelay.memory.recipes.sources.pairs import KvName, value_of
+from memrelay.memory.recipes.sources.step_instance import require_instance
+from memrelay.memory.recipes.step import Items, StepCall, step
+
+
+@dataclass(frozen=True, slots=True)
+class KvGetParams:
+    """What to read."""
+
+    instance: InstanceName
+    """The id or the name of the key-value store."""
+    namespace: KvName
+    """The namespace."""
+    keys: Annotated[tuple[KvName, ...], Field(max_length=1000)]
+    """The keys, in the order of the items."""
+
+
+@step("kv_get", "retrieval")
+def kv_get(params: KvGetParams, call: StepCall) -> Items:
+    """Read the values of keys, in the order of the keys. A missing key gives a warning."""
+    id_ = require_instance(call, "kv", params.instance)
+    pairs = call.tx.recipes.kv.get(id_, params.namespace, params.keys)
+    items = []
+    for key in params.keys:
+        if (pair := pairs.get(key)) is None:
+            place = f"{params.instance}/{params.namespace}"
+            call.warn("missing_key", f'{place} has no key "{key}"')
+            continue
+        value = value_of(id_, pair)
+        item = {"id": f"{params.namespace}/{key}", "key": key, "value": value}
+        items.append({**item, "text": as_text(value)})
+    return items
