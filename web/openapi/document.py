@@ -89,7 +89,7 @@ PATH_PARAMETERS = {
     "instance": "The id or the name of the key-value store, event log or graph.",
     "namespace": "The namespace of the key.",
     "key": "The key. Encode `/`, `?`, `#`, `%` and a key of dots: `%2E%2E` for `..`.",
-    "uri": "The uri of the document. Encode its slashes as `%2F`.",
+    "uri": "The uri of the document. Encode `/`, `?`, `#`, `%` and a uri of dots.",
     "memory_id": "The memory's id.",
     "entry_id": "The entry's id.",
     "swarm": "The swarm's name.",
