@@ -1,6 +1,5 @@
-"""Recipes by command and from Python: every error of a definition is shown."""
+"""Recipes by command and in an embedded store: every error of a definition is shown."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,7 @@ import orjson
 import pytest
 
 from memrelay import open_store
-from memrelay.errors import InvalidInput, NameTaken, RelayError
-from tests.cli.serving import uid_of
+from memrelay.errors import InvalidInput, NameTaken
 from tests.support.program import Program
 
 INVALID = {"label": "x", "retrieval": {"pipeline": [{"type": "formt"}]}}
@@ -44,19 +42,6 @@ def test_the_life_of_a_recipe_by_command(program: Program) -> None:
             *[f"{path}: {message}" for path, message in FAULTS],
         ],
     )
-
-
-def test_the_client_shows_all_errors(program: Program) -> None:
-    async def create() -> None:
-        async with program.client() as client:
-            await client.recipes.create(uid_of(program), INVALID)
-
-    with pytest.raises(RelayError) as caught:
-        asyncio.run(create())
-
-    assert (caught.value.status, str(caught.value)) == (422, "the definition has 2 errors")
-    assert [(one["pointer"], one["rule"]) for one in caught.value.faults] == FAULTS
-    assert caught.value.__notes__ == [f"{path}: {message}" for path, message in FAULTS]
 
 
 def test_an_embedded_store_shows_all_errors(tmp_path: Path) -> None:
