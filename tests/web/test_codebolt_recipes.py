@@ -42,7 +42,7 @@ def test_a_definition_is_created_with_its_times(codebolt: Codebolt) -> None:
     assert made == NORMALIZE | {"createdAt": made["createdAt"], "updatedAt": made["updatedAt"]}
     assert made["createdAt"].endswith("Z")
     assert codebolt.get(f"{TYPES}/normalize") == made
-    assert codebolt.faults(409, "POST", TYPES, NORMALIZE)[:1] in ([], [("/id", "name_taken")])
+    assert codebolt.faults(409, "POST", TYPES, NORMALIZE) == []
 
 
 def test_recipes_are_listed_by_id_status_and_scope(codebolt: Codebolt) -> None:
@@ -157,7 +157,7 @@ def test_the_values_of_variables_are_in_the_body(codebolt: Codebolt) -> None:
         200,
     )
 
-    assert missing == [("/variables/wanted", "required")] or missing[0][0] == "/variables/wanted"
+    assert [path for path, _ in missing] == ["/variables/wanted"]
     assert (found["success"], found["formattedOutput"]) == (True, "a text")
 
 

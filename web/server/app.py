@@ -11,7 +11,7 @@ from memrelay.web.api import dead_letters, health, messages, operations, pipelin
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
-from memrelay.web.codebolt import graph, recipes, sources
+from memrelay.web.codebolt import assembly, graph, recipes, sources
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
@@ -59,6 +59,7 @@ ROUTE_MODULES = (
     recipes,
     sources,
     graph,
+    assembly,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
