@@ -41,6 +41,13 @@ class RemoteRecipes(RemoteNoun):
         """Copy a recipe under a new id."""
         return await self._call("recipes.duplicate", locals())
 
+    async def execute(self, pipeline: str, *, id: str | None = None,
+            definition: JsonObject | None = None, intent: str | JsonObject | None = None,
+            variables: JsonObject, scope_variables: JsonObject,
+            thread_id: str | None = None) -> JsonObject:
+        """Run a recipe and return its result."""
+        return await self._call("recipes.execute", locals())
+
     async def export(self, pipeline: str, id: str) -> ExportedRecipe:
         """Return a recipe as the text of a definition file, without times."""
         return await self._call("recipes.export", locals())
@@ -79,6 +86,7 @@ class BlockingRecipes(BlockingNoun):
     create = Blocking(RemoteRecipes.create)
     delete = Blocking(RemoteRecipes.delete)
     duplicate = Blocking(RemoteRecipes.duplicate)
+    execute = Blocking(RemoteRecipes.execute)
     export = Blocking(RemoteRecipes.export)
     get = Blocking(RemoteRecipes.get)
     import_ = Blocking(RemoteRecipes.import_)
@@ -103,6 +111,12 @@ class EmbeddedRecipes(EmbeddedNoun):
             label: str | None = None) -> RecipeView:
         """Copy a recipe under a new id."""
         return self._call("recipes.duplicate", locals())
+
+    def execute(self, *, id: str | None = None, definition: JsonObject | None = None,
+            intent: str | JsonObject | None = None, variables: JsonObject,
+            scope_variables: JsonObject, thread_id: str | None = None) -> JsonObject:
+        """Run a recipe and return its result."""
+        return self._call("recipes.execute", locals())
 
     def export(self, id: str) -> ExportedRecipe:
         """Return a recipe as the text of a definition file, without times."""
