@@ -154,7 +154,6 @@ def operation(
             raise ValueError(f"two operations are named {name!r}")
         hints = get_type_hints(run, include_extras=True)
         input_type = [hint for parameter, hint in hints.items() if parameter != "return"][1]
-        output_type = get_args(hints["return"])[2] if stepwise else hints["return"]
 
         def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
             tx.records.acts(context.now_ms, context.actor, getattr(given, "reason", ""))
@@ -167,7 +166,7 @@ def operation(
             mutates,
             run_as_actor,
             input_type,
-            output_type,
+            get_args(hints["return"])[2] if stepwise else hints["return"],
             (run.__doc__ or "").partition("\n")[0],
             TypeAdapter(input_type),
             home,

@@ -1,7 +1,7 @@
 """recipes.execute: runs a recipe and returns the results of its steps."""
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from memrelay.memory.errors import Refused
@@ -22,9 +22,9 @@ class ExecuteInput:
     """A definition to run without storing it."""
     intent: str | dict[str, Any] | None = None
     """`{query, keywords, action, context}`, all optional. A text is the query."""
-    variables: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, Any] | None = None
     """Values of the recipe's variables, by name."""
-    scope_variables: dict[str, dict[str, Any]] = field(default_factory=dict)
+    scope_variables: dict[str, dict[str, Any]] | None = None
     """Values by scope, then by name: `{"task": {"task_id": "T1"}}`."""
     thread_id: str | None = None
     """Sets the variable `thread_id`."""
@@ -38,5 +38,7 @@ def execute_recipe(
     if (given.id is None) == (given.definition is None):
         raise Refused("give either the id of a recipe or a definition")
     recipe = load_recipe(tx, given.id) if given.id is not None else compile_recipe(given.definition)
-    wanted = RunInput(given.intent, given.variables, given.scope_variables, given.thread_id)
+    wanted = RunInput(
+        given.intent, given.variables or {}, given.scope_variables or {}, given.thread_id
+    )
     return (yield from run_recipe(tx, recipe, wanted, context))

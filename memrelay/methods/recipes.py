@@ -43,7 +43,7 @@ class RemoteRecipes(RemoteNoun):
 
     async def execute(self, pipeline: str, *, id: str | None = None,
             definition: JsonObject | None = None, intent: str | JsonObject | None = None,
-            variables: JsonObject, scope_variables: JsonObject,
+            variables: JsonObject | None = None, scope_variables: JsonObject | None = None,
             thread_id: str | None = None) -> JsonObject:
         """Run a recipe and return its result."""
         return await self._call("recipes.execute", locals())
@@ -113,8 +113,8 @@ class EmbeddedRecipes(EmbeddedNoun):
         return self._call("recipes.duplicate", locals())
 
     def execute(self, *, id: str | None = None, definition: JsonObject | None = None,
-            intent: str | JsonObject | None = None, variables: JsonObject,
-            scope_variables: JsonObject, thread_id: str | None = None) -> JsonObject:
+            intent: str | JsonObject | None = None, variables: JsonObject | None = None,
+            scope_variables: JsonObject | None = None, thread_id: str | None = None) -> JsonObject:
         """Run a recipe and return its result."""
         return self._call("recipes.execute", locals())
 
