@@ -80,7 +80,7 @@ class NewInstance:
     name: InstanceName
     """The name. It becomes the id if it has only letters, digits, dots, dashes and underscores."""
     description: Description = ""
-    """What the instance is for."""
+    """The purpose of the instance."""
     template_id: str | None = None
     """Only for a graph: the template that its nodes and edges must fit."""
 
