@@ -38,6 +38,28 @@ AGENT_MEMORY = {
     *[("GET", f"/{noun}") for noun in ("facts", "procedures", "episodes", "users")],
     *[("POST", f"/{noun}/delete_many") for noun in ("facts", "procedures", "episodes", "users")],
     *[("GET", f"/{noun}/{{id}}") for noun in ("procedures", "episodes", "users")],
+    *[
+        ("POST", f"/graph/{verb}")
+        for verb in ("add_edges", "add_nodes", "expand", "list_edges", "list_nodes", "subgraph")
+    ],
+    *[("POST", f"/graph/{{id}}/{verb}") for verb in ("delete_edge", "delete_node", "update_node")],
+    ("GET", "/graph/{id}/get_node"),
+    *[
+        (method, f"/{noun}{path}")
+        for noun in ("graph_templates", "view_templates")
+        for method, path in (
+            ("GET", ""),
+            ("POST", ""),
+            ("GET", "/{id}"),
+            ("PATCH", "/{id}"),
+            ("DELETE", "/{id}"),
+        )
+    ],
+    ("GET", "/views"),
+    ("POST", "/views"),
+    ("GET", "/views/{id}"),
+    ("DELETE", "/views/{id}"),
+    ("GET", "/views/{id}/execute"),
     ("GET", "/instances"),
     ("POST", "/instances"),
     *[(method, "/instances/{id}") for method in ("GET", "PATCH", "DELETE")],
