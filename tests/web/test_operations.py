@@ -13,6 +13,7 @@ from tests.support.bundles import make_commands, make_memory
 from tests.support.http import Answer, ask
 from tests.support.routes import app_for
 from tests.support.served import Served
+from tests.web.graph_routes import GRAPH_ROUTES
 from tests.web.records import Records
 
 
@@ -38,28 +39,7 @@ AGENT_MEMORY = {
     *[("GET", f"/{noun}") for noun in ("facts", "procedures", "episodes", "users")],
     *[("POST", f"/{noun}/delete_many") for noun in ("facts", "procedures", "episodes", "users")],
     *[("GET", f"/{noun}/{{id}}") for noun in ("procedures", "episodes", "users")],
-    *[
-        ("POST", f"/graph/{verb}")
-        for verb in ("add_edges", "add_nodes", "expand", "list_edges", "list_nodes", "subgraph")
-    ],
-    *[("POST", f"/graph/{{id}}/{verb}") for verb in ("delete_edge", "delete_node", "update_node")],
-    ("GET", "/graph/{id}/get_node"),
-    *[
-        (method, f"/{noun}{path}")
-        for noun in ("graph_templates", "view_templates")
-        for method, path in (
-            ("GET", ""),
-            ("POST", ""),
-            ("GET", "/{id}"),
-            ("PATCH", "/{id}"),
-            ("DELETE", "/{id}"),
-        )
-    ],
-    ("GET", "/views"),
-    ("POST", "/views"),
-    ("GET", "/views/{id}"),
-    ("DELETE", "/views/{id}"),
-    ("GET", "/views/{id}/execute"),
+    *GRAPH_ROUTES,
     ("GET", "/instances"),
     ("POST", "/instances"),
     *[(method, "/instances/{id}") for method in ("GET", "PATCH", "DELETE")],
