@@ -21,6 +21,9 @@ from memrelay.memory.operations.records_get import GetRecord
 # Modules that operations and blocks call. No face calls them by name.
 INTERNAL = {"records_write", "records_read", "entries_write"}
 
+# Nouns without a plural.
+NOUNS_OF_ONE = ("graph", "knowledge", "kv", "memory_tool")
+
 # The operations of memories and entries: verb -> (access, mutates).
 CRUD = {
     "create": ("write", True),
@@ -54,6 +57,31 @@ EXPECTED = {
     "contexts.open": ("admin", True),
     "events.append": ("append", True),
     "events.query": ("read", False),
+    "graph.add_edges": ("write", True),
+    "graph.add_nodes": ("write", True),
+    "graph.delete_edge": ("delete", True),
+    "graph.delete_node": ("delete", True),
+    "graph.expand": ("read", False),
+    "graph.get_node": ("read", False),
+    "graph.list_edges": ("read", False),
+    "graph.list_nodes": ("read", False),
+    "graph.subgraph": ("read", False),
+    "graph.update_node": ("write", True),
+    "graph_templates.create": ("write", True),
+    "graph_templates.delete": ("delete", True),
+    "graph_templates.get": ("read", False),
+    "graph_templates.list": ("read", False),
+    "graph_templates.update": ("write", True),
+    "view_templates.create": ("write", True),
+    "view_templates.delete": ("delete", True),
+    "view_templates.get": ("read", False),
+    "view_templates.list": ("read", False),
+    "view_templates.update": ("write", True),
+    "views.create": ("write", True),
+    "views.delete": ("delete", True),
+    "views.execute": ("read", False),
+    "views.get": ("read", False),
+    "views.list": ("read", False),
     "instances.create": ("write", True),
     "instances.delete": ("delete", True),
     "instances.get": ("read", False),
@@ -181,12 +209,7 @@ def test_an_operation_declares_its_input_output_and_access(declared: Operation) 
     assert dataclasses.is_dataclass(declared.input)
     is_object = get_origin(declared.output) is dict
     assert declared.output is type(None) or is_object or dataclasses.is_dataclass(declared.output)
-    assert declared.noun.endswith("s") or declared.noun in (
-        "assembly",
-        "knowledge",
-        "kv",
-        "memory_tool",
-    )
+    assert declared.noun.endswith("s") or declared.noun in NOUNS_OF_ONE
     assert declared.verb.isidentifier()
 
 
