@@ -39,18 +39,15 @@ AGENT_MEMORY = {
     *[("POST", f"/{noun}/delete_many") for noun in ("facts", "procedures", "episodes", "users")],
     *[("GET", f"/{noun}/{{id}}") for noun in ("procedures", "episodes", "users")],
     *[(method, "/documents/{uri}") for method in ("GET", "PUT", "DELETE")],
-    ("GET", "/facts/{key}"),
+    *[("GET", path) for path in ("/facts/{key}", "/users/{id}/context")],
     ("DELETE", "/facts/{id}"),
-    *[
-        ("POST", f"/{name}")
-        for name in ("facts/search", "documents/search", "documents/collections")
-    ],
+    *[("POST", f"/{name}/search") for name in ("facts", "documents")],
+    *[("POST", f"/{name}") for name in ("documents/collections", "episodes/begin")],
     *[("POST", f"/facts/{{key}}/{verb}") for verb in ("recall", "set")],
     *[("POST", f"/procedures/{verb}") for verb in ("match", "save", "{id}/retire", "{id}/use")],
-    *[("POST", path) for path in ("/episodes/begin", "/users/identify")],
+    ("POST", "/users/identify"),
     *[("POST", f"/episodes/{{id}}/{verb}") for verb in ("add", "complete", "rate")],
     ("PATCH", "/users/{id}"),
-    ("GET", "/users/{id}/context"),
     *[("POST", f"/users/{{id}}/{verb}") for verb in ("merge", "forget")],
 }
 
