@@ -22,7 +22,7 @@ from memrelay.memory.operations.records_get import GetRecord
 INTERNAL = {"records_write", "records_read", "entries_write"}
 
 # Nouns without a plural.
-NOUNS_OF_ONE = ("graph", "knowledge", "kv", "memory_tool")
+NOUNS_OF_ONE = ("assembly", "graph", "knowledge", "kv", "memory_tool")
 
 # The operations of memories and entries: verb -> (access, mutates).
 CRUD = {
