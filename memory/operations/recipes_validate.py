@@ -5,7 +5,7 @@ from typing import Any
 
 from memrelay.memory.errors import Fault
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.definition import check_definition
+from memrelay.memory.recipes.check.definition import check_definition
 from memrelay.memory.sqlite.store import Transaction
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.recipes.definition import Checked, check_definition
+from memrelay.memory.recipes.check.definition import Checked, check_definition
 from memrelay.memory.recipes.recipe import CompiledStep, Contribution, Recipe, Variable
 from memrelay.memory.recipes.stored import find_recipe
 from memrelay.memory.sqlite.store import Transaction
@@ -20,7 +20,7 @@ __all__ = [
     "compile_recipe",
     "load_recipe",
 ]
-# Compiled recipes per store. The cache starts anew when it is full.
+# Compiled recipes per store. A full cache is emptied.
 CACHED = 64
 
 

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from memrelay.memory.operation import json_type
-from memrelay.memory.recipes.params import required_names, takes_source
+from memrelay.memory.recipes.check.params import required_names, takes_source
 from memrelay.memory.recipes.step import StepType, all_step_types
 
 ANY_TYPE = "any"
@@ -26,7 +26,7 @@ class ParamSpec:
     enum: tuple[Any, ...]
     """The valid values; empty if any value of the type is valid."""
     description: str
-    """What it does."""
+    """The effect of the parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class StepSpec:
     category: str
     """input, retrieval, expansion, filter, aggregation, ranking, transform, control or custom."""
     description: str
-    """What it does."""
+    """The effect of the step."""
     inputs: tuple[str, ...]
     """The result types that its source may have; empty if it reads no source."""
     outputs: tuple[str, ...]

@@ -9,7 +9,7 @@ from pydantic import Field
 from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.errors import NameTaken, RecordNotFound, VersionConflict
 from memrelay.memory.operation import Context
-from memrelay.memory.recipes.definition import encode_definition
+from memrelay.memory.recipes.check.definition import encode_definition
 from memrelay.memory.recipes.recipe import Recipe
 from memrelay.memory.records.kinds import RECIPE_KIND
 from memrelay.memory.records.view import version_of

@@ -32,12 +32,9 @@ CRUD = {
 EXPECTED = {
     **{
         f"{noun}.{verb}": expected
-        for noun in ("memories", "entries", "rules")
+        for noun in ("memories", "entries")
         for verb, expected in CRUD.items()
     },
-    "assembly.assemble": ("search", False),
-    "assembly.required_variables": ("read", False),
-    "assembly.validate": ("read", False),
     "changes.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),
@@ -52,6 +49,20 @@ EXPECTED = {
     "contexts.close": ("admin", True),
     "contexts.list": ("admin", False),
     "contexts.open": ("admin", True),
+    "events.append": ("append", True),
+    "events.query": ("read", False),
+    "instances.create": ("write", True),
+    "instances.delete": ("delete", True),
+    "instances.get": ("read", False),
+    "instances.list": ("read", False),
+    "instances.update": ("write", True),
+    "kv.clear": ("delete", True),
+    "kv.count": ("read", False),
+    "kv.delete": ("delete", True),
+    "kv.get": ("read", False),
+    "kv.namespaces": ("read", False),
+    "kv.query": ("read", False),
+    "kv.set": ("write", True),
     "episodes.add": ("append", True),
     "episodes.begin": ("write", True),
     "episodes.complete": ("write", True),
@@ -105,8 +116,6 @@ EXPECTED = {
     "records.search": ("search", False),
     "records.touch": ("write", True),
     "records.update": ("write", True),
-    "rules.evaluate": ("search", False),
-    "rules.variables": ("read", False),
     "stores.configure": ("admin", True),
     "stores.list": ("read", False),
     "users.context": ("read", False),
@@ -155,7 +164,7 @@ def test_an_operation_declares_its_input_output_and_access(declared: Operation) 
     assert declared.access in get_args(Access)
     assert dataclasses.is_dataclass(declared.input)
     assert declared.output is type(None) or dataclasses.is_dataclass(declared.output)
-    assert declared.noun.endswith("s") or declared.noun in ("assembly", "knowledge", "memory_tool")
+    assert declared.noun.endswith("s") or declared.noun in ("knowledge", "kv", "memory_tool")
     assert declared.verb.isidentifier()
 
 

@@ -8,9 +8,9 @@ from typing import Any, get_args
 import orjson
 
 from memrelay.memory.errors import Fault
-from memrelay.memory.recipes.declared import check_variables
-from memrelay.memory.recipes.pipeline import PipelineCheck
-from memrelay.memory.recipes.problems import Problems, did_you_mean, listed, quoted
+from memrelay.memory.recipes.check.declared import check_variables
+from memrelay.memory.recipes.check.pipeline import PipelineCheck
+from memrelay.memory.recipes.check.problems import Problems, did_you_mean, listed, quoted
 from memrelay.memory.recipes.recipe import (
     WEIGHTS,
     Contribution,
