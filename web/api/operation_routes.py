@@ -25,7 +25,7 @@ METHODS = {
     "delete": "DELETE",
 }
 # Required fields with these names are in the path.
-IN_PATH = ("guid", "id", "key")
+IN_PATH = ("guid", "id", "key", "uri")
 # These methods take all other fields in the query string, the others in the body.
 IN_QUERY = ("GET", "DELETE")
 # This field is the If-Match header.

@@ -87,6 +87,7 @@ PATH_PARAMETERS = {
     "guid": "The record's guid.",
     "id": "The id of the memory or entry.",
     "key": "The key of the item. Encode `/`, `?`, `#`, `%` and a key of dots: `%2E%2E` for `..`.",
+    "uri": "The uri of the document. Encode `/`, `?`, `#`, `%` and a uri of dots.",
     "memory_id": "The memory's id.",
     "entry_id": "The entry's id.",
     "swarm": "The swarm's name.",
