@@ -6,7 +6,6 @@
 
 from typing import Any, Literal
 
-from builtins import dict
 from memrelay.memory.operations.recipes_export import ExportedRecipe
 from memrelay.memory.operations.recipes_import import ImportedRecipe
 from memrelay.memory.operations.recipes_list import RecipeList
@@ -45,7 +44,7 @@ class RemoteRecipes(RemoteNoun):
     async def execute(self, pipeline: str, *, id: str | None = None,
             definition: JsonObject | None = None, intent: str | JsonObject | None = None,
             variables: JsonObject, scope_variables: JsonObject,
-            thread_id: str | None = None) -> dict:
+            thread_id: str | None = None) -> JsonObject:
         """Run a recipe and return its result."""
         return await self._call("recipes.execute", locals())
 
@@ -115,7 +114,7 @@ class EmbeddedRecipes(EmbeddedNoun):
 
     def execute(self, *, id: str | None = None, definition: JsonObject | None = None,
             intent: str | JsonObject | None = None, variables: JsonObject,
-            scope_variables: JsonObject, thread_id: str | None = None) -> dict:
+            scope_variables: JsonObject, thread_id: str | None = None) -> JsonObject:
         """Run a recipe and return its result."""
         return self._call("recipes.execute", locals())
 
