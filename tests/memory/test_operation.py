@@ -32,9 +32,12 @@ CRUD = {
 EXPECTED = {
     **{
         f"{noun}.{verb}": expected
-        for noun in ("memories", "entries")
+        for noun in ("memories", "entries", "rules")
         for verb, expected in CRUD.items()
     },
+    "assembly.assemble": ("search", False),
+    "assembly.required_variables": ("read", False),
+    "assembly.validate": ("read", False),
     "changes.list": ("read", False),
     "checkpoints.copy": ("write", True),
     "checkpoints.delete": ("delete", True),
@@ -127,6 +130,8 @@ EXPECTED = {
     "records.search": ("search", False),
     "records.touch": ("write", True),
     "records.update": ("write", True),
+    "rules.evaluate": ("search", False),
+    "rules.variables": ("read", False),
     "stores.configure": ("admin", True),
     "stores.list": ("read", False),
     "users.context": ("read", False),
@@ -176,7 +181,12 @@ def test_an_operation_declares_its_input_output_and_access(declared: Operation) 
     assert dataclasses.is_dataclass(declared.input)
     is_object = get_origin(declared.output) is dict
     assert declared.output is type(None) or is_object or dataclasses.is_dataclass(declared.output)
-    assert declared.noun.endswith("s") or declared.noun in ("knowledge", "kv", "memory_tool")
+    assert declared.noun.endswith("s") or declared.noun in (
+        "assembly",
+        "knowledge",
+        "kv",
+        "memory_tool",
+    )
     assert declared.verb.isidentifier()
 
 
