@@ -40,7 +40,7 @@ EVALUATED = answer_json(one_of(shapes.RulesEvaluated))
 
 
 async def _publish_start(request: web.Request, uid: str, given: Json) -> None:
-    """Tell the clients that follow the pipeline's events about an assembly."""
+    """Publish the beginning of an assembly."""
     await publish_live(request, uid, ASSEMBLY_STARTED, {"ids": given.get("explicit_memory") or []})
 
 

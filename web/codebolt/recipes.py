@@ -44,7 +44,7 @@ def _answer_import(call: Call) -> web.Response:
 
 
 async def _publish_execution(call: Call) -> None:
-    """Tell the clients that follow the pipeline's events about a run."""
+    """Publish a run to the clients that follow the pipeline's events."""
     event = {
         "id": call.given["id"],
         "projectId": call.uid,
