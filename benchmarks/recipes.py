@@ -2,9 +2,13 @@
 
     .venv/bin/python benchmarks/recipes.py [--documents 10000]
 
-Searches of documents are measured from JSON to JSON in the worker, without the bus and HTTP: with
-the built-in embedder, whose vector of each question is computed before, and without an embedder.
-Each document has one chunk. The time of a question's vector is printed alone.
+All times are from JSON to JSON in the worker, without the bus and HTTP. The built-in embedder has
+computed the vector of each question before, and this time is printed alone. Each document has one
+chunk.
+
+The recipe has five steps: `kv_get` of 3 keys, `log_search` of 20 events, `vector_search` of 5
+documents, `merge` and `format`. It is compared with its operations, called one by one: kv.get,
+events.query and documents.search. Bound: 1.3 times their time.
 """
 
 import argparse
@@ -38,6 +42,24 @@ from memrelay.worker.run.calls import answer_call
 HOME, NOW = "instances/be9c4001/recipes", 1_700_000_000_000
 BATCH, SEARCHES, WARM_UP, WORDS_IN_QUERY, TOP = 1_000, 300, 20, 3, 5
 RESULT_BYTES = 8 << 20
+KEYS, EVENTS, SHOWN_EVENTS = ["theme", "limits", "units"], 1_000, 20
+RECIPE: dict[str, Any] = {
+    "id": "five",
+    "label": "Five steps",
+    "retrieval": {
+        "pipeline": [
+            {"type": "kv_get", "instance": "app", "namespace": "prefs", "keys": KEYS},
+            {"type": "log_search", "instance": "log", "limit": SHOWN_EVENTS},
+            {"type": "vector_search", "collection": "docs", "topK": TOP, "minScore": 0},
+            {
+                "type": "merge",
+                "sources": ["kv_get", "log_search", "vector_search"],
+                "strategy": "unique",
+            },
+            {"type": "format"},
+        ]
+    },
+}
 _numbers = count(1)
 
 
@@ -95,6 +117,54 @@ def measure_search(store: Store, label: str, queries: Sequence[str], mode: str) 
     show(f"documents.search, {label}, {mode}", times_ms(search, queries[WARM_UP:]))
 
 
+def fill_sources(store: Store) -> None:
+    """Store the pairs, the events and the recipe."""
+    with store.transaction() as tx:
+        for key in KEYS:
+            pair = {"instance": "app", "namespace": "prefs", "key": key, "value": {"max": 5}}
+            call(tx, "kv.set", auto_create=True, **pair)
+        events = [
+            {
+                "stream_id": f"s{n % 7}",
+                "event_type": "deploy.ok",
+                "payload": {"message": f"run {n}"},
+            }
+            for n in range(EVENTS)
+        ]
+        call(tx, "events.append", instance="log", events=events, auto_create=True)
+        call(tx, "recipes.create", definition=RECIPE)
+
+
+def run_recipe(store: Store, query: str) -> None:
+    """Run the recipe."""
+    with store.transaction() as tx:
+        answer = call(tx, "recipes.execute", id="five", intent={"query": query})
+    result = orjson.loads(answer)["output"]
+    assert result["success"] and len(result["stepResults"]["log_search"]) == SHOWN_EVENTS
+
+
+def run_operations(store: Store, query: str) -> None:
+    """Call the operations that the recipe's steps stand for."""
+    with store.transaction() as tx:
+        call(tx, "kv.get", instance="app", namespace="prefs", keys=KEYS)
+        newest = {"field": "timestamp", "direction": "desc"}
+        call(tx, "events.query", instance="log", order_by=newest, limit=SHOWN_EVENTS)
+        call(tx, "documents.search", collection="docs", query=query, top_k=TOP, min_score=0)
+
+
+def measure_recipe(store: Store, queries: Sequence[str]) -> None:
+    """Compare the recipe with its operations, in turns."""
+    fill_sources(store)
+    recipe, operations = list[float](), list[float]()
+    for query in queries:
+        recipe += times_ms(partial(run_recipe, store), [query])
+        operations += times_ms(partial(run_operations, store), [query])
+    show("recipe of five steps", recipe[WARM_UP:])
+    show("its operations", operations[WARM_UP:])
+    ratio = np.median(recipe[WARM_UP:]) / np.median(operations[WARM_UP:])
+    print(f"ratio of the medians {ratio:.2f} (≤ 1.3)")
+
+
 def ask(questions: QuestionEmbedder, query: str) -> None:
     """Compute the vector of a question."""
     questions.prepare([query]).result()
@@ -117,12 +187,13 @@ def measure_documents(folder: Path, size: int) -> None:
     show("vector of a question", times_ms(partial(ask, questions), queries))
     for mode in ("hybrid", "semantic"):
         measure_search(store, "with the built-in embedder", queries, mode)
+    measure_recipe(store, queries)
     store.close()
     questions.close()
 
 
 def main() -> None:
-    """Measure searches of documents."""
+    """Measure searches of documents, and the recipe."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=10_000)
     given = parser.parse_args()

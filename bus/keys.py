@@ -58,6 +58,11 @@ def changed_channel(uid: str) -> str:
     return f"changed:{{{uid}}}"
 
 
+def live_channel(uid: str) -> str:
+    """Return the channel of a pipeline's events that no store keeps, such as finished runs."""
+    return f"live:{{{uid}}}"
+
+
 def worker_key(worker: str) -> str:
     """Return the lease of a worker: its last report as JSON, which expires without heartbeats."""
     return f"{WORKERS}:{worker}"

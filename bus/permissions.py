@@ -23,6 +23,7 @@ from memrelay.bus.keys import (
     changed_channel,
     fence_key,
     input_key,
+    live_channel,
     owner_key,
     reply_channel,
     stores_key,
@@ -206,7 +207,8 @@ def _channel_commands(uid: str) -> list[str]:
         f"pubsub numsub {swarm_key(uid, 'chat')}",
         *_on(ask_channel(uid), "publish x", "subscribe"),
         *_on(reply_channel(uid, "x"), "publish x"),
-        *_on(changed_channel(uid), "publish x"),
+        *_on(changed_channel(uid), "publish x", "subscribe", "unsubscribe"),
+        *_on(live_channel(uid), "publish x", "subscribe", "unsubscribe"),
         f"psubscribe {reply_channel('*', 'x')}",
         *_on(CHANGES, "publish x", "subscribe"),
     ]

@@ -236,5 +236,7 @@ async def answer_of(requester: Requester, call: NewCall, wait_s: float) -> Any:
     """Return the output of a call. An error of the operation ends the command."""
     answer = await requester.call(call, wait_s)
     if "error" in answer:
-        fail(answer["error"]["detail"])
+        error = answer["error"]
+        faults = (f"{one['path']}: {one['message']}" for one in error.get("faults", ()))
+        fail("\n".join((error["detail"], *faults)))
     return answer["output"]

@@ -111,13 +111,15 @@ class Fault(NamedTuple):
 
 
 class InvalidInput(Refused):
-    """Several fields are invalid. `faults` lists all of them."""
+    """Several fields are invalid. `faults` lists all of them, and a traceback shows them."""
 
     code = "invalid_input"
 
     def __init__(self, message: str, faults: Sequence[Fault]) -> None:
         super().__init__(message)
         self.faults = tuple(faults)
+        for fault in self.faults:
+            self.add_note(f"{fault.path}: {fault.message}")
 
 
 class NotText(Refused):

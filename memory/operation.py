@@ -3,15 +3,18 @@
 An operation is a plain function `(tx, input, context) -> output`. It runs in a database thread
 inside the store's transaction. Input and output are frozen dataclasses, read from the function's
 annotations. A string below a field becomes its description in the API documents.
+
+A stepwise operation is a generator. It yields between its steps, receives the store to continue
+with, and returns the output. The owner of the store may do other work in between.
 """
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -25,6 +28,8 @@ Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
 Home = Literal["", "memories", "stores", "recipes", "langgraph"]
 Run = TypeVar("Run", bound=Callable[..., Any])
+# Yields between steps, receives the store to continue with, and returns the output.
+Steps = Generator[None, Any, Any]
 
 
 def no_other_store(memory_id: str) -> Any:
@@ -84,6 +89,9 @@ class Operation:
     any_store: bool = False
     # Whether it erases records, so that the owner rewrites the files afterwards.
     erases: bool = False
+    # Begins a stepwise operation, which `run` drives to its end; None for others. The driver calls
+    # `records.acts` before each part.
+    begin: Callable[[Any, Any, Context], Steps] | None = None
 
     @property
     def takes_store(self) -> bool:
@@ -133,9 +141,12 @@ def operation(
     shows_ids_only: bool = False,
     any_store: bool = False,
     erases: bool = False,
+    stepwise: bool = False,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
+
+    The function of a `stepwise` operation is a generator, annotated with `Generator`.
     """
 
     def declare(run: Run) -> Run:
@@ -146,7 +157,7 @@ def operation(
 
         def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
             tx.records.acts(context.now_ms, context.actor, getattr(given, "reason", ""))
-            return run(tx, given, context)
+            return _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
 
         input_type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
         OPERATIONS[name] = Operation(
@@ -155,7 +166,7 @@ def operation(
             mutates,
             run_as_actor,
             input_type,
-            hints["return"],
+            get_args(hints["return"])[2] if stepwise else hints["return"],
             (run.__doc__ or "").partition("\n")[0],
             TypeAdapter(input_type),
             home,
@@ -163,10 +174,21 @@ def operation(
             shows_ids_only,
             any_store,
             erases,
+            run if stepwise else None,
         )
         return run
 
     return declare
+
+
+def _finish(steps: Steps, tx: Any) -> Any:
+    """Drive a stepwise operation to its end, and return its output."""
+    try:
+        next(steps)
+        while True:
+            steps.send(tx)
+    except StopIteration as end:
+        return end.value
 
 
 def find_operation(name: str) -> Operation | None:

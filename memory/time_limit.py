@@ -22,8 +22,10 @@ class TimeLimit:
         self._deadline = 0.0
 
     @contextmanager
-    def bounded(self) -> Iterator[None]:
+    def bounded(self, seconds: float | None = None) -> Iterator[None]:
         """Interrupt the reads of a search after the limit. Nested uses share the first deadline.
+
+        `seconds` replaces the limit of the connection.
 
         Raises SearchTooLong. Raises StoreBusy if the interruption undid the open transaction.
         """
@@ -31,7 +33,8 @@ class TimeLimit:
             yield
             return
         was_open = self._connection.in_transaction
-        self._deadline = time.monotonic() + self.seconds
+        limit_s = self.seconds if seconds is None else seconds
+        self._deadline = time.monotonic() + limit_s
         self._connection.set_progress_handler(self._has_ended, INSTRUCTIONS)
         try:
             yield
@@ -39,7 +42,7 @@ class TimeLimit:
             if was_open and not self._connection.in_transaction:
                 raise StoreBusy("a search was too slow while it wrote; it is retried") from error
             raise SearchTooLong(
-                f"the search takes longer than {self.seconds:g} s, the limit; use fewer words, "
+                f"the search takes longer than {limit_s:g} s, the limit; use fewer words, "
                 "rarer words, or more letters before a star"
             ) from error
         finally:

@@ -7,6 +7,8 @@ Exception
 ├── NotTheOwner         a running worker serves the store that should be opened
 └── MemoryFault         the base class of all errors of a store
     ├── Refused             the input is invalid; nothing was changed (also a ValueError)
+    │   ├── InvalidInput        several fields are invalid; `faults` lists all of them
+    │   ├── NameTaken           another object has the id or the name
     │   ├── RecordNotFound            no such record, memory or entry
     │   ├── ResultTooLarge      the result is larger than allowed
     │   └── VersionConflict      the record has changed since the caller read it
@@ -22,7 +24,9 @@ from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import Transient
 from memrelay.memory.errors import (
     EmbeddingFault,
+    InvalidInput,
     MemoryFault,
+    NameTaken,
     RecordDamaged,
     RecordNotFound,
     Refused,
@@ -35,7 +39,9 @@ from memrelay.worker.ownership.host_locks import NotTheOwner
 
 __all__ = [
     "EmbeddingFault",
+    "InvalidInput",
     "MemoryFault",
+    "NameTaken",
     "NotTheOwner",
     "OperationFailed",
     "RecordDamaged",
@@ -54,9 +60,11 @@ class RelayError(Exception):
     """The server refused a call, or did not answer.
 
     `status` is the HTTP status, or 0 without an answer. `faults` lists every invalid field of the
-    input, or every fault of a bundle: {"pointer", "rule", ...}.
+    input, or every fault of a bundle: {"pointer", "rule", ...}. A traceback shows them.
     """
 
     def __init__(self, status: int, detail: str, faults: tuple[dict[str, Any], ...] = ()) -> None:
         super().__init__(detail)
         self.status, self.detail, self.faults = status, detail, faults
+        for fault in faults:
+            self.add_note(f"{fault.get('pointer', '')}: {fault.get('rule', '')}")

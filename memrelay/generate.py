@@ -7,10 +7,10 @@ store. Each noun has its own file. tests/web/test_client.py fails if a file is o
 import keyword
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any
+from typing import Any, get_origin
 
 from memrelay.memory.operation import Operation, all_operations, holds_objects, input_schema
 from memrelay.web.api.operation_routes import selects_store
@@ -85,6 +85,8 @@ class Method:
     def returns(self) -> str:
         """Return the name of the output type."""
         output = self.operation.output
+        if get_origin(output) is dict:
+            return TYPES["object"]
         return "None" if output is NoneType else str(output.__name__)
 
 
@@ -182,7 +184,7 @@ def _default(value: Any) -> str:
 def _imports(methods: Iterable[Method]) -> list[str]:
     modules: dict[str, set[str]] = {}
     for method in methods:
-        if method.returns != "None":
+        if is_dataclass(method.operation.output):
             modules.setdefault(method.operation.output.__module__, set()).add(method.returns)
     return [_import(module, names) for module, names in sorted(modules.items())]
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.assembly.definitions import Brief, find_brief
 from memrelay.memory.recipes.assembly.faults import FaultList
+from memrelay.memory.recipes.assembly.inputs import TextList
 from memrelay.memory.recipes.assembly.request import MAX_EXPLICIT, MAX_ID
-from memrelay.memory.recipes.assembly.scopes import SCOPE_VARIABLES, TextList
+from memrelay.memory.recipes.scopes import SCOPES
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -51,7 +52,7 @@ def required_variables(
     required = {name for brief in briefs for name in brief.required}
     names = dict.fromkeys(name for brief in briefs for name in brief.variables)
     return RequiredVariables(
-        {scope: names for scope, names in SCOPE_VARIABLES.items() if scope in declared},
+        {scope: names for scope, names in SCOPES.items() if scope in declared},
         tuple(AdditionalVariable(name, name in required) for name in names),
     )
 

@@ -66,10 +66,9 @@ def update_node(tx: Transaction, change: UpdateNode, context: Context) -> NodeVi
     }
     kept: dict[str, Any] = {name: getattr(before, name) for name in ("name", "kind", "attributes")}
     kept |= {"valid_from": before.valid_from, "valid_to": before.valid_to}
-    times: dict[str, Any] = {
-        name: given[name] or None for name in ("valid_from", "valid_to") if name in given
-    }
-    after = NewNode(**(kept | given | times))
+    # An empty time removes the time.
+    values = {name: None if value == "" else value for name, value in given.items()}
+    after = NewNode(**(kept | values))
     faults = FaultList()
     check_node(after, graph, "", faults)
     faults.raise_any("the node")

@@ -4,15 +4,20 @@ from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.sources.instances import InstanceTarget, find_instance, id_of
+from memrelay.memory.recipes.graph.instances import delete_graph
+from memrelay.memory.recipes.sources.instances import InstanceName, Sort, find_instance, id_of
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteInstance(InstanceTarget):
+class DeleteInstance:
     """The instance to delete."""
 
+    sort: Sort
+    """The sort: kv, events or graph."""
+    id: InstanceName
+    """The id or the name."""
     reason: Reason = ""
     """The reason, kept in the history."""
     if_version: Versions = ()
@@ -34,5 +39,5 @@ def delete(tx: Transaction, target: DeleteInstance, context: Context) -> None:
     elif target.sort == "events":
         tx.recipes.events.delete(id_)
     else:
-        tx.recipes.delete_graph(id_)
+        delete_graph(tx, id_)
     tx.records.delete(place)

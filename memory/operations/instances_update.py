@@ -7,8 +7,8 @@ from memrelay.memory.operations.records_update import check_version
 from memrelay.memory.recipes.sources.instances import (
     Description,
     InstanceName,
-    InstanceTarget,
     InstanceView,
+    Sort,
     find_instance,
     id_of,
     refuse_taken,
@@ -20,9 +20,13 @@ from memrelay.memory.sqlite.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateInstance(InstanceTarget):
+class UpdateInstance:
     """The instance to change. What is not set stays as it is."""
 
+    sort: Sort
+    """The sort: kv, events or graph."""
+    id: InstanceName
+    """The id or the name."""
     name: InstanceName | None = None
     """The new name. The id never changes."""
     description: Description | None = None

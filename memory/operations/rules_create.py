@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.assembly.engines import Enabled, RuleList, check_engine
-from memrelay.memory.recipes.assembly.scopes import AnyText, TextOrNull
+from memrelay.memory.recipes.assembly.inputs import AnyText, TextOrNull
 from memrelay.memory.recipes.assembly.stored_engines import EngineView, add_engine, view_engine
 from memrelay.memory.sqlite.store import Transaction
 

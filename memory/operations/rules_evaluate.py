@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.assembly.faults import FaultList
-from memrelay.memory.recipes.assembly.rules import MatchedRule, evaluate_rules
-from memrelay.memory.recipes.assembly.scopes import (
+from memrelay.memory.recipes.assembly.inputs import (
     AnyObject,
     ObjectOrNull,
     ObjectTextOrNull,
     TextListOrNull,
     read_inputs,
 )
+from memrelay.memory.recipes.assembly.rules import MatchedRule, evaluate_rules
 from memrelay.memory.recipes.assembly.stored_engines import choose_engines
 from memrelay.memory.sqlite.store import Transaction
 

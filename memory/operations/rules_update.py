@@ -11,7 +11,7 @@ from memrelay.memory.recipes.assembly.engines import (
     check_engine,
     load_engine,
 )
-from memrelay.memory.recipes.assembly.scopes import TextOrNull
+from memrelay.memory.recipes.assembly.inputs import TextOrNull
 from memrelay.memory.recipes.assembly.stored_engines import EngineView, find_engine, view_engine
 from memrelay.memory.records.view import Guid, Versions
 from memrelay.memory.sqlite.store import Transaction

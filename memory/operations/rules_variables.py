@@ -6,8 +6,9 @@ from typing import Literal
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.assembly.definitions import active_briefs
 from memrelay.memory.recipes.assembly.engines import load_engine
-from memrelay.memory.recipes.assembly.scopes import SCOPE_VARIABLES, TEXT_FIELD
+from memrelay.memory.recipes.assembly.inputs import TEXT_FIELD
 from memrelay.memory.recipes.assembly.stored_engines import list_engines
+from memrelay.memory.recipes.scopes import SCOPES
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -37,9 +38,7 @@ class RuleVariables:
 def list_variables(tx: Transaction, wanted: ListVariables, context: Context) -> RuleVariables:
     """List the fields that conditions can read: of scopes, the input, recipes and other rules."""
     found: dict[str, Literal["scope", "input", "recipe", "rule"]] = {
-        f"scope.{scope}.{name}": "scope"
-        for scope, names in SCOPE_VARIABLES.items()
-        for name in names
+        f"scope.{scope}.{name}": "scope" for scope, names in SCOPES.items() for name in names
     }
     found[TEXT_FIELD] = "input"
     for brief in active_briefs(tx):

@@ -1,5 +1,51 @@
 """Compile definitions to recipes: the only way from a definition to something that runs."""
 
-from memrelay.memory.recipes.recipe import CompiledStep, Contribution, Recipe, Variable
+from typing import Any
 
-__all__ = ["CompiledStep", "Contribution", "Recipe", "Variable"]
+import orjson
+
+from memrelay.memory.errors import InvalidInput
+from memrelay.memory.recipes.check.definition import Checked, check_definition
+from memrelay.memory.recipes.recipe import CompiledStep, Contribution, Recipe, Variable
+from memrelay.memory.recipes.stored import find_recipe
+from memrelay.memory.sqlite.store import Transaction
+
+__all__ = [
+    "Checked",
+    "CompiledStep",
+    "Contribution",
+    "Recipe",
+    "Variable",
+    "check_definition",
+    "compile_recipe",
+    "load_recipe",
+]
+# Compiled recipes per store. A full cache is emptied.
+CACHED = 64
+
+
+def compile_recipe(definition: Any) -> Recipe:
+    """Compile a definition. Raises InvalidInput with all errors of it."""
+    checked = check_definition(definition)
+    if checked.recipe is None:
+        count = len(checked.errors)
+        message = f"the definition has {count} error{'s' * (count > 1)}"
+        raise InvalidInput(message, checked.errors)
+    return checked.recipe
+
+
+def load_recipe(tx: Transaction, id_: str) -> Recipe:
+    """Return the stored recipe with that id, compiled.
+
+    Raises RecordNotFound: there is none. Raises InvalidInput: it does not pass the check of this
+    release.
+    """
+    whole, compiled = find_recipe(tx, id_).whole, tx.recipes.compiled
+    version = (whole.guid, whole.number, whole.updated_at)
+    recipe: Recipe | None = compiled.get(version)
+    if recipe is None:
+        recipe = compile_recipe(orjson.loads(whole.content))
+        if len(compiled) >= CACHED:
+            compiled.clear()
+        compiled[version] = recipe
+    return recipe

@@ -1,6 +1,7 @@
 """Records of the home `recipes`: their key is unique within kind and scope (migration 0026)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import apsw
 
@@ -20,8 +21,6 @@ from memrelay.memory.records.kinds import (
 from memrelay.memory.sqlite.records import RecordTable
 from memrelay.memory.sqlite.versions import State, StoredRecord, stored_records
 
-# Nodes read at once to delete them.
-NODES_TOGETHER = 1000
 # SQLite uses the index only for a query with these comparisons.
 BY_INDEX = " INDEXED BY recipe_keys WHERE r.kind >= 'recipe.' AND r.kind < 'recipe/'"
 
@@ -85,16 +84,17 @@ class RecipeTables:
         def of_kind(kind: str) -> RecipeRecords:
             return RecipeRecords(connection, records, kind)
 
-        self._connection = connection
+        self.graph = GraphTable(connection, records)
         self.kv, self.events = KvTable(connection), EventTable(connection)
         self.definitions = of_kind(RECIPE_KIND)
+        # Compiled definitions by guid, number and time of the change; recipes.compile fills it.
+        self.compiled: dict[tuple[str, int, int], Any] = {}
         self.documents = DocumentRecords(connection, records, DOCUMENT_KIND)
         self.instances = of_kind(INSTANCE_KIND)
         self.rule_engines = of_kind(RULE_ENGINE_KIND)
         self.nodes = of_kind(NODE_KIND)
         self.graph_templates = of_kind(GRAPH_TEMPLATE_KIND)
         self.view_templates = of_kind(VIEW_TEMPLATE_KIND)
-        self.graph = GraphTable(connection, records)
         self._keyed = {
             table.kind: table
             for table in (
@@ -107,18 +107,6 @@ class RecipeTables:
                 self.view_templates,
             )
         }
-
-    def count_edges(self, instance: str) -> int:
-        """Return the number of edges of a graph."""
-        query = "SELECT count(*) FROM edges WHERE instance = ?"
-        return int(self._connection.execute(query, (instance,)).get)
-
-    def delete_graph(self, instance: str) -> None:
-        """Delete the edges, views and nodes of a graph."""
-        for table in ("edges", "views"):
-            self._connection.execute(f"DELETE FROM {table} WHERE instance = ?", (instance,))
-        while nodes := list(self.nodes.page(f"graph/{instance}", "", NODES_TOGETHER)):
-            self.nodes.delete(node.guid for node in nodes)
 
     def holder(self, state: State) -> StoredRecord | None:
         """Return the other record that has the key of a record, None if it is free."""

@@ -17,6 +17,12 @@ from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, Remote
 from memrelay.methods.events import BlockingEvents, EmbeddedEvents, RemoteEvents
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
+from memrelay.methods.graph import BlockingGraph, EmbeddedGraph, RemoteGraph
+from memrelay.methods.graph_templates import (
+    BlockingGraphTemplates,
+    EmbeddedGraphTemplates,
+    RemoteGraphTemplates,
+)
 from memrelay.methods.instances import BlockingInstances, EmbeddedInstances, RemoteInstances
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
@@ -24,10 +30,17 @@ from memrelay.methods.kv import BlockingKv, EmbeddedKv, RemoteKv
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
 from memrelay.methods.procedures import BlockingProcedures, EmbeddedProcedures, RemoteProcedures
+from memrelay.methods.recipes import BlockingRecipes, EmbeddedRecipes, RemoteRecipes
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from memrelay.methods.rules import BlockingRules, EmbeddedRules, RemoteRules
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
+from memrelay.methods.view_templates import (
+    BlockingViewTemplates,
+    EmbeddedViewTemplates,
+    RemoteViewTemplates,
+)
+from memrelay.methods.views import BlockingViews, EmbeddedViews, RemoteViews
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
 
 
@@ -46,6 +59,8 @@ class RemoteNouns:
         self.events = RemoteEvents(call)
         self.facts = RemoteFacts(call)
         self.grants = RemoteGrants(call)
+        self.graph = RemoteGraph(call)
+        self.graph_templates = RemoteGraphTemplates(call)
         self.instances = RemoteInstances(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
@@ -53,10 +68,13 @@ class RemoteNouns:
         self.memories = RemoteMemories(call)
         self.memory_tool = RemoteMemoryTool(call)
         self.procedures = RemoteProcedures(call)
+        self.recipes = RemoteRecipes(call)
         self.records = RemoteRecords(call)
         self.rules = RemoteRules(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
+        self.view_templates = RemoteViewTemplates(call)
+        self.views = RemoteViews(call)
 
 
 class BlockingNouns:
@@ -74,6 +92,8 @@ class BlockingNouns:
         self.events = BlockingEvents(remote.events, run)
         self.facts = BlockingFacts(remote.facts, run)
         self.grants = BlockingGrants(remote.grants, run)
+        self.graph = BlockingGraph(remote.graph, run)
+        self.graph_templates = BlockingGraphTemplates(remote.graph_templates, run)
         self.instances = BlockingInstances(remote.instances, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
@@ -81,10 +101,13 @@ class BlockingNouns:
         self.memories = BlockingMemories(remote.memories, run)
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
         self.procedures = BlockingProcedures(remote.procedures, run)
+        self.recipes = BlockingRecipes(remote.recipes, run)
         self.records = BlockingRecords(remote.records, run)
         self.rules = BlockingRules(remote.rules, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
+        self.view_templates = BlockingViewTemplates(remote.view_templates, run)
+        self.views = BlockingViews(remote.views, run)
 
 
 class EmbeddedNouns:
@@ -102,6 +125,8 @@ class EmbeddedNouns:
         self.events = EmbeddedEvents(call)
         self.facts = EmbeddedFacts(call)
         self.grants = EmbeddedGrants(call)
+        self.graph = EmbeddedGraph(call)
+        self.graph_templates = EmbeddedGraphTemplates(call)
         self.instances = EmbeddedInstances(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
@@ -109,7 +134,10 @@ class EmbeddedNouns:
         self.memories = EmbeddedMemories(call)
         self.memory_tool = EmbeddedMemoryTool(call)
         self.procedures = EmbeddedProcedures(call)
+        self.recipes = EmbeddedRecipes(call)
         self.records = EmbeddedRecords(call)
         self.rules = EmbeddedRules(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)
+        self.view_templates = EmbeddedViewTemplates(call)
+        self.views = EmbeddedViews(call)

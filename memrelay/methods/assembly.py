@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from memrelay.memory.operations.assembly_required_variables import RequiredVariables
 from memrelay.memory.operations.assembly_validate import InputChecked
+from memrelay.memory.recipes.assembly.context import AssembledContext
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,
@@ -21,6 +22,15 @@ from memrelay.nouns import (
 
 class RemoteAssembly(RemoteNoun):
     """The operations on assembly, for the async client."""
+
+    async def assemble(self, pipeline: str, scope_variables: JsonObject, *,
+            additional_variables: JsonObject | None = None, input: JsonObject | str | None = None,
+            explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
+            constraints: JsonObject | None = None,
+            thread_id: str | None = None) -> AssembledContext:
+        """Run the given recipes and those that rules add, and combine their items into a
+        context."""
+        return await self._call("assembly.assemble", locals())
 
     async def required_variables(self, pipeline: str, memory_ids: Strings) -> RequiredVariables:
         """Return the variables that recipes read."""
@@ -37,12 +47,22 @@ class RemoteAssembly(RemoteNoun):
 class BlockingAssembly(BlockingNoun):
     """The operations on assembly, for the blocking client."""
 
+    assemble = Blocking(RemoteAssembly.assemble)
     required_variables = Blocking(RemoteAssembly.required_variables)
     validate = Blocking(RemoteAssembly.validate)
 
 
 class EmbeddedAssembly(EmbeddedNoun):
     """The operations on assembly, for the embedded store."""
+
+    def assemble(self, scope_variables: JsonObject, *,
+            additional_variables: JsonObject | None = None, input: JsonObject | str | None = None,
+            explicit_memory: Strings | None = None, rule_engine_ids: Strings | None = None,
+            constraints: JsonObject | None = None,
+            thread_id: str | None = None) -> AssembledContext:
+        """Run the given recipes and those that rules add, and combine their items into a
+        context."""
+        return self._call("assembly.assemble", locals())
 
     def required_variables(self, memory_ids: Strings) -> RequiredVariables:
         """Return the variables that recipes read."""

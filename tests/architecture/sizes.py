@@ -16,6 +16,7 @@ LARGE_FOLDERS = (
     "blocks",
     "cli/commands",
     "memory/recipes/steps",
+    "memrelay/methods",
 )  # one file per item
 NESTING = 3
 PARAMETERS = 5

@@ -11,6 +11,7 @@ from aiohttp import web
 from memrelay.memory.control.keys import SCOPES
 from memrelay.memory.operation import all_operations
 from memrelay.web.auth.access import OPEN, OWN, get_access
+from memrelay.web.codebolt.errors import CODEBOLT
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key, revoke
@@ -51,6 +52,9 @@ class Route(NamedTuple):
             memory_id="nobody",
             entry_id="nobody",
             key="nobody",
+            instance="nobody",
+            namespace="nobody",
+            uri="nobody",
         )
 
 
@@ -115,7 +119,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
 def is_unserved(route: Route, answer: Answer) -> bool:
     """Return whether the call reached an operation: no worker runs in this test."""
     nouns = {operation.noun for operation in all_operations().values()}
-    nouns |= {"memory-users", "workflows"}
+    nouns |= {"memory-users", "workflows", *(path.strip("/") for path in CODEBOLT.prefixes)}
     return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))
 
 

@@ -111,6 +111,24 @@ def test_a_refusal_lists_every_fault(served: Served) -> None:
     assert [fault["pointer"] for fault in wrong.faults] == ["/limit", "/order"]
 
 
+def test_an_invalid_definition_shows_all_its_errors(served: Served) -> None:
+    uid = served.deploy()
+    definition = {"label": "x", "retrieval": {"pipeline": [{"type": "formt"}]}}
+
+    async def create(client: Client) -> RelayError:
+        with pytest.raises(RelayError) as caught:
+            await client.recipes.create(uid, definition)
+        return caught.value
+
+    refused = with_client(served, create)
+
+    assert (refused.status, str(refused)) == (422, "the definition has 2 errors")
+    assert refused.__notes__ == [
+        "/id: id is missing",
+        '/retrieval/pipeline/0/type: unknown step type "formt" (did you mean "format"?)',
+    ]
+
+
 def test_an_unknown_or_missing_argument_is_a_type_error(served: Served) -> None:
     async def misspell(client: Client) -> None:
         create: Any = client.records.create

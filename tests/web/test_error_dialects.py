@@ -108,6 +108,60 @@ PIPELIT_TEXTS = {
     422: "ids is missing",
 }
 
+TYPES = "/persistent-memory/types"
+# Requests of each section, and (path, code) of the faults that they answer.
+CODEBOLT = (
+    (400, "GET", f"{TYPES}?page=2", b"", "first", []),
+    (400, "POST", TYPES, b"{", "first", []),
+    (401, "GET", TYPES, b"", "", []),
+    (403, "GET", TYPES, b"", "deploy", []),
+    (404, "GET", f"{TYPES}/none", b"", "first", []),
+    (405, "PATCH", TYPES, b"", "first", []),
+    (413, "POST", TYPES, LONG, "first", []),
+    (422, "POST", TYPES, {"id": "x"}, "first", [("/label", "required")]),
+    (422, "POST", TYPES, b"[]", "first", []),
+    (400, "GET", "/kvstore/instances?page=2", b"", "first", []),
+    (400, "POST", "/kvstore/query", b"{", "first", []),
+    (401, "GET", "/kvstore/instances", b"", "", []),
+    (403, "POST", "/kvstore/kv", {}, "deploy", []),
+    (404, "GET", "/kvstore/kv/none/n/k", b"", "first", []),
+    (404, "POST", "/kvstore/query", {"instance": "none", "namespace": "n"}, "first", []),
+    (405, "PATCH", "/kvstore/kv", b"", "first", []),
+    (
+        422,
+        "POST",
+        "/kvstore/kv",
+        {"instanceId": "i", "nmespace": "n", "key": 1},
+        "first",
+        [
+            ("/key", "bad_param"),
+            ("/namespace", "required"),
+            ("/nmespace", "unknown_field"),
+            ("/value", "required"),
+        ],
+    ),
+    (400, "GET", "/eventlog/instances?page=2", b"", "first", []),
+    (401, "POST", "/eventlog/events", {}, "", []),
+    (403, "POST", "/eventlog/events", {}, "deploy", []),
+    (404, "POST", "/eventlog/query", {"from": {"instance": "none"}}, "first", []),
+    (422, "POST", "/eventlog/query", {"from": {}}, "first", [("/from/instance", "required")]),
+    (400, "GET", "/kg/views?page=2", b"", "first", []),
+    (401, "GET", "/kg/views", b"", "", []),
+    (403, "GET", "/kg/views", b"", "deploy", []),
+    (404, "GET", "/kg/views/none/execute", b"", "first", []),
+    (404, "GET", "/kg/instances/none/records", b"", "first", []),
+    (405, "PATCH", "/kg/views", b"", "first", []),
+    (422, "POST", "/kg/instances", {}, "first", [("/name", "required")]),
+    (422, "GET", "/kg/instances/g/subgraph?limit=x", b"", "first", [("/limit", "bad_param")]),
+    (400, "GET", "/context-rule-engine?page=2", b"", "first", []),
+    (401, "POST", "/context-assembly/assemble", {}, "", []),
+    (403, "POST", "/context-assembly/assemble", {}, "deploy", []),
+    (404, "GET", "/context-rule-engine/none", b"", "first", []),
+    (404, "GET", "/context-assembly/none", b"", "first", []),
+    (422, "POST", "/context-assembly/assemble", {}, "first", [("/scope_variables", "required")]),
+    (422, "POST", "/context-rule-engine", {}, "first", [("/name", "required")]),
+)
+
 
 @pytest.mark.parametrize(
     ("table", "fits"), [(SOAT, is_soat), (LATER_SOAT, is_later_soat)], ids=["soat", "later soat"]
@@ -134,6 +188,38 @@ def test_the_errors_of_pipelits_paths(keyed: Keyed) -> None:
             assert (answer.status, list(answer.json)) == (status, ["detail"]), answer
             assert answer.json["detail"] == PIPELIT_TEXTS.get(status, answer.json["detail"])
             assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("prefix", ["", "/p/{uid}"])
+def test_the_errors_of_codebolts_paths(keyed: Keyed, prefix: str) -> None:
+    for status, method, path, given, key, faults in CODEBOLT:
+        answer = keyed.ask(method, prefix.format(uid=keyed.uids[0]) + path, given, key)
+        assert (answer.status, list(answer.json)) == (status, ["success", "error", "errors"]), (
+            answer
+        )
+        assert answer.json["success"] is False and answer.json["error"], answer
+        found = [(fault["path"], fault["code"]) for fault in answer.json["errors"]]
+        assert found == faults, (method, path, answer)
+        assert answer.headers["content-type"] == "application/json"
+
+
+def test_codebolts_project_is_named_in_the_query_or_a_header(keyed: Keyed) -> None:
+    first, second = keyed.uids
+    unclear = keyed.ask("GET", TYPES, key="all")
+    hidden = keyed.ask("GET", f"{TYPES}?project_id={second}")
+
+    assert (unclear.status, hidden.status) == (400, 404)
+    assert "project_id" in unclear.json["error"] and unclear.json["errors"] == []
+    assert keyed.ask("GET", f"{TYPES}?project_id={first}", key="all").json == []
+
+
+def test_codebolts_paths_without_a_worker_are_unavailable() -> None:
+    with Served(worker=False) as served:
+        served.deploy_unserved()
+        answer = served.get(TYPES)
+
+    assert (answer.status, answer.json["success"]) == (503, False)
+    assert int(answer.headers["retry-after"]) >= 1
 
 
 def test_paths_of_pipelit_and_soat_share_a_prefix(keyed: Keyed) -> None:

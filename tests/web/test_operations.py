@@ -13,6 +13,7 @@ from tests.support.bundles import make_commands, make_memory
 from tests.support.http import Answer, ask
 from tests.support.routes import app_for
 from tests.support.served import Served
+from tests.web.home_routes import AGENT_MEMORY, RECIPES
 from tests.web.records import Records
 
 
@@ -27,29 +28,6 @@ def faults(answer: Answer) -> dict[str, str]:
     return {
         fault["pointer"]: fault["rule"] + fault["suggestion"] for fault in answer.json["faults"]
     }
-
-
-AGENT_MEMORY = {
-    *[(method, "/checkpoints") for method in ("GET", "DELETE")],
-    *[(method, "/checkpoints/{id}") for method in ("GET", "PUT")],
-    ("POST", "/checkpoints/{id}/write"),
-    *[("POST", f"/checkpoints/{verb}") for verb in ("copy", "prune", "forget_runs")],
-    *[("POST", f"/conversations/{verb}") for verb in ("history", "clear")],
-    *[("GET", f"/{noun}") for noun in ("facts", "procedures", "episodes", "users")],
-    *[("POST", f"/{noun}/delete_many") for noun in ("facts", "procedures", "episodes", "users")],
-    *[("GET", f"/{noun}/{{id}}") for noun in ("procedures", "episodes", "users")],
-    ("GET", "/facts/{key}"),
-    ("DELETE", "/facts/{id}"),
-    ("POST", "/facts/search"),
-    *[("POST", f"/facts/{{key}}/{verb}") for verb in ("recall", "set")],
-    *[("POST", f"/procedures/{verb}") for verb in ("match", "save", "{id}/retire", "{id}/use")],
-    ("POST", "/episodes/begin"),
-    *[("POST", f"/episodes/{{id}}/{verb}") for verb in ("add", "complete", "rate")],
-    ("POST", "/users/identify"),
-    ("PATCH", "/users/{id}"),
-    ("GET", "/users/{id}/context"),
-    *[("POST", f"/users/{{id}}/{verb}") for verb in ("merge", "forget")],
-}
 
 
 def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> None:
@@ -103,6 +81,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         *[("POST", f"/memory_tool/{verb}") for verb in ("read", "write")],
         *[("POST", f"/contexts/{{id}}/{verb}") for verb in ("open", "close")],
         *AGENT_MEMORY,
+        *RECIPES,
     }
 
 

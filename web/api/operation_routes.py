@@ -7,7 +7,7 @@
 | another verb | POST /v1/pipelines/{uid}/<noun>/<verb>, or .../<noun>/{guid}/<verb> with a guid |
 | another verb with a guid that changes nothing | GET /v1/pipelines/{uid}/<noun>/{guid}/<verb> |
 
-Instead of a guid, an operation may require an id or a key.
+Instead of a guid, an operation may require an id, a key or a uri.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ METHODS = {
     "delete": "DELETE",
 }
 # Required fields with these names are in the path.
-IN_PATH = ("guid", "id", "key")
+IN_PATH = ("guid", "id", "key", "uri")
 # These methods take all other fields in the query string, the others in the body.
 IN_QUERY = ("GET", "DELETE")
 # This field is the If-Match header.

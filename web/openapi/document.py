@@ -85,8 +85,11 @@ PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 PATH_PARAMETERS = {
     "uid": "The pipeline's uid.",
     "guid": "The record's guid.",
-    "id": "The id of the memory or entry.",
-    "key": "The key of the item. Encode `/`, `?`, `#`, `%` and a key of dots: `%2E%2E` for `..`.",
+    "id": "The id.",
+    "instance": "The id or the name of the key-value store, event log or graph.",
+    "namespace": "The namespace of the key.",
+    "key": "The key. Encode `/`, `?`, `#`, `%` and a key of dots: `%2E%2E` for `..`.",
+    "uri": "The uri of the document. Encode `/`, `?`, `#`, `%` and a uri of dots.",
     "memory_id": "The memory's id.",
     "entry_id": "The entry's id.",
     "swarm": "The swarm's name.",
@@ -284,7 +287,7 @@ def _operation_parameters(
             "query",
             name,
             fields[name]["description"],
-            schema=_query_schema(fields[name]),
+            schema=query_schema(fields[name]),
             required=name in required,
         )
         parameters.append(parameter)
@@ -438,7 +441,7 @@ def _parameter(
     return parameter | {"schema": schema or {"type": "string"}}
 
 
-def _query_schema(schema: Json) -> Json:
+def query_schema(schema: Json) -> Json:
     """Return the schema of a field in the query string, which cannot be null."""
     found = {name: value for name, value in schema.items() if name not in ("title", "description")}
     kinds = [kind for kind in found.get("anyOf", ()) if kind.get("type") != "null"]

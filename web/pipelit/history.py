@@ -8,12 +8,13 @@ from memrelay.memory.timestamps import parse_ms
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
+from memrelay.web.api.path_forms import serve
 from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
 from memrelay.web.pipelit.errors import PIPELIT
 from memrelay.web.pipelit.pages import LIMIT_SCHEMA, MAX_LIMIT, parse_integer
-from memrelay.web.pipelit.paths import HISTORY, serve
+from memrelay.web.pipelit.paths import HISTORY
 from memrelay.web.pipelit.shapes import ChatHistory
 from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import BadRequest, NotFound

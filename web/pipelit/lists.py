@@ -6,6 +6,7 @@ from aiohttp import hdrs, web
 
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.operations import call_operation, read_object
+from memrelay.web.api.path_forms import serve
 from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import requires
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
@@ -25,7 +26,6 @@ from memrelay.web.pipelit.paths import (
     PROCEDURES,
     USERS,
     Section,
-    serve,
 )
 from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import Unprocessable

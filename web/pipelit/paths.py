@@ -1,14 +1,6 @@
-"""Pipelit's paths: each list has two, with and without the prefix that names the pipeline; the last
-slash is optional.
-"""
+"""Pipelit's paths: each list has two."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from aiohttp import hdrs, web
-
-from memrelay.web.auth.access import RouteHandler
-from memrelay.web.server.error_dialects import PIPELINE_PREFIX
 
 WORKFLOWS = "/api/v1/workflows"
 HISTORY = WORKFLOWS + "/{workflow}/chat/history"
@@ -52,18 +44,3 @@ CHECKPOINTS = Section(
     {"thread_id": "Only checkpoints of this thread."},
 )
 SECTIONS = (FACTS, EPISODES, PROCEDURES, USERS, CHECKPOINTS)
-
-
-def serve(
-    routes: web.RouteTableDef, method: str, path: str
-) -> Callable[[RouteHandler], RouteHandler]:
-    """Register a handler at each form of a path."""
-
-    def declare(handler: RouteHandler) -> RouteHandler:
-        for form in [prefix + path + end for prefix in ("", PIPELINE_PREFIX) for end in ("", "/")]:
-            # GET also answers HEAD.
-            register = routes.get(form) if method == hdrs.METH_GET else routes.route(method, form)
-            register(handler)
-        return handler
-
-    return declare

@@ -7,6 +7,7 @@ from aiohttp import web
 from memrelay.memory.items.identity import VOUCHED
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.operations import read_object
+from memrelay.web.api.path_forms import serve
 from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import requires
 from memrelay.web.auth.identity import AGENT
@@ -22,7 +23,7 @@ from memrelay.web.robutler.calls import (
     read_identity,
 )
 from memrelay.web.robutler.errors import ROBUTLER
-from memrelay.web.robutler.paths import KV, serve
+from memrelay.web.robutler.paths import KV
 from memrelay.web.robutler.storage import IDENTITY_QUERY, READ_ERRORS, WRITE_ERRORS
 from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import BadRequest, NotFound

@@ -1,34 +1,19 @@
-"""Robutler's paths: with and without the prefix that names the pipeline; last slash optional."""
+"""Robutler's paths, and the key in the path of an entry."""
 
-from collections.abc import Callable
 from urllib.parse import unquote
 
-from aiohttp import hdrs, web
+from aiohttp import web
 
-from memrelay.web.auth.access import RouteHandler
 from memrelay.web.server.error_dialects import PIPELINE_PREFIX
 from memrelay.web.server.errors import BadRequest
 
 MEMORY = "/api/storage/memory"
 # A key may contain slashes and line breaks.
 ENTRY = MEMORY + "/{key:(?s:.+)}"
+# A last slash belongs to the key.
+ENTRY_ENDS = ("",)
 KV = "/api/kv"
 TOOL = "/api/tools/memory"
-
-
-def serve(
-    routes: web.RouteTableDef, method: str, path: str
-) -> Callable[[RouteHandler], RouteHandler]:
-    """Register a handler at each form of a path."""
-    ends = ("",) if path == ENTRY else ("", "/")
-
-    def declare(handler: RouteHandler) -> RouteHandler:
-        for form in [prefix + path + end for prefix in ("", PIPELINE_PREFIX) for end in ends]:
-            register = routes.get(form) if method == hdrs.METH_GET else routes.route(method, form)
-            register(handler)
-        return handler
-
-    return declare
 
 
 def read_key(request: web.Request) -> str:

@@ -14,6 +14,7 @@ from memrelay.web.api.answers import (
     requires_absence,
 )
 from memrelay.web.api.operations import read_object
+from memrelay.web.api.path_forms import serve
 from memrelay.web.auth.access import requires
 from memrelay.web.openapi.route_docs import (
     IDEMPOTENCY_HEADERS,
@@ -37,7 +38,7 @@ from memrelay.web.robutler.calls import (
     to_entry,
 )
 from memrelay.web.robutler.errors import ROBUTLER
-from memrelay.web.robutler.paths import ENTRY, MEMORY, read_key, serve
+from memrelay.web.robutler.paths import ENTRY, ENTRY_ENDS, MEMORY, read_key
 from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import BadRequest
 
@@ -141,7 +142,7 @@ async def unshare(request: web.Request) -> web.Response:
     return json_response({"success": True})
 
 
-@serve(routes, "GET", ENTRY)
+@serve(routes, "GET", ENTRY, ENTRY_ENDS)
 @error_dialect(ROBUTLER)
 @documented(
     {200: "The entry."} | READ_ERRORS,
@@ -166,7 +167,7 @@ async def get(request: web.Request) -> web.Response:
     return _entry_response(await get_entry(request, given))
 
 
-@serve(routes, "PUT", ENTRY)
+@serve(routes, "PUT", ENTRY, ENTRY_ENDS)
 @error_dialect(ROBUTLER)
 @documented(
     {200: "The entry. `value` is null if the entry is hidden or encrypted."}
@@ -193,7 +194,7 @@ async def put(request: web.Request) -> web.Response:
     return _entry_response(entry)
 
 
-@serve(routes, "DELETE", ENTRY)
+@serve(routes, "DELETE", ENTRY, ENTRY_ENDS)
 @error_dialect(ROBUTLER)
 @documented(
     {200: "Whether the agent had this entry."} | WRITE_ERRORS | CONFLICT,

@@ -5,13 +5,14 @@ from aiohttp import web
 from memrelay.memory.tool.arguments import is_read
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.operations import read_object
+from memrelay.web.api.path_forms import serve
 from memrelay.web.auth.access import requires
 from memrelay.web.auth.identity import refuse_vouched
 from memrelay.web.openapi.route_docs import IDEMPOTENCY_HEADERS, documented
 from memrelay.web.robutler import shapes
 from memrelay.web.robutler.calls import IDENTITY, call, read_identity
 from memrelay.web.robutler.errors import ROBUTLER
-from memrelay.web.robutler.paths import TOOL, serve
+from memrelay.web.robutler.paths import TOOL
 from memrelay.web.robutler.storage import IDENTITY_QUERY, WRITE_ERRORS
 from memrelay.web.server.error_dialects import error_dialect
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from hashlib import blake2b
 from itertools import count
+from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.errors import InvalidInput, Refused
 from memrelay.memory.memory_id import home_of, is_closed
-from memrelay.memory.operation import Context, Operation
+from memrelay.memory.operation import Context, Operation, Steps
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.memory.sqlite.idempotency import ProducerKey
 from memrelay.memory.sqlite.store import Store
@@ -23,6 +24,8 @@ from memrelay.worker.run.outcome import Outcome, call_digest_of, new_outcome
 
 # Maximum size of an answer, in maximum messages. An answer goes to one caller and into no log.
 MAX_ANSWER_MESSAGES = 8
+# Stands for the output of a stepwise operation that is not at its end.
+CONTINUES: Final = object()
 # Returns a store of a plan for the reads of an actor at a time (Unix ms). Raises Refused.
 OpenBeside = Callable[[Plan, str, tuple[int, str]], Store]
 
@@ -66,15 +69,32 @@ def answer_call(operation: Operation, data: bytes, tx: Store, context: Context) 
 
     Other exceptions of the operation pass through.
     """
+
+    def run() -> Any:
+        return operation.run(tx, operation.adapter.validate_json(data, strict=True), context)
+
+    answer = answer_with(operation, run)
+    assert answer is not None
+    return answer
+
+
+def answer_with(operation: Operation, run: Callable[[], Any]) -> bytes | None:
+    """Return the answer with the output of `run`, as `answer_call` does; None for CONTINUES."""
     try:
-        given = operation.adapter.validate_json(data, strict=True)
-        return orjson.dumps({"output": operation.run(tx, given, context)})
+        output = run()
+        return None if output is CONTINUES else orjson.dumps({"output": output})
     except ValidationError as error:
         return error_answer(REFUSED, f"{operation.name}: {in_a_line(error)}")
     except InvalidInput as error:
         return error_answer(error.code, str(error), [one._asdict() for one in error.faults])
     except Refused as error:
         return error_answer(error.code, str(error))
+
+
+def begin_call(operation: Operation, data: bytes, tx: Store, context: Context) -> Steps:
+    """Begin a stepwise operation. Raises ValidationError."""
+    assert operation.begin is not None
+    return operation.begin(tx, operation.adapter.validate_json(data, strict=True), context)
 
 
 def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:

@@ -4,8 +4,9 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 import structlog
 
@@ -23,7 +24,7 @@ from memrelay.bus.request import (
     read_question,
 )
 from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorPending
-from memrelay.memory.operation import Context, Operation, all_operations, find_operation
+from memrelay.memory.operation import Context, Operation, Steps, all_operations, find_operation
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.memory.text.languages import DEFAULT_LANGUAGE
@@ -32,7 +33,14 @@ from memrelay.pipelines.plan import Plan
 from memrelay.worker.errors import describe_error
 from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.busy_retry import run_guarded
-from memrelay.worker.run.calls import MAX_ANSWER_MESSAGES, answer_call, resolve_store
+from memrelay.worker.run.calls import (
+    CONTINUES,
+    MAX_ANSWER_MESSAGES,
+    answer_call,
+    answer_with,
+    begin_call,
+    resolve_store,
+)
 
 log = structlog.stdlib.get_logger(__name__)
 MAX_WAITING = 1000
@@ -40,13 +48,16 @@ MAX_WAITING = 1000
 QUERIES_TOGETHER = 16
 # Time after which the rest of them waits for the next hand-over, behind other work of the thread.
 TOGETHER_S = 0.05
+# Time after which a stepwise query waits for the next hand-over.
+SLICE_S = 0.01
 OWNER_LEAVES = LEAVING, "the owner releases the pipeline; try again in a second"
 
 # Publishes an answer on a channel.
 Publish = Callable[[str, bytes], None]
 
 
-class Query(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Query:
     """A query of a pipeline that waits. `until` is a time of the event loop's clock."""
 
     uid: str
@@ -56,6 +67,14 @@ class Query(NamedTuple):
     language: str
     until: float
     plan: Plan
+    # The rest of a stepwise query that has begun.
+    steps: Steps | None = None
+    # The time and the actor of the reads. They stay until the query ends.
+    act: tuple[int, str] | None = None
+
+    def restart(self) -> None:
+        """Forget what a stepwise query has done."""
+        self.steps = self.act = None
 
 
 class QueryQueue:
@@ -172,7 +191,9 @@ class Queries:
             answers = await self._answer(queries)
             self._put_back(queries[len(answers) :])
             for query, answer in zip(queries, answers, strict=False):
-                if answer is not None:
+                if query.steps is not None:
+                    self._repeat(query)
+                elif answer is not None:
                     self._publish(query.question.reply, output_answer(answer))
 
     def _put_back(self, queries: Sequence[Query]) -> None:
@@ -184,12 +205,14 @@ class Queries:
     async def _answer(self, queries: Sequence[Query]) -> list[bytes | None]:
         """Answer queries together, or one by one if one of them raises.
 
-        They change nothing, so they may run twice. None stands for a query that runs later. The
-        last queries have no answer if the first ones took too long.
+        They change nothing, so they may run twice. None stands for a query that runs later, or
+        continues. The last queries have no answer if the first ones took too long.
         """
         (answers,) = await asyncio.gather(self._run_in_thread(queries), return_exceptions=True)
         if not isinstance(answers, BaseException):
             return list(answers)
+        for query in queries:
+            query.restart()
         if len(queries) > 1:
             return [answer for query in queries for answer in await self._answer([query])]
         if isinstance(answers, VectorPending):
@@ -209,7 +232,7 @@ class Queries:
         self._waiting.add(query)
         self._start()
 
-    async def _run_in_thread(self, queries: Sequence[Query]) -> list[bytes]:
+    async def _run_in_thread(self, queries: Sequence[Query]) -> list[bytes | None]:
         work = partial(
             _answer_all,
             queries=queries,
@@ -232,19 +255,49 @@ def _find_read_only(name: str) -> Operation:
 
 def _answer_all(
     stores: OpenStores, queries: Sequence[Query], answer_bytes: int, now_ms: int
-) -> list[bytes]:
-    """Return the answers of the first queries, until their time is over."""
-    answers: list[bytes] = []
+) -> list[bytes | None]:
+    """Return the answers of the first queries, until their time is over.
+
+    None stands for a stepwise query that continues in a later hand-over.
+    """
+    answers: list[bytes | None] = []
     until_s = time.perf_counter() + TOGETHER_S
-    for _, operation, question, memory_id, language, _, plan in queries:
-        act = now_ms, question.actor
-        beside = partial(_open_beside, stores, plan, act)
-        context = Context(*act, answer_bytes, _no_guid, language, beside=beside)
-        store = stores.get(memory_id)
-        answers.append(answer_call(operation, bytes(question.input), store, context))
+    for query in queries:
+        act = query.act = query.act or (now_ms, query.question.actor)
+        beside = partial(_open_beside, stores, query.plan, act)
+        context = Context(*act, answer_bytes, _no_guid, query.language, beside=beside)
+        store = stores.get(query.memory_id)
+        if query.operation.begin is None:
+            answers.append(
+                answer_call(query.operation, bytes(query.question.input), store, context)
+            )
+        else:
+            answers.append(_continue(query, store, context))
         if time.perf_counter() > until_s:
             break
     return answers
+
+
+def _continue(query: Query, store: Store, context: Context) -> bytes | None:
+    """Run a part of a stepwise query. Return its answer, None if the query is not at its end."""
+    store.records.acts(context.now_ms, context.actor)
+    until_s = time.perf_counter() + SLICE_S
+    return answer_with(query.operation, partial(_advance, query, store, context, until_s))
+
+
+def _advance(query: Query, store: Store, context: Context, until_s: float) -> Any:
+    """Return the output of a stepwise query, CONTINUES if its time is over before."""
+    steps, query.steps = query.steps, None
+    try:
+        if steps is None:
+            steps = begin_call(query.operation, bytes(query.question.input), store, context)
+            next(steps)
+        while time.perf_counter() < until_s:
+            steps.send(store)
+    except StopIteration as end:
+        return end.value
+    query.steps = steps
+    return CONTINUES
 
 
 def _open_beside(stores: OpenStores, plan: Plan, act: tuple[int, str], memory_id: str) -> Store:

@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.recipes.assembly.scopes import SCOPE_VARIABLES, Inputs
+from memrelay.memory.recipes.assembly.inputs import Inputs
 from memrelay.memory.recipes.recipe import WEIGHTS
+from memrelay.memory.recipes.scopes import SCOPES
+from memrelay.memory.recipes.stored import SCOPE
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import StoredRecord
 
-# All recipes have this scope.
-SCOPE = ""
 PAGE = 200
 
 
@@ -39,15 +39,6 @@ class Brief:
         """Return the required variables that have no value."""
         return [name for name in self.required if inputs.additional.get(name) is None]
 
-    def take(self, inputs: Inputs) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Return the additional variables and the scopes that the recipe declares."""
-        additional = {
-            name: inputs.additional[name] for name in self.variables if name in inputs.additional
-        }
-        return additional, {
-            scope: inputs.scopes[scope] for scope in self.scopes if scope in inputs.scopes
-        }
-
 
 def find_brief(tx: Transaction, ident: str) -> Brief | None:
     """Return the summary of a recipe, None if it does not exist."""
@@ -71,7 +62,7 @@ def _summarize(place: StoredRecord) -> Brief:
         definition["id"],
         definition["label"],
         definition.get("status", "active") == "active",
-        tuple(one for one in definition.get("inputs_scope", []) if one in SCOPE_VARIABLES),
+        tuple(one for one in definition.get("inputs_scope", []) if one in SCOPES),
         tuple(one["name"] for one in variables),
         tuple(one["name"] for one in variables if _is_needed(one)),
         contribution.get("section", "knowledge"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from memrelay.memory.recipes.assembly.engines import Engine
 from memrelay.memory.recipes.assembly.faults import FaultList
-from memrelay.memory.recipes.assembly.scopes import (
+from memrelay.memory.recipes.assembly.inputs import (
     AnyObject,
     Inputs,
     ObjectOrNull,

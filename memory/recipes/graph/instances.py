@@ -2,14 +2,12 @@
 
 from typing import NamedTuple
 
-from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.recipes.graph.table import scope_of
 from memrelay.memory.recipes.graph.templates import FittingTemplate, fitting_template
-from memrelay.memory.records.data import load_json
+from memrelay.memory.recipes.sources.instances import all_instances, find_instance
+from memrelay.memory.records.data import kept_data
 from memrelay.memory.records.kinds import NODE_KIND
 from memrelay.memory.sqlite.store import Transaction
-
-MOST_INSTANCES = 10_000
 
 
 class Graph(NamedTuple):
@@ -22,27 +20,18 @@ class Graph(NamedTuple):
 
 def find_graph(tx: Transaction, id_or_name: str) -> Graph:
     """Return a graph by its id or name. Raises RecordNotFound."""
-    table = tx.recipes.instances
-    place = table.find("graph", id_or_name)
-    if place is None:
-        of_sort = table.page("graph", "", MOST_INSTANCES)
-        place = next((one for one in of_sort if one.whole.content == id_or_name), None)
-    if place is None:
-        raise RecordNotFound(
-            f"no graph has the id or name {id_or_name!r}; create it with instances.create"
-        )
-    data = load_json(place.whole.data or "{}", place.guid)
+    place = find_instance(tx, "graph", id_or_name)
+    data = kept_data(place.whole.record, place.whole.further)
     template_id = data.get("template_id") or ""
     return Graph(place.whole.key or "", fitting_template(tx, template_id), template_id)
 
 
 def users_of_template(tx: Transaction, template_id: str) -> list[str]:
     """Return the ids of graphs that use a graph template."""
-    places = tx.recipes.instances.page("graph", "", MOST_INSTANCES)
     return [
         place.whole.key or ""
-        for place in places
-        if load_json(place.whole.data or "{}", place.guid).get("template_id") == template_id
+        for place in all_instances(tx, "graph")
+        if kept_data(place.whole.record, place.whole.further).get("template_id") == template_id
     ]
 
 

@@ -1,21 +1,10 @@
 """The items that the graph steps of a recipe emit."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from memrelay.memory.recipes.graph.nodes import view_node
+from memrelay.memory.recipes.sources.item_text import text_of
 from memrelay.memory.sqlite.versions import State
-
-# The fields from which the text of an item comes, the first one that is present.
-TEXT_FIELDS = ("text", "content", "summary", "message", "value", "label", "title", "name")
-
-
-def text_of(fields: Mapping[str, Any]) -> str:
-    """Return the text of an item: its first text field, else all fields as JSON."""
-    value = next((fields[name] for name in TEXT_FIELDS if name in fields), fields)
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def node_item(state: State) -> dict[str, Any]:

@@ -17,6 +17,7 @@ IS_NODE = (
     "{0}.kind >= 'recipe.' AND {0}.kind < 'recipe/' "
     f"AND {{0}}.kind = '{NODE_KIND}' AND {{0}}.scope = ?"
 )
+IS_EDGE = "{0}.instance = ? AND {0}.kind = ?"
 IS_OF_KIND = "json_extract({0}.data, '$.kind') = ?"
 # The columns of an edge at its known and its other node.
 SIDES = {"outgoing": ("from_node", "to_node"), "incoming": ("to_node", "from_node")}
@@ -96,18 +97,23 @@ def _field(expression: Expression) -> SqlField:
 def _join(pattern: Pattern, at: int, instance: str) -> Clause:
     """Return the joins of an edge and of its end."""
     edge, start, end = f"e{at}", f"n{pattern.start}", f"n{pattern.end}"
-    of_kind = f"{edge}.instance = ? AND {edge}.kind = ?"
+    values: tuple[Any, ...]
     if pattern.direction == "both":
-        # An edge of a node to itself has one row.
-        near = f"({edge}.from_node = {start}.key OR {edge}.to_node = {start}.key)"
+        # SQLite would read all edges of the graph for an OR. An edge of a node to itself has one
+        # row.
+        sides = " UNION ALL ".join(
+            f"SELECT row FROM edges AS e WHERE {IS_EDGE.format('e')} AND e.{side} = {start}.key"
+            for side in ("from_node", "to_node")
+        )
+        joined = f"edges AS {edge} ON {edge}.row IN ({sides})"
         far = f"iif({edge}.from_node = {start}.key, {edge}.to_node, {edge}.from_node)"
-        index = ""
+        values = (instance, pattern.edge, instance, pattern.edge)
     else:
         known, other = SIDES[pattern.direction]
-        near, far = f"{edge}.{known} = {start}.key", f"{edge}.{other}"
-        index = f" INDEXED BY edges_{known.removesuffix('_node')}"
-    joined = f"edges AS {edge}{index} ON {of_kind} AND {near}"
-    values = (instance, pattern.edge)
+        index = f"INDEXED BY edges_{known.removesuffix('_node')}"
+        is_edge = f"{IS_EDGE.format(edge)} AND {edge}.{known} = {start}.key"
+        joined, far = f"edges AS {edge} {index} ON {is_edge}", f"{edge}.{other}"
+        values = (instance, pattern.edge)
     if not pattern.is_new:
         return f"{joined} AND {end}.key = {far}", values
     node = f"records AS {end} INDEXED BY recipe_keys ON {IS_NODE.format(end)} AND {end}.key = {far}"

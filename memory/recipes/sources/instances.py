@@ -80,7 +80,7 @@ class NewInstance:
     name: InstanceName
     """The name. It becomes the id if it has only letters, digits, dots, dashes and underscores."""
     description: Description = ""
-    """What the instance is for."""
+    """The purpose of the instance."""
     template_id: str | None = None
     """Only for a graph: the template that its nodes and edges must fit."""
 
@@ -178,8 +178,8 @@ def view_instance(tx: Transaction, state: State) -> InstanceView:
         tuple(recipes.kv.namespaces(id_, MOST_NAMES)) if is_kv else None,
         recipes.events.count(id_) if is_log else None,
         tuple(recipes.events.streams(id_, MOST_NAMES)) if is_log else None,
-        recipes.nodes.count(f"graph/{id_}") if is_graph else None,
-        recipes.count_edges(id_) if is_graph else None,
+        recipes.graph.count_nodes(id_) if is_graph else None,
+        recipes.graph.count_edges(id_) if is_graph else None,
         format_time(state.created_at),
         format_time(state.updated_at),
         version_of(state.record, state.further),

@@ -1,4 +1,4 @@
-"""What queries over sources share: order, selection of fields, windows, and the size of answers."""
+"""Shared parts of queries over sources: order, selected fields, pages, and the size of answers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

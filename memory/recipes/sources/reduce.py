@@ -1,5 +1,6 @@
 """Aggregations of events, computed by SQLite."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ class Reduce:
     """An aggregation of the events that a query finds."""
 
     type: Literal["count", "sum", "avg", "min", "max", "collect", "last", "first", "exists"]
-    """What to compute. last and first return the event, or its field, by time."""
+    """The computation. last and first return the event, or its field, by time."""
     field: FieldName | None = None
     """The field. sum, avg, min and max need it and use only its numbers; count counts events that
     have it."""
@@ -103,10 +104,10 @@ def _computed(source: _Source, type_: str, field: SqlField | None) -> dict[str, 
         (*of_key, *bound, *source.values),
     )
     is_time = field is not None and field.sort == "time" and type_ in ("min", "max")
+    convert = format_time if is_time else CONVERT.get(type_, lambda value: value)
     found = dict[str, Any]()
     for group, value in rows:
-        one = format_time(value) if is_time and value is not None else value
-        found[source.name_of(group)] = bool(one) if type_ == "exists" else one
+        found[source.name_of(group)] = convert(value)
     return found
 
 
@@ -123,8 +124,16 @@ def _aggregate(type_: str, field: SqlField | None) -> Clause:
         bound: tuple[Any, ...] = (field.path, field.path)
     else:
         number, bound = (field.sql, ()) if field.sort != "text" else ("NULL", ())
-    # A sum of integers may exceed 64 bits.
-    return (f"coalesce(sum({number}), 0)" if type_ == "sum" else f"{type_}({number})"), bound
+    # SQLite's sum() of integers fails beyond 64 bits.
+    return f"{'total' if type_ == 'sum' else type_}({number})", bound
+
+
+def _as_integer(total: float) -> float:
+    """Return a sum as an integer if it is one, and exact as a float."""
+    return int(total) if total.is_integer() and abs(total) <= 2**53 else total
+
+
+CONVERT: dict[str, Callable[[Any], Any]] = {"sum": _as_integer, "exists": bool}
 
 
 def _ends(source: _Source, wanted: Reduce) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Where:
     """How to compare: eq, neq, gt, gte, lt, lte, contains, startsWith, endsWith, in, nin, between,
     like or exists, or a common alias such as `>=`."""
     value: Any = None
-    """What to compare with: a list for in and nin, the two limits for between."""
+    """The value to compare with: a list for in and nin, the two limits for between."""
 
 
 class SqlField(NamedTuple):

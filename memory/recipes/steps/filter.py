@@ -1,7 +1,7 @@
 """The step `filter`."""
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memrelay.memory.recipes.step import Items, StepCall, StepFailed, step
@@ -18,7 +18,7 @@ Operator = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     """Parameters of `filter`."""
 
@@ -26,7 +26,7 @@ class Filter:
     """The field to compare, such as `payload.ms`."""
     operator: Operator
     """The comparison. Types are never converted; `neq` is the opposite of `eq`."""
-    value: Any = field(default_factory=lambda: MISSING)
+    value: Any = dataclasses.field(default_factory=lambda: MISSING)
     """The value to compare with. `in` needs a list; `exists` takes `true` (default) or `false`."""
 
 

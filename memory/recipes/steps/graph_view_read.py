@@ -6,10 +6,10 @@ from typing import Annotated
 from pydantic import Field
 
 from memrelay.memory.errors import RecordNotFound
-from memrelay.memory.recipes.graph.node_items import text_of
 from memrelay.memory.recipes.graph.table import View
 from memrelay.memory.recipes.graph.view_query import Query
 from memrelay.memory.recipes.graph.views import find_view, limited, query_of, read_rows
+from memrelay.memory.recipes.sources.item_text import text_of
 from memrelay.memory.recipes.step import Items, StepCall, StepFailed, step
 from memrelay.memory.sqlite.store import Transaction
 

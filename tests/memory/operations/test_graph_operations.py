@@ -14,7 +14,6 @@ from memrelay.memory.errors import (
     Refused,
     VersionConflict,
 )
-from memrelay.memory.recipes.graph.instances import delete_graph
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import assert_sound, make_store, perform
 from tests.memory.recipes.graphs import PEOPLE, RECIPES_ID, TEAM, fill_graph, make_graph, make_view
@@ -51,9 +50,9 @@ def connect(tx: Store, *edges: tuple[str, str, str]) -> Any:
     return perform(tx, "graph.add_edges", instance="team", edges=given).items
 
 
-def faults_of(tx: Store, name: str, **given: Any) -> list[tuple[str, str]]:
+def faults_of(tx: Store, operation: str, /, **given: Any) -> list[tuple[str, str]]:
     with pytest.raises(InvalidInput) as caught:
-        perform(tx, name, **given)
+        perform(tx, operation, **given)
     return [(fault.path, fault.code) for fault in caught.value.faults]
 
 
@@ -288,7 +287,8 @@ def test_a_deleted_graph_leaves_no_row(tx: Store) -> None:
     fill_graph(tx, TEAM, "other")
     make_view(tx, PEOPLE)
 
-    delete_graph(tx, "team")
+    assert perform(tx, "instances.get", sort="graph", id="team").edge_count == 4
+    perform(tx, "instances.delete", sort="graph", id="team")
 
     table = tx.recipes.graph
     assert (table.count_nodes("team"), table.count_edges("team"), table.views()) == (0, 0, [])

@@ -4,12 +4,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-import orjson
-
-from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.operation import Context
 from memrelay.memory.recipes.step import Items, StepCall, all_step_types
-from memrelay.memory.records.kinds import INSTANCE_KIND
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 
@@ -47,9 +43,7 @@ NAMES = {"ada": "Ada", "ben": "Ben", "cy": "Cy", "api": "API", "db": "DB"}
 
 
 def make_graph(tx: Store, name: str = "team", template_id: str | None = None) -> None:
-    state = new_state(make_guid(), INSTANCE_KIND, NOW, "tester")
-    data = orjson.dumps({"name": name, "template_id": template_id}).decode()
-    tx.recipes.instances.insert(state._replace(scope="graph", key=name, data=data, content=name))
+    perform(tx, "instances.create", sort="graph", name=name, template_id=template_id)
 
 
 def fill_graph(tx: Store, graph: Plain, name: str = "team") -> None:

@@ -132,6 +132,12 @@ def test_an_aggregation_of_no_events(tx: Store) -> None:
         reduce(tx, "count", group_by="none")
 
 
+def test_a_sum_may_exceed_64_bits(tx: Store) -> None:
+    events = [event(9, "big", "t", "m", 2**63 - 1)] * 2
+    perform(tx, "events.append", instance="deploys", events=events)
+    assert reduce(tx, "sum", field="payload.ms", group_by="stream_id")["big"] == 2.0**64
+
+
 def test_a_result_must_fit_into_an_answer(tx: Store) -> None:
     with pytest.raises(ResultTooLarge, match="set a lower `limit`"):
         query(tx, result_bytes=300)

@@ -156,17 +156,24 @@ def test_the_text_of_a_node_comes_from_its_attributes(tx: Store) -> None:
     assert [item["text"] for item in (*found, *back)] == ['{"x":1}', "sum"]
 
 
+def neighbors(graph: Plain, node: str, how: Walk) -> list[str]:
+    return [
+        far
+        for kind, start, end in graph.edges
+        for near, far in ends_of(how.direction, start, end)
+        if near == node and (not how.kinds or kind in how.kinds)
+    ]
+
+
 def reach(graph: Plain, seeds: list[str], how: Walk) -> list[tuple[str, int]]:
     """Return the reached nodes with their distance, level by level."""
-    seen, level, found = list(seeds), list(seeds), []
+    seen, level, found = list(seeds), list(seeds), list[tuple[str, int]]()
     for distance in range(1, how.depth + 1):
-        reached = []
+        reached = list[str]()
         for node in level:
-            for kind, start, end in graph.edges:
-                for near, far in sorted(ends_of(how.direction, start, end)):
-                    if near == node and far not in seen and (not how.kinds or kind in how.kinds):
-                        seen.append(far)
-                        reached.append(far)
+            fresh = [far for far in neighbors(graph, node, how) if far not in seen]
+            reached += dict.fromkeys(fresh)
+            seen += fresh
         found += [(node, distance) for node in reached]
         level = reached
     return found

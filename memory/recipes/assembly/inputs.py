@@ -1,24 +1,14 @@
 """The inputs of rules and recipes: variables of scopes, additional variables, and the text."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
 from memrelay.memory.recipes.assembly.faults import FaultList, quote
+from memrelay.memory.recipes.scopes import SCOPES
 
-SCOPE_VARIABLES: Mapping[str, tuple[str, ...]] = {
-    "swarm": ("swarm_id", "swarm_name"),
-    "agent": ("agent_id", "agent_name", "agent_type"),
-    "project": ("project_id", "project_path"),
-    "orchestrator": ("orchestrator_id",),
-    "thread": ("thread_id",),
-    "task": ("task_id", "task_type"),
-    "user": ("user_id",),
-    "org": ("org_id",),
-}
 ADDITIONAL_NAME = re.compile(r"[a-z0-9_]{1,64}")
 TEXT_FIELD = "input.text"
 MAX_TEXT_CHARACTERS = 16_000
@@ -71,10 +61,10 @@ def read_inputs(given: Any, faults: FaultList) -> Inputs:
 
 def scope_fault(scope: Any, name: Any = None) -> str:
     """Return why a scope does not exist or does not have the variable, "" if it does."""
-    if scope not in SCOPE_VARIABLES:
-        return f"unknown scope {quote(scope, SCOPE_VARIABLES)}"
-    if name is not None and name not in SCOPE_VARIABLES[scope]:
-        return f"scope {scope} has no variable {quote(name, SCOPE_VARIABLES[scope])}"
+    if scope not in SCOPES:
+        return f"unknown scope {quote(scope, SCOPES)}"
+    if name is not None and name not in SCOPES[scope]:
+        return f"scope {scope} has no variable {quote(name, SCOPES[scope])}"
     return ""
 
 

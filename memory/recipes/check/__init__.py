@@ -1,0 +1,1 @@
+"""Check definitions of recipes."""

@@ -1,0 +1,196 @@
+"""/context-assembly and /context-rule-engine: contexts from several recipes, and their rules."""
+
+from dataclasses import asdict
+
+from aiohttp import web
+
+from memrelay.memory.operations.assembly_required_variables import RequiredVariables
+from memrelay.memory.recipes.assembly.context import AssembledContext
+from memrelay.memory.recipes.recipe import Contribution
+from memrelay.web.codebolt import shapes
+from memrelay.web.codebolt.answers import all_of, answer_empty, answer_json, answer_output, one_of
+from memrelay.web.codebolt.declaration import Body, Call, Route
+from memrelay.web.codebolt.fields import Json, same
+from memrelay.web.codebolt.handlers import serve_all
+from memrelay.web.codebolt.live_events import (
+    ASSEMBLY_COMPLETE,
+    ASSEMBLY_ERROR,
+    ASSEMBLY_STARTED,
+    PIPELINE_COMPLETE,
+    RULES_EVALUATED,
+    publish_live,
+)
+from memrelay.web.server.errors import Problem
+
+routes = web.RouteTableDef()
+ASSEMBLY, ENGINES = "/context-assembly", "/context-rule-engine"
+ENGINE = ENGINES + "/{id}"
+INPUTS = same("scope_variables", "additional_variables", "input")
+REQUEST = Body(
+    fields=INPUTS | same("explicit_memory", "rule_engine_ids", "constraints"),
+    example="{scope_variables, additional_variables?, input?: {text}, explicit_memory?, "
+    "rule_engine_ids?, constraints?: {max_tokens?, max_sources?, timeout_ms?}}",
+)
+RULE_INPUTS = Body(
+    fields=INPUTS | same("rule_engine_ids"),
+    example="{scope_variables, additional_variables?, input?, rule_engine_ids?}",
+)
+ENGINE_FIELDS = same("name", "description", "enabled", "rules")
+EVALUATED = answer_json(one_of(shapes.RulesEvaluated))
+
+
+async def _publish_start(request: web.Request, uid: str, given: Json) -> None:
+    """Publish the beginning of an assembly."""
+    await publish_live(request, uid, ASSEMBLY_STARTED, {"ids": given.get("explicit_memory") or []})
+
+
+async def _publish_result(call: Call) -> None:
+    """Publish what the rules added, each recipe's run, and the figures of the context."""
+    trace = call.output["trace"]
+    added = dict.fromkeys(
+        ident for rule in trace["rules_applied"] for ident in rule["add_memories"]
+    )
+    events = [(RULES_EVALUATED, {"ids": list(added)})]
+    events += [(PIPELINE_COMPLETE, one) for one in trace["memory_calls"]]
+    for event, data in [*events, (ASSEMBLY_COMPLETE, call.output["meta"])]:
+        await publish_live(call.request, call.uid, event, data)
+
+
+async def _publish_failure(request: web.Request, uid: str, problem: Problem) -> None:
+    """Publish why an assembly failed."""
+    await publish_live(request, uid, ASSEMBLY_ERROR, {"message": problem.detail})
+
+
+def _to_memory_type(view: Json) -> Json:
+    """Return the parts of a recipe that assemblies use, with their defaults."""
+    definition = view["definition"]
+    return {
+        "id": view["id"],
+        "label": view["label"],
+        "description": definition.get("description", ""),
+        "inputs_scope": definition.get("inputs_scope", []),
+        "additional_variables": definition.get("additional_variables", []),
+        "contribution": asdict(Contribution()) | definition.get("contribution", {}),
+    }
+
+
+serve_all(
+    routes,
+    (
+        Route(
+            "POST",
+            f"{ASSEMBLY}/assemble",
+            "assembly.assemble",
+            "Assemble the context of a prompt.",
+            answer_output,
+            shape=AssembledContext,
+            headers={"x-thread-id": ("thread_id", "The value of the variable thread_id.")},
+            body=REQUEST,
+            before=_publish_start,
+            after=_publish_result,
+            failed=_publish_failure,
+        ),
+        Route(
+            "POST",
+            f"{ASSEMBLY}/validate",
+            "assembly.validate",
+            "Validate a request to assemble a context.",
+            answer_json(one_of(shapes.Validation)),
+            shape=shapes.Validation,
+            body=REQUEST,
+        ),
+        Route(
+            "GET",
+            f"{ASSEMBLY}/memory-types",
+            "recipes.list",
+            "List the active recipes.",
+            answer_json(lambda call: [_to_memory_type(one) for one in call.output["items"]]),
+            shape=list[shapes.MemoryType],
+            fixed={"active_only": True},
+        ),
+        Route(
+            "POST",
+            f"{ASSEMBLY}/evaluate-rules",
+            "rules.evaluate",
+            "Return the recipes that rules add.",
+            EVALUATED,
+            shape=shapes.RulesEvaluated,
+            body=RULE_INPUTS,
+        ),
+        Route(
+            "POST",
+            f"{ASSEMBLY}/required-variables",
+            "assembly.required_variables",
+            "List the variables that recipes read.",
+            answer_output,
+            shape=RequiredVariables,
+            body=Body(fields=same("memory_ids"), example="{memory_ids}"),
+        ),
+        Route(
+            "GET",
+            ENGINES,
+            "rules.list",
+            "List the rule engines.",
+            answer_json(all_of(shapes.RuleEngine)),
+            shape=list[shapes.RuleEngine],
+        ),
+        Route(
+            "POST",
+            ENGINES,
+            "rules.create",
+            "Create a rule engine.",
+            answer_json(one_of(shapes.RuleEngine), 201),
+            shape=shapes.RuleEngine,
+            status=201,
+            body=Body(
+                fields=same("id") | ENGINE_FIELDS,
+                example="{id?, name, description?, enabled?, rules?}",
+            ),
+        ),
+        Route(
+            "GET",
+            f"{ENGINES}/variables",
+            "rules.variables",
+            "List the variables that rules may read.",
+            answer_json(all_of(shapes.RuleVariable)),
+            shape=list[shapes.RuleVariable],
+        ),
+        Route(
+            "POST",
+            f"{ENGINES}/evaluate",
+            "rules.evaluate",
+            "Return the recipes that the rules of all or some engines add.",
+            EVALUATED,
+            shape=shapes.RulesEvaluated,
+            body=RULE_INPUTS,
+        ),
+        Route(
+            "GET",
+            ENGINE,
+            "rules.get",
+            "Return a rule engine.",
+            answer_json(one_of(shapes.RuleEngine)),
+            shape=shapes.RuleEngine,
+        ),
+        Route(
+            "PUT",
+            ENGINE,
+            "rules.update",
+            "Change the given fields of a rule engine.",
+            answer_json(one_of(shapes.RuleEngine)),
+            shape=shapes.RuleEngine,
+            body=Body(fields=ENGINE_FIELDS, example="The fields to change."),
+        ),
+        Route("DELETE", ENGINE, "rules.delete", "Delete a rule engine.", answer_empty, status=204),
+        Route(
+            "POST",
+            f"{ENGINE}/evaluate",
+            "rules.evaluate",
+            "Return the recipes that the rules of one engine add.",
+            EVALUATED,
+            shape=shapes.RulesEvaluated,
+            path_fields={"id": "rule_engine_ids/0"},
+            body=Body(fields=INPUTS, example="{scope_variables, additional_variables?, input?}"),
+        ),
+    ),
+)

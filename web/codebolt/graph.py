@@ -1,0 +1,338 @@
+"""/kg: graphs, their templates, nodes and edges, and views."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import hdrs, web
+
+from memrelay.web.api.answers import json_response
+from memrelay.web.codebolt import shapes
+from memrelay.web.codebolt.answers import (
+    all_of,
+    answer_empty,
+    answer_json,
+    one_of,
+    to_shape,
+)
+from memrelay.web.codebolt.declaration import Answer, Body, Call, Route
+from memrelay.web.codebolt.fields import Json, same, spell, within
+from memrelay.web.codebolt.handlers import serve_all
+
+routes = web.RouteTableDef()
+KG = "/kg"
+TEMPLATES, VIEW_TEMPLATES = f"{KG}/instance-templates", f"{KG}/view-templates"
+INSTANCES, VIEWS = f"{KG}/instances", f"{KG}/views"
+GRAPH = INSTANCES + "/{instance}"
+NODE, EDGE = GRAPH + "/records/{id}", GRAPH + "/edges/{id}"
+IS_GRAPH = {"sort": "graph"}
+BY_ID = {"id": ("id", "The id of the object.")}
+NODE_FIELDS = same("name", "kind", "attributes", "valid_from", "valid_to")
+NEW_NODE = same("id") | NODE_FIELDS
+NEW_EDGE = same("id", "kind", "from_node_id", "to_node_id")
+TEMPLATE_FIELDS = same("name", "description", "record_kinds", "edge_types")
+QUERY = ("match", "patterns", "where", "with", "orderBy", "skip", "limit", "return")
+VIEW_TEMPLATE_FIELDS = same("name", "description", "applicable_template_ids") | within(
+    "query", "", same(*QUERY)
+)
+Query = Mapping[str, tuple[str, str]]
+NO_QUERY: Query = {}
+PAGE = {
+    "limit": ("limit", "The maximum number of items."),
+    "cursor": ("cursor", "The cursor in the header Link of the previous page."),
+}
+
+
+def _added(shape: Any, field: str) -> Answer:
+    """Return an answer with one new object, or with an array of them in a field."""
+
+    def convert(call: Call) -> Any:
+        found = [to_shape(shape, one) for one in call.output["items"]]
+        return {field: found} if call.is_batch else found[0]
+
+    return answer_json(convert, 201)
+
+
+def _flatten(output: Json) -> Json:
+    """Return an output with the parts of its query as fields. Only view templates have one."""
+    return {**output.get("query", {}), **output}
+
+
+def _list_page(shape: Any) -> Answer:
+    """Return an answer with a page of objects, and a link to the next page."""
+
+    def answer(call: Call) -> web.Response:
+        response = json_response([to_shape(shape, one) for one in call.output["items"]])
+        if cursor := call.output["next_cursor"]:
+            following = call.request.rel_url.update_query(cursor=cursor)
+            response.headers[hdrs.LINK] = f'<{following}>; rel="next"'
+        return response
+
+    return answer
+
+
+def _crud(
+    path: str, noun: str, name: str, shape: Any, body: Body, query: Query = NO_QUERY
+) -> tuple[Route, ...]:
+    """Return the routes of objects whose operations have `noun`. DELETE has the id as `?id=`."""
+
+    def convert(output: Json) -> Any:
+        return to_shape(shape, _flatten(output))
+
+    return (
+        Route(
+            "POST",
+            path,
+            f"{noun}.create",
+            f"Create a {name}.",
+            answer_json(lambda call: convert(call.output), 201),
+            shape=shape,
+            status=201,
+            body=body,
+        ),
+        Route(
+            "GET",
+            path,
+            f"{noun}.list",
+            f"List the {name}s.",
+            answer_json(
+                lambda call: [to_shape(shape, _flatten(one)) for one in call.output["items"]]
+            ),
+            shape=list[shape],
+            query=query,
+        ),
+        Route(
+            "DELETE",
+            path,
+            f"{noun}.delete",
+            f"Delete a {name}.",
+            answer_empty,
+            status=204,
+            query=BY_ID,
+        ),
+    )
+
+
+def _replacement(path: str, noun: str, name: str, shape: Any, body: Body) -> Route:
+    """Return the route that changes an object."""
+    return Route(
+        "PUT",
+        path,
+        f"{noun}.update",
+        f"Change a {name}.",
+        answer_json(lambda call: to_shape(shape, _flatten(call.output))),
+        shape=shape,
+        query=BY_ID,
+        body=body,
+    )
+
+
+serve_all(
+    routes,
+    (
+        *_crud(
+            TEMPLATES,
+            "graph_templates",
+            "graph template",
+            shapes.GraphTemplate,
+            Body(
+                fields=same("id") | TEMPLATE_FIELDS,
+                example="{name, record_kinds, edge_types, description?, id?}",
+            ),
+        ),
+        _replacement(
+            TEMPLATES,
+            "graph_templates",
+            "graph template",
+            shapes.GraphTemplate,
+            Body(fields=TEMPLATE_FIELDS, example="The fields to change."),
+        ),
+        *_crud(
+            VIEW_TEMPLATES,
+            "view_templates",
+            "view template",
+            shapes.ViewTemplate,
+            Body(
+                fields=same("id") | VIEW_TEMPLATE_FIELDS,
+                example="{id?, name, match, patterns?, where?, orderBy?, skip?, limit?, return, "
+                "applicable_template_ids?}",
+            ),
+        ),
+        _replacement(
+            VIEW_TEMPLATES,
+            "view_templates",
+            "view template",
+            shapes.ViewTemplate,
+            Body(fields=VIEW_TEMPLATE_FIELDS, example="The fields to change."),
+        ),
+        *_crud(
+            VIEWS,
+            "views",
+            "view",
+            shapes.View,
+            Body(
+                fields=spell(template_id=("viewTemplateId", "templateId"), instance="instanceId")
+                | same("id"),
+                example="{id?, viewTemplateId, instanceId}",
+            ),
+            {
+                "instanceId": ("instance", "Only views of this graph."),
+                "viewTemplateId": ("template_id", "Only views of this template."),
+            },
+        ),
+        Route(
+            "GET",
+            VIEWS + "/{id}/execute",
+            "views.execute",
+            "Run a view.",
+            answer_json(one_of(shapes.Rows)),
+            shape=shapes.Rows,
+        ),
+    ),
+)
+serve_all(
+    routes,
+    (
+        Route(
+            "POST",
+            INSTANCES,
+            "instances.create",
+            "Create a graph.",
+            answer_json(one_of(shapes.GraphInstance), 201),
+            shape=shapes.GraphInstance,
+            status=201,
+            fixed=IS_GRAPH,
+            body=Body(
+                fields=same("name", "description") | spell(template_id="templateId"),
+                example="{name, description?, templateId?}",
+            ),
+        ),
+        Route(
+            "GET",
+            INSTANCES,
+            "instances.list",
+            "List all graphs, newest first.",
+            answer_json(all_of(shapes.GraphInstance)),
+            shape=list[shapes.GraphInstance],
+            fixed=IS_GRAPH,
+        ),
+        Route(
+            "DELETE",
+            INSTANCES,
+            "instances.delete",
+            "Delete a graph with its nodes, edges and views.",
+            answer_empty,
+            status=204,
+            fixed=IS_GRAPH,
+            query=BY_ID,
+        ),
+        Route(
+            "GET",
+            f"{GRAPH}/subgraph",
+            "graph.subgraph",
+            "Return a part of a graph.",
+            answer_json(one_of(shapes.Subgraph)),
+            shape=shapes.Subgraph,
+            query={
+                "limit": ("limit", "The maximum number of nodes."),
+                "seedNodeId": ("seed_node_id", "The node around which the part lies."),
+            },
+        ),
+        Route(
+            "POST",
+            f"{GRAPH}/expand-node",
+            "graph.expand",
+            "Return the neighbors of a node.",
+            answer_json(one_of(shapes.Subgraph)),
+            shape=shapes.Subgraph,
+            body=Body(
+                fields=spell(node_id="nodeId", exclude_node_ids="excludeNodeIds")
+                | same("direction", "limit"),
+                example="{nodeId, direction?, limit?, excludeNodeIds?}",
+            ),
+        ),
+    ),
+)
+serve_all(
+    routes,
+    (
+        Route(
+            "POST",
+            f"{GRAPH}/records",
+            "graph.add_nodes",
+            "Add one node, or all of several.",
+            _added(shapes.Node, "records"),
+            shape=shapes.Node | shapes.Nodes,
+            status=201,
+            body=Body(
+                fields=within("nodes/0", "", NEW_NODE),
+                batch_key="records",
+                batch=within("nodes/*", "records/*", NEW_NODE),
+                example="{id?, name, kind, attributes?, valid_from?, valid_to?} or {records}",
+            ),
+        ),
+        Route(
+            "GET",
+            f"{GRAPH}/records",
+            "graph.list_nodes",
+            "List the nodes of a graph.",
+            _list_page(shapes.Node),
+            shape=list[shapes.Node],
+            query={"kind": ("kind", "Only nodes of this kind.")} | PAGE,
+        ),
+        Route(
+            "GET",
+            NODE,
+            "graph.get_node",
+            "Return a node.",
+            answer_json(one_of(shapes.Node)),
+            shape=shapes.Node,
+        ),
+        Route(
+            "PUT",
+            NODE,
+            "graph.update_node",
+            "Change a node.",
+            answer_json(one_of(shapes.Node)),
+            shape=shapes.Node,
+            body=Body(fields=NODE_FIELDS, example="The fields to change."),
+        ),
+        Route(
+            "DELETE",
+            NODE,
+            "graph.delete_node",
+            "Delete a node with its edges.",
+            answer_empty,
+            status=204,
+        ),
+        Route(
+            "POST",
+            f"{GRAPH}/edges",
+            "graph.add_edges",
+            "Add one edge, or all of several.",
+            _added(shapes.Edge, "edges"),
+            shape=shapes.Edge | shapes.Edges,
+            status=201,
+            body=Body(
+                fields=within("edges/0", "", NEW_EDGE),
+                batch_key="edges",
+                batch=within("edges/*", "edges/*", NEW_EDGE),
+                example="{id?, kind, from_node_id, to_node_id} or {edges}",
+            ),
+        ),
+        Route(
+            "GET",
+            f"{GRAPH}/edges",
+            "graph.list_edges",
+            "List the edges of a graph.",
+            _list_page(shapes.Edge),
+            shape=list[shapes.Edge],
+            query={
+                "kind": ("kind", "Only edges of this kind."),
+                "from_node_id": ("from_node_id", "Only edges that begin at this node."),
+                "to_node_id": ("to_node_id", "Only edges that end at this node."),
+            }
+            | PAGE,
+        ),
+        Route("DELETE", EDGE, "graph.delete_edge", "Delete an edge.", answer_empty, status=204),
+    ),
+)

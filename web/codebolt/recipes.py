@@ -1,0 +1,190 @@
+"""/persistent-memory: recipes, their validation and execution."""
+
+from typing import Any
+
+from aiohttp import web
+
+from memrelay.web.api.answers import json_response
+from memrelay.web.codebolt import shapes
+from memrelay.web.codebolt.answers import (
+    all_of,
+    answer_empty,
+    answer_file,
+    answer_json,
+    answer_output,
+    one_of,
+)
+from memrelay.web.codebolt.declaration import Body, Call, Route
+from memrelay.web.codebolt.fields import Json, same, spell, within
+from memrelay.web.codebolt.handlers import serve_all
+from memrelay.web.codebolt.live_events import PIPELINE_EXECUTED, publish_live
+from memrelay.web.server.errors import BadRequest
+
+routes = web.RouteTableDef()
+ROOT = "/persistent-memory"
+TYPES = f"{ROOT}/types"
+TYPE = TYPES + "/{id}"
+DEFINITION = Body(whole="definition", example="The definition of a recipe.")
+RUN = same("variables", "scope_variables") | spell(thread_id="threadId")
+INTENT = same("query", "keywords", "action", "context")
+
+
+def to_definition(view: Json) -> Json:
+    """Return the definition of a recipe with its times, or its id if the caller may not read it."""
+    if "definition" not in view:
+        return {"id": view["id"]}
+    times = {"createdAt": view["created_at"], "updatedAt": view["updated_at"]}
+    return {**view["definition"], **times}
+
+
+def _answer_import(call: Call) -> web.Response:
+    """Answer an import: 201 for a new recipe, and 200 for one that replaced another."""
+    recipe, status = call.output["recipe"], 201 if call.output["created"] else 200
+    return json_response(to_definition(recipe), status, ETag=f'"{recipe["version"]}"')
+
+
+async def _publish_execution(call: Call) -> None:
+    """Publish a run to the clients that follow the pipeline's events."""
+    event = {
+        "id": call.given["id"],
+        "projectId": call.uid,
+        "success": call.output["success"],
+        "durationMs": call.output["timing"]["totalMs"],
+    }
+    await publish_live(call.request, call.uid, PIPELINE_EXECUTED, event)
+
+
+def _check_id(request: web.Request, body: Json) -> None:
+    """Raise BadRequest if a definition has another id than the path."""
+    wanted, given = request.match_info["id"], body.get("id", request.match_info["id"])
+    if given != wanted:
+        message = f"the definition has another id than the path: {str(given)[:100]!r}"
+        fault = {"pointer": "/id", "rule": message, "suggestion": "", "code": "bad_id"}
+        raise BadRequest(f"{message}; duplicate the recipe to rename it", faults=[fault])
+
+
+def _definition(call: Call) -> Any:
+    return to_definition(call.output)
+
+
+serve_all(
+    routes,
+    (
+        Route(
+            "GET",
+            TYPES,
+            "recipes.list",
+            "List the recipes in the order of their ids.",
+            answer_json(lambda call: [to_definition(one) for one in call.output["items"]]),
+            shape=list[shapes.Definition],
+            query={
+                "status": ("status", "Only recipes of this status: active or deprecated."),
+                "activeOnly": ("active_only", "true for active recipes only."),
+                "input_scope": ("input_scope", "Only recipes with this input scope."),
+            },
+        ),
+        Route(
+            "POST",
+            TYPES,
+            "recipes.create",
+            "Create a recipe.",
+            answer_json(_definition, 201),
+            shape=shapes.Definition,
+            status=201,
+            body=DEFINITION,
+        ),
+        Route(
+            "GET",
+            TYPE,
+            "recipes.get",
+            "Return a recipe.",
+            answer_json(_definition),
+            shape=shapes.Definition,
+        ),
+        Route(
+            "PUT",
+            TYPE,
+            "recipes.update",
+            "Replace a recipe.",
+            answer_json(_definition),
+            shape=shapes.Definition,
+            body=DEFINITION,
+            check=_check_id,
+        ),
+        Route("DELETE", TYPE, "recipes.delete", "Delete a recipe.", answer_empty, status=204),
+        Route(
+            "POST",
+            f"{TYPE}/execute",
+            "recipes.execute",
+            "Run a recipe.",
+            answer_output,
+            shape=dict[str, Any],
+            body=Body(
+                fields=within("intent", "", INTENT) | RUN,
+                batch_key="intent",
+                batch=same("intent") | RUN,
+                example="{intent} or its fields {query?, keywords?, action?, context?}, and "
+                "{variables?, scope_variables?, threadId?}",
+            ),
+            after=_publish_execution,
+        ),
+        Route(
+            "POST",
+            f"{ROOT}/validate",
+            "recipes.validate",
+            "Validate a definition.",
+            answer_json(one_of(shapes.Validation)),
+            shape=shapes.Validation,
+            body=DEFINITION,
+        ),
+        Route(
+            "GET",
+            f"{ROOT}/step-specs",
+            "recipes.specs",
+            "List the types of steps.",
+            answer_json(all_of(shapes.StepSpec)),
+            shape=list[shapes.StepSpec],
+        ),
+        Route(
+            "GET",
+            f"{ROOT}/step-specs/user-configurable",
+            "recipes.specs",
+            "List the types of steps that need no code.",
+            answer_json(all_of(shapes.StepSpec)),
+            shape=list[shapes.StepSpec],
+            fixed={"user_configurable": True},
+        ),
+        Route(
+            "GET",
+            f"{TYPE}/export",
+            "recipes.export",
+            "Export a definition as a file, without its times.",
+            answer_file,
+            shape=shapes.Definition,
+        ),
+        Route(
+            "POST",
+            f"{ROOT}/import",
+            "recipes.import",
+            "Import a definition.",
+            _answer_import,
+            shape=shapes.Definition,
+            status=201,
+            other_statuses={200: "The recipe, which replaced another one."},
+            body=Body(
+                fields=same("config", "overwrite"),
+                example="{config, overwrite?}. config is a definition or its JSON text.",
+            ),
+        ),
+        Route(
+            "POST",
+            f"{TYPE}/duplicate",
+            "recipes.duplicate",
+            "Copy a recipe.",
+            answer_json(_definition, 201),
+            shape=shapes.Definition,
+            status=201,
+            body=Body(fields=spell(new_id="id", label="label"), example="{id?, label?}"),
+        ),
+    ),
+)

@@ -1,0 +1,182 @@
+"""/kvstore and /eventlog: key-value pairs and events."""
+
+from aiohttp import web
+
+from memrelay.web.codebolt import shapes
+from memrelay.web.codebolt.answers import (
+    all_of,
+    answer_empty,
+    answer_json,
+    first_of,
+    one_of,
+)
+from memrelay.web.codebolt.declaration import Body, Route
+from memrelay.web.codebolt.fields import same, spell, within
+from memrelay.web.codebolt.handlers import serve_all
+
+routes = web.RouteTableDef()
+KV, LOG = "/kvstore", "/eventlog"
+PAIR = KV + "/kv/{instance}/{namespace}/{key}"
+NEW_INSTANCE = Body(fields=same("name", "description"), example="{name, description?}")
+EVENT = spell(stream_id=("stream_id", "streamId"), event_type=("event_type", "eventType")) | same(
+    "payload", "metadata", "timestamp"
+)
+LOG_NAME = spell(instance="instanceId", auto_create="autoCreateInstance")
+PAGE = same("where", "select", "limit", "offset")
+ORDER = same("field", "direction")
+
+
+def _instance_routes(root: str, sort: str, shape: type, noun: str) -> tuple[Route, ...]:
+    """Return the routes of the instances of one sort."""
+    path, one, fixed = f"{root}/instances", root + "/instances/{id}", {"sort": sort}
+    answer = answer_json(one_of(shape))
+    return (
+        Route(
+            "POST",
+            path,
+            "instances.create",
+            f"Create {noun}.",
+            answer_json(one_of(shape), 201),
+            shape=shape,
+            status=201,
+            fixed=fixed,
+            body=NEW_INSTANCE,
+        ),
+        Route(
+            "GET",
+            path,
+            "instances.list",
+            f"List all instances that are {noun}, newest first.",
+            answer_json(all_of(shape)),
+            shape=list[shape],  # type: ignore[valid-type]
+            fixed=fixed,
+        ),
+        Route("GET", one, "instances.get", f"Return {noun}.", answer, shape=shape, fixed=fixed),
+        Route(
+            "PUT",
+            one,
+            "instances.update",
+            f"Rename or describe {noun}.",
+            answer,
+            shape=shape,
+            fixed=fixed,
+            body=NEW_INSTANCE,
+        ),
+        Route(
+            "DELETE",
+            one,
+            "instances.delete",
+            f"Delete {noun} with its content.",
+            answer_empty,
+            status=204,
+            fixed=fixed,
+        ),
+    )
+
+
+serve_all(routes, _instance_routes(KV, "kv", shapes.KvInstance, "a key-value store"))
+serve_all(routes, _instance_routes(LOG, "events", shapes.LogInstance, "an event log"))
+serve_all(
+    routes,
+    (
+        Route(
+            "POST",
+            f"{KV}/kv",
+            "kv.set",
+            "Store a key-value pair.",
+            answer_json(one_of(shapes.KvRecord), 201),
+            shape=shapes.KvRecord,
+            status=201,
+            body=Body(
+                fields=LOG_NAME | same("namespace", "key", "value"),
+                example="{instanceId, namespace, key, value, autoCreateInstance?}",
+            ),
+        ),
+        Route(
+            "GET",
+            PAIR,
+            "kv.get",
+            "Return the value of a key.",
+            answer_json(first_of(shapes.KvValue)),
+            shape=shapes.KvValue,
+            path_fields={"key": "keys/0"},
+        ),
+        Route(
+            "DELETE",
+            PAIR,
+            "kv.delete",
+            "Delete a key.",
+            answer_json(one_of(shapes.KeyDeleted)),
+            shape=shapes.KeyDeleted,
+        ),
+        Route(
+            "DELETE",
+            KV + "/namespace/{instance}/{namespace}",
+            "kv.clear",
+            "Delete all keys of a namespace.",
+            answer_json(one_of(shapes.NamespaceDeleted)),
+            shape=shapes.NamespaceDeleted,
+        ),
+        Route(
+            "POST",
+            f"{KV}/query",
+            "kv.query",
+            "Find key-value pairs.",
+            answer_json(one_of(shapes.KvResult)),
+            shape=shapes.KvResult,
+            body=Body(
+                fields=spell(
+                    instance=("from/instance", "instance"),
+                    namespace=("from/namespace", "namespace"),
+                    order_by=("orderBy", "order"),
+                )
+                | PAGE,
+                example="{from: {instance, namespace?}, where?, select?, orderBy?, limit?, offset?}"
+                " or {instance, namespace, where?, order?, limit?}",
+            ),
+        ),
+        Route(
+            "POST",
+            f"{LOG}/events",
+            "events.append",
+            "Append an event.",
+            answer_json(first_of(shapes.Event, "events"), 201),
+            shape=shapes.Event,
+            status=201,
+            body=Body(
+                fields=LOG_NAME | within("events/0", "", EVENT),
+                example="{instanceId, stream_id, event_type, payload, metadata?, timestamp?, "
+                "autoCreateInstance?}",
+            ),
+        ),
+        Route(
+            "POST",
+            f"{LOG}/events/batch",
+            "events.append",
+            "Append all of several events, or none.",
+            answer_json(one_of(shapes.Events), 201),
+            shape=shapes.Events,
+            status=201,
+            body=Body(
+                fields=LOG_NAME | within("events/*", "events/*", EVENT),
+                example="{instanceId, events, autoCreateInstance?}",
+            ),
+        ),
+        Route(
+            "POST",
+            f"{LOG}/query",
+            "events.query",
+            "Find or aggregate events.",
+            answer_json(one_of(shapes.EventResult)),
+            shape=shapes.EventResult,
+            body=Body(
+                fields=spell(instance="from/instance", stream="from/stream")
+                | within("order_by", "orderBy", ORDER)
+                | within("reduce", "reduce", same("type", "field") | spell(group_by="groupBy"))
+                | PAGE,
+                example="{from: {instance, stream?}, where?, select?, orderBy?, limit?, offset?, "
+                "reduce?: {type, field?, groupBy?}}",
+            ),
+        ),
+    ),
+)
