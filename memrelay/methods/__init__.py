@@ -17,6 +17,12 @@ from memrelay.methods.episodes import BlockingEpisodes, EmbeddedEpisodes, Remote
 from memrelay.methods.events import BlockingEvents, EmbeddedEvents, RemoteEvents
 from memrelay.methods.facts import BlockingFacts, EmbeddedFacts, RemoteFacts
 from memrelay.methods.grants import BlockingGrants, EmbeddedGrants, RemoteGrants
+from memrelay.methods.graph import BlockingGraph, EmbeddedGraph, RemoteGraph
+from memrelay.methods.graph_templates import (
+    BlockingGraphTemplates,
+    EmbeddedGraphTemplates,
+    RemoteGraphTemplates,
+)
 from memrelay.methods.instances import BlockingInstances, EmbeddedInstances, RemoteInstances
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
@@ -29,6 +35,12 @@ from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRec
 from memrelay.methods.rules import BlockingRules, EmbeddedRules, RemoteRules
 from memrelay.methods.stores import BlockingStores, EmbeddedStores, RemoteStores
 from memrelay.methods.users import BlockingUsers, EmbeddedUsers, RemoteUsers
+from memrelay.methods.view_templates import (
+    BlockingViewTemplates,
+    EmbeddedViewTemplates,
+    RemoteViewTemplates,
+)
+from memrelay.methods.views import BlockingViews, EmbeddedViews, RemoteViews
 from memrelay.nouns import EmbeddedCall, RemoteCall, Run
 
 
@@ -47,6 +59,8 @@ class RemoteNouns:
         self.events = RemoteEvents(call)
         self.facts = RemoteFacts(call)
         self.grants = RemoteGrants(call)
+        self.graph = RemoteGraph(call)
+        self.graph_templates = RemoteGraphTemplates(call)
         self.instances = RemoteInstances(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
@@ -59,6 +73,8 @@ class RemoteNouns:
         self.rules = RemoteRules(call)
         self.stores = RemoteStores(call)
         self.users = RemoteUsers(call)
+        self.view_templates = RemoteViewTemplates(call)
+        self.views = RemoteViews(call)
 
 
 class BlockingNouns:
@@ -76,6 +92,8 @@ class BlockingNouns:
         self.events = BlockingEvents(remote.events, run)
         self.facts = BlockingFacts(remote.facts, run)
         self.grants = BlockingGrants(remote.grants, run)
+        self.graph = BlockingGraph(remote.graph, run)
+        self.graph_templates = BlockingGraphTemplates(remote.graph_templates, run)
         self.instances = BlockingInstances(remote.instances, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
@@ -88,6 +106,8 @@ class BlockingNouns:
         self.rules = BlockingRules(remote.rules, run)
         self.stores = BlockingStores(remote.stores, run)
         self.users = BlockingUsers(remote.users, run)
+        self.view_templates = BlockingViewTemplates(remote.view_templates, run)
+        self.views = BlockingViews(remote.views, run)
 
 
 class EmbeddedNouns:
@@ -105,6 +125,8 @@ class EmbeddedNouns:
         self.events = EmbeddedEvents(call)
         self.facts = EmbeddedFacts(call)
         self.grants = EmbeddedGrants(call)
+        self.graph = EmbeddedGraph(call)
+        self.graph_templates = EmbeddedGraphTemplates(call)
         self.instances = EmbeddedInstances(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
@@ -117,3 +139,5 @@ class EmbeddedNouns:
         self.rules = EmbeddedRules(call)
         self.stores = EmbeddedStores(call)
         self.users = EmbeddedUsers(call)
+        self.view_templates = EmbeddedViewTemplates(call)
+        self.views = EmbeddedViews(call)

@@ -6,6 +6,8 @@
 
 from typing import Any, Literal
 
+from builtins import dict
+from memrelay.memory.operations.recipes_changes import RecipeChanges
 from memrelay.memory.operations.recipes_export import ExportedRecipe
 from memrelay.memory.operations.recipes_import import ImportedRecipe
 from memrelay.memory.operations.recipes_list import RecipeList
@@ -26,6 +28,10 @@ from memrelay.nouns import (
 class RemoteRecipes(RemoteNoun):
     """The operations on recipes, for the async client."""
 
+    async def changes(self, pipeline: str, *, after: int = 0, limit: int = 100) -> RecipeChanges:
+        """List changes of recipes and of what they read in order, with the changed objects."""
+        return await self._call("recipes.changes", locals())
+
     async def create(self, pipeline: str, definition: JsonObject, *,
             idempotency_key: str | None = None) -> RecipeView:
         """Check a definition and store it as a new recipe."""
@@ -40,6 +46,13 @@ class RemoteRecipes(RemoteNoun):
             label: str | None = None, idempotency_key: str | None = None) -> RecipeView:
         """Copy a recipe under a new id."""
         return await self._call("recipes.duplicate", locals())
+
+    async def execute(self, pipeline: str, *, id: str | None = None,
+            definition: JsonObject | None = None, intent: str | JsonObject | None = None,
+            variables: JsonObject, scope_variables: JsonObject,
+            thread_id: str | None = None) -> dict:
+        """Run a recipe and return its result."""
+        return await self._call("recipes.execute", locals())
 
     async def export(self, pipeline: str, id: str) -> ExportedRecipe:
         """Return a recipe as the text of a definition file, without times."""
@@ -76,9 +89,11 @@ class RemoteRecipes(RemoteNoun):
 class BlockingRecipes(BlockingNoun):
     """The operations on recipes, for the blocking client."""
 
+    changes = Blocking(RemoteRecipes.changes)
     create = Blocking(RemoteRecipes.create)
     delete = Blocking(RemoteRecipes.delete)
     duplicate = Blocking(RemoteRecipes.duplicate)
+    execute = Blocking(RemoteRecipes.execute)
     export = Blocking(RemoteRecipes.export)
     get = Blocking(RemoteRecipes.get)
     import_ = Blocking(RemoteRecipes.import_)
@@ -90,6 +105,10 @@ class BlockingRecipes(BlockingNoun):
 
 class EmbeddedRecipes(EmbeddedNoun):
     """The operations on recipes, for the embedded store."""
+
+    def changes(self, *, after: int = 0, limit: int = 100) -> RecipeChanges:
+        """List changes of recipes and of what they read in order, with the changed objects."""
+        return self._call("recipes.changes", locals())
 
     def create(self, definition: JsonObject) -> RecipeView:
         """Check a definition and store it as a new recipe."""
@@ -103,6 +122,12 @@ class EmbeddedRecipes(EmbeddedNoun):
             label: str | None = None) -> RecipeView:
         """Copy a recipe under a new id."""
         return self._call("recipes.duplicate", locals())
+
+    def execute(self, *, id: str | None = None, definition: JsonObject | None = None,
+            intent: str | JsonObject | None = None, variables: JsonObject,
+            scope_variables: JsonObject, thread_id: str | None = None) -> dict:
+        """Run a recipe and return its result."""
+        return self._call("recipes.execute", locals())
 
     def export(self, id: str) -> ExportedRecipe:
         """Return a recipe as the text of a definition file, without times."""

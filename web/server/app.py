@@ -8,10 +8,10 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
-from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
+from memrelay.web.codebolt import events
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
@@ -32,6 +32,7 @@ from memrelay.web.server.errors import (
     explain_failed_expectation,
     handle_errors,
 )
+from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.server.rate_limit import identify_caller, limit_rate
 from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
@@ -55,6 +56,7 @@ ROUTE_MODULES = (
     tool,
     lists,
     history,
+    events,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
@@ -80,7 +82,7 @@ def make_app(services: Services) -> web.Application:
         middlewares=_middlewares(services, options), client_max_size=options.message_bytes
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
-    app[pages.GRAPHS] = {}
+    app[pages.GRAPHS], app[events.FEEDS] = {}, {}
     app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:
