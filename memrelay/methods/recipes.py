@@ -12,6 +12,7 @@ from memrelay.memory.operations.recipes_export import ExportedRecipe
 from memrelay.memory.operations.recipes_import import ImportedRecipe
 from memrelay.memory.operations.recipes_list import RecipeList
 from memrelay.memory.operations.recipes_specs import SpecList
+from memrelay.memory.operations.recipes_store import StoredRecipes
 from memrelay.memory.operations.recipes_validate import Validation
 from memrelay.memory.recipes.stored import RecipeView
 from memrelay.nouns import (
@@ -76,6 +77,11 @@ class RemoteRecipes(RemoteNoun):
         """Describe the step types and their parameters."""
         return await self._call("recipes.specs", locals())
 
+    async def store(self, pipeline: str, definitions: JsonObjects, *,
+            idempotency_key: str | None = None) -> StoredRecipes:
+        """Store new recipes and replace those with the same ids, all or none."""
+        return await self._call("recipes.store", locals())
+
     async def update(self, pipeline: str, id: str, definition: JsonObject, *,
             if_version: Strings = (), idempotency_key: str | None = None) -> RecipeView:
         """Replace the whole definition of a recipe."""
@@ -99,6 +105,7 @@ class BlockingRecipes(BlockingNoun):
     import_ = Blocking(RemoteRecipes.import_)
     list = Blocking(RemoteRecipes.list)
     specs = Blocking(RemoteRecipes.specs)
+    store = Blocking(RemoteRecipes.store)
     update = Blocking(RemoteRecipes.update)
     validate = Blocking(RemoteRecipes.validate)
 
@@ -149,6 +156,10 @@ class EmbeddedRecipes(EmbeddedNoun):
     def specs(self, *, user_configurable: bool = False) -> SpecList:
         """Describe the step types and their parameters."""
         return self._call("recipes.specs", locals())
+
+    def store(self, definitions: JsonObjects) -> StoredRecipes:
+        """Store new recipes and replace those with the same ids, all or none."""
+        return self._call("recipes.store", locals())
 
     def update(self, id: str, definition: JsonObject, *, if_version: Strings = ()) -> RecipeView:
         """Replace the whole definition of a recipe."""

@@ -74,10 +74,10 @@ def test_a_listener_continues_after_the_cursor_of_an_event(served: Served) -> No
 
 def test_events_of_sources_carry_the_object(served: Served) -> None:
     uid = served.deploy()
-    pair = {"instance": "app", "namespace": "n", "key": "k", "value": {"a": 1}}
+    pair = {"instance": "app", "namespace": "n", "value": {"a": 1}}
     one = {"stream_id": "s", "event_type": "t", "payload": {"ms": 1}}
     with listen(served, uid) as listener:
-        call(served, uid, "kv/set", pair | {"auto_create": True})
+        call(served, uid, "kv/k/set", pair | {"auto_create": True})
         created, changed = listener.hear(), listener.hear()
         append = {"instance": "log", "events": [one], "auto_create": True}
         call(served, uid, "events/append", append)
