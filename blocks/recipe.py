@@ -11,11 +11,12 @@ from memrelay.blocks.contract import BlockArgs, Call, Errand, RunningErrand, Tra
 from memrelay.blocks.memory_args import MemoryId, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.bus.request import UNAVAILABLE
 from memrelay.memory.errors import InvalidInput
 from memrelay.memory.recipes.compile import compile_recipe
 
 EXECUTE = "recipes.execute"
+# The code of a failed call that may succeed later.
+UNAVAILABLE = "unavailable"
 
 
 class RecipeArgs(BlockArgs):
