@@ -1,6 +1,6 @@
 """Listens to channels: one connection serves all listeners of a process.
 
-A channel loses what is published while no connection listens. So listeners are told when a
+A channel loses what is published while no connection listens. So listeners get None when a
 connection is new, and then read what they may have missed from its source.
 """
 

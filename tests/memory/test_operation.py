@@ -87,6 +87,8 @@ EXPECTED = {
     "procedures.retire": ("write", True),
     "procedures.save": ("write", True),
     "procedures.use": ("write", True),
+    "recipes.changes": ("read", False),
+    "recipes.store": ("write", True),
     "records.append": ("append", True),
     "records.create": ("write", True),
     "records.delete": ("delete", True),
