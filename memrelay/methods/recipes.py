@@ -4,12 +4,15 @@
 # ruff: noqa: F401
 # mypy: disable-error-code="no-any-return"
 
+from builtins import dict
 from typing import Any, Literal
 
+from memrelay.memory.operations.recipes_changes import RecipeChanges
 from memrelay.memory.operations.recipes_export import ExportedRecipe
 from memrelay.memory.operations.recipes_import import ImportedRecipe
 from memrelay.memory.operations.recipes_list import RecipeList
 from memrelay.memory.operations.recipes_specs import SpecList
+from memrelay.memory.operations.recipes_store import StoredRecipes
 from memrelay.memory.operations.recipes_validate import Validation
 from memrelay.memory.recipes.stored import RecipeView
 from memrelay.nouns import (
@@ -25,6 +28,10 @@ from memrelay.nouns import (
 
 class RemoteRecipes(RemoteNoun):
     """The operations on recipes, for the async client."""
+
+    async def changes(self, pipeline: str, *, after: int = 0, limit: int = 100) -> RecipeChanges:
+        """List changes of recipes and of what they read in order, with the changed objects."""
+        return await self._call("recipes.changes", locals())
 
     async def create(self, pipeline: str, definition: JsonObject, *,
             idempotency_key: str | None = None) -> RecipeView:
@@ -70,6 +77,11 @@ class RemoteRecipes(RemoteNoun):
         """Describe the step types and their parameters."""
         return await self._call("recipes.specs", locals())
 
+    async def store(self, pipeline: str, definitions: JsonObjects, *,
+            idempotency_key: str | None = None) -> StoredRecipes:
+        """Store new recipes and replace those with the same ids, all or none."""
+        return await self._call("recipes.store", locals())
+
     async def update(self, pipeline: str, id: str, definition: JsonObject, *,
             if_version: Strings = (), idempotency_key: str | None = None) -> RecipeView:
         """Replace the whole definition of a recipe."""
@@ -83,6 +95,7 @@ class RemoteRecipes(RemoteNoun):
 class BlockingRecipes(BlockingNoun):
     """The operations on recipes, for the blocking client."""
 
+    changes = Blocking(RemoteRecipes.changes)
     create = Blocking(RemoteRecipes.create)
     delete = Blocking(RemoteRecipes.delete)
     duplicate = Blocking(RemoteRecipes.duplicate)
@@ -92,12 +105,17 @@ class BlockingRecipes(BlockingNoun):
     import_ = Blocking(RemoteRecipes.import_)
     list = Blocking(RemoteRecipes.list)
     specs = Blocking(RemoteRecipes.specs)
+    store = Blocking(RemoteRecipes.store)
     update = Blocking(RemoteRecipes.update)
     validate = Blocking(RemoteRecipes.validate)
 
 
 class EmbeddedRecipes(EmbeddedNoun):
     """The operations on recipes, for the embedded store."""
+
+    def changes(self, *, after: int = 0, limit: int = 100) -> RecipeChanges:
+        """List changes of recipes and of what they read in order, with the changed objects."""
+        return self._call("recipes.changes", locals())
 
     def create(self, definition: JsonObject) -> RecipeView:
         """Check a definition and store it as a new recipe."""
@@ -138,6 +156,10 @@ class EmbeddedRecipes(EmbeddedNoun):
     def specs(self, *, user_configurable: bool = False) -> SpecList:
         """Describe the step types and their parameters."""
         return self._call("recipes.specs", locals())
+
+    def store(self, definitions: JsonObjects) -> StoredRecipes:
+        """Store new recipes and replace those with the same ids, all or none."""
+        return self._call("recipes.store", locals())
 
     def update(self, id: str, definition: JsonObject, *, if_version: Strings = ()) -> RecipeView:
         """Replace the whole definition of a recipe."""
