@@ -7,8 +7,8 @@ from typing import Any
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.compile import compile_recipe, load_recipe
-from memrelay.memory.recipes.run import run_recipe
-from memrelay.memory.recipes.variables import RunInput
+from memrelay.memory.recipes.execution.run import run_recipe
+from memrelay.memory.recipes.execution.variables import RunInput
 from memrelay.memory.sqlite.store import Transaction
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from memrelay.memory.recipes.conditions import Condition
+from memrelay.memory.recipes.execution.conditions import Condition
 from memrelay.memory.recipes.step import StepType
 
 Priority = Literal["low", "medium", "high", "critical"]

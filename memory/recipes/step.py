@@ -18,8 +18,8 @@ from pydantic import ConfigDict, TypeAdapter
 
 from memrelay.memory.operation import Context
 from memrelay.memory.recipes import steps
-from memrelay.memory.recipes.conditions import Condition
-from memrelay.memory.recipes.values import MISSING
+from memrelay.memory.recipes.execution.conditions import Condition
+from memrelay.memory.recipes.execution.values import MISSING
 from memrelay.memory.sqlite.store import Transaction
 
 Category = Literal[

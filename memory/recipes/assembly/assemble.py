@@ -27,9 +27,9 @@ from memrelay.memory.recipes.assembly.definitions import Brief
 from memrelay.memory.recipes.assembly.request import Request
 from memrelay.memory.recipes.assembly.selection import Selection, select_recipes
 from memrelay.memory.recipes.compile import load_recipe
-from memrelay.memory.recipes.items import flatten, item_text
-from memrelay.memory.recipes.run import run_recipe
-from memrelay.memory.recipes.variables import RunInput
+from memrelay.memory.recipes.execution.items import flatten, item_text
+from memrelay.memory.recipes.execution.run import run_recipe
+from memrelay.memory.recipes.execution.variables import RunInput
 from memrelay.memory.sqlite.store import Transaction
 
 # Returns seconds.

@@ -10,7 +10,7 @@ from pydantic import WithJsonSchema
 from memrelay.memory.recipes.assembly.faults import FaultList, quote
 from memrelay.memory.recipes.assembly.inputs import ADDITIONAL_NAME, TEXT_FIELD, scope_fault
 from memrelay.memory.recipes.assembly.patterns import pattern_fault
-from memrelay.memory.recipes.values import is_number
+from memrelay.memory.recipes.execution.values import is_number
 from memrelay.memory.records.data import text_fault
 from memrelay.memory.validation import Place
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from memrelay.memory.recipes.assembly.engines import Engine, Rule, RuleCondition
 from memrelay.memory.recipes.assembly.patterns import matches
-from memrelay.memory.recipes.values import MISSING, are_equal, is_less, is_less_or_equal
+from memrelay.memory.recipes.execution.values import MISSING, are_equal, is_less, is_less_or_equal
 
 Compare = Callable[[Any, Any], bool]
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from memrelay.memory.recipes.check.problems import did_you_mean, quoted
+from memrelay.memory.recipes.execution.templates import LITERAL_PARAMS, has_templates
 from memrelay.memory.recipes.step import StepType, public_name
-from memrelay.memory.recipes.templates import LITERAL_PARAMS, has_templates
 from memrelay.memory.validation import Place
 
 UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from memrelay.memory.recipes.handler import handler
+from memrelay.memory.recipes.execution.handler import handler
+from memrelay.memory.recipes.execution.values import MISSING, get_field
 from memrelay.memory.recipes.step import Items
-from memrelay.memory.recipes.values import MISSING, get_field
 
 MAX_FIELDS = 32
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from memrelay.memory.recipes.conditions import parse_condition
+from memrelay.memory.recipes.execution.conditions import parse_condition
 from memrelay.memory.recipes.step import StepCall, step
 
 

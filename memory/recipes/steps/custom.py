@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from memrelay.memory.recipes.handler import all_handlers
+from memrelay.memory.recipes.execution.handler import all_handlers
 from memrelay.memory.recipes.step import Result, StepCall, StepFailed, step
 
 # Errors of a handler that end its step and not the call.

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.recipes.items import first_of_each
+from memrelay.memory.recipes.execution.items import first_of_each
 from memrelay.memory.recipes.step import Items, StepCall, step
 
 

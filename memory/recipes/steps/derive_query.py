@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memrelay.memory.recipes.items import compact, read_source, result_text
+from memrelay.memory.recipes.execution.items import compact, read_source, result_text
 from memrelay.memory.recipes.step import StepCall, step
 
 # Parts of the intent, in the order in which the first text is taken.

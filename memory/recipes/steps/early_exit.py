@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.recipes.conditions import parse_condition
+from memrelay.memory.recipes.execution.conditions import parse_condition
 from memrelay.memory.recipes.step import StepCall, step
 
 

@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal
 
-from memrelay.memory.recipes.step import Items, StepCall, StepFailed, step
-from memrelay.memory.recipes.values import (
+from memrelay.memory.recipes.execution.values import (
     MISSING,
     are_equal,
     get_field,
     is_less,
     is_less_or_equal,
 )
+from memrelay.memory.recipes.step import Items, StepCall, StepFailed, step
 
 Operator = Literal[
     "eq", "neq", "gt", "lt", "gte", "lte", "contains", "startsWith", "endsWith", "in", "exists"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.recipes.format import Format, format_items
+from memrelay.memory.recipes.execution.format import Format, format_items
 from memrelay.memory.recipes.step import StepCall, step
 
 DEFAULT_FORMAT = "bullet_list"

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.recipes.items import compact
+from memrelay.memory.recipes.execution.items import compact
+from memrelay.memory.recipes.execution.values import MISSING, get_field
 from memrelay.memory.recipes.step import Items, StepCall, step
-from memrelay.memory.recipes.values import MISSING, get_field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

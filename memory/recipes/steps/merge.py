@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from annotated_types import MinLen
 
-from memrelay.memory.recipes.items import first_of_each, flatten, read_source
+from memrelay.memory.recipes.execution.items import first_of_each, flatten, read_source
 from memrelay.memory.recipes.step import Items, StepCall, step
 
 

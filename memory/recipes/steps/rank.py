@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from memrelay.memory.recipes.items import sort_descending
+from memrelay.memory.recipes.execution.items import sort_descending
 from memrelay.memory.recipes.step import Items, StepCall, step
 
 FIELDS = {"score_desc": "score", "recency": "timestamp", "relevance": "relevance"}

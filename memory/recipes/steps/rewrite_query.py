@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.recipes.items import read_source, result_text
+from memrelay.memory.recipes.execution.items import read_source, result_text
 from memrelay.memory.recipes.step import StepCall, step
 
 

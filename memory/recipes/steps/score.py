@@ -5,9 +5,9 @@ from typing import Annotated
 
 from annotated_types import Ge, MaxLen, MinLen
 
-from memrelay.memory.recipes.items import sort_descending
+from memrelay.memory.recipes.execution.items import sort_descending
+from memrelay.memory.recipes.execution.values import get_field, is_number
 from memrelay.memory.recipes.step import Items, StepCall, step
-from memrelay.memory.recipes.values import get_field, is_number
 
 MAX_WEIGHTS = 32
 

@@ -10,8 +10,8 @@ import pytest
 from memrelay.memory.errors import Fault, InvalidInput, Refused
 from memrelay.memory.operation import Context
 from memrelay.memory.recipes.compile import compile_recipe
-from memrelay.memory.recipes.run import run_recipe
-from memrelay.memory.recipes.variables import RunInput
+from memrelay.memory.recipes.execution.run import run_recipe
+from memrelay.memory.recipes.execution.variables import RunInput
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, make_guid, make_store, perform
 

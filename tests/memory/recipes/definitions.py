@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from memrelay.memory.agents.keyed_table import new_state
-from memrelay.memory.recipes.handler import all_handlers, handler
+from memrelay.memory.recipes.execution.handler import all_handlers, handler
 from memrelay.memory.recipes.step import Items
 from memrelay.memory.records.kinds import RECIPE_KIND
 from memrelay.memory.sqlite.store import Store

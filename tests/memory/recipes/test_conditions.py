@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.recipes.conditions import MAX_NESTING, ConditionError, parse_condition
-from memrelay.memory.recipes.values import MISSING
+from memrelay.memory.recipes.execution.conditions import (
+    MAX_NESTING,
+    ConditionError,
+    parse_condition,
+)
+from memrelay.memory.recipes.execution.values import MISSING
 
 
 class Scope:

@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from memrelay.memory.operation import Context
-from memrelay.memory.recipes.format import format_items
-from memrelay.memory.recipes.handler import all_handlers
-from memrelay.memory.recipes.items import item_text
+from memrelay.memory.recipes.execution.format import format_items
+from memrelay.memory.recipes.execution.handler import all_handlers
+from memrelay.memory.recipes.execution.items import item_text
 from memrelay.memory.recipes.step import Item, Result, StepCall, StepFailed, all_step_types
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, make_guid

@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
+from memrelay.memory.recipes.execution.values import MISSING, get_field, is_number
 from memrelay.memory.recipes.step import Item, Items, Result, StepCall
-from memrelay.memory.recipes.values import MISSING, get_field, is_number
 
 # An item's text is the first of these fields that it has.
 TEXT_FIELDS = ("text", "content", "summary", "message", "value", "label", "title", "name")

@@ -7,17 +7,17 @@ import orjson
 from pydantic import ValidationError
 
 from memrelay.memory.errors import Fault, InvalidInput
-from memrelay.memory.recipes.recipe import CompiledStep
-from memrelay.memory.recipes.step import StepFailed
-from memrelay.memory.recipes.templates import (
+from memrelay.memory.recipes.execution.templates import (
     LITERAL_PARAMS,
     Resolve,
     find_templates,
     has_templates,
     substitute,
 )
-from memrelay.memory.recipes.values import MISSING
-from memrelay.memory.recipes.variables import Names
+from memrelay.memory.recipes.execution.values import MISSING
+from memrelay.memory.recipes.execution.variables import Names
+from memrelay.memory.recipes.recipe import CompiledStep
+from memrelay.memory.recipes.step import StepFailed
 
 # Steps of these categories return no items if a parameter lacks its variable.
 READING = ("retrieval", "expansion")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from memrelay.memory.recipes.values import (
+from memrelay.memory.recipes.execution.values import (
     MISSING,
     are_equal,
     get_path,

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memrelay.memory.errors import Fault, InvalidInput
-from memrelay.memory.recipes.conditions import get_in_result
+from memrelay.memory.recipes.execution.conditions import get_in_result
+from memrelay.memory.recipes.execution.values import MISSING, get_path
 from memrelay.memory.recipes.recipe import Recipe
 from memrelay.memory.recipes.scopes import SCOPES
-from memrelay.memory.recipes.values import MISSING, get_path
 
 Intent = Mapping[str, Any]
 # The parts of an intent, and the type that each of them must have.

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.recipes.values import MISSING
+from memrelay.memory.recipes.execution.values import MISSING
 
 # `$${` stands for `${`. A name has no braces.
 TOKEN = re.compile(r"\$\$\{|\$\{([^{}]*)\}")

@@ -5,7 +5,7 @@ from typing import Literal
 
 import orjson
 
-from memrelay.memory.recipes.items import compact, item_text
+from memrelay.memory.recipes.execution.items import compact, item_text
 from memrelay.memory.recipes.step import Item
 
 Format = Literal["bullet_list", "numbered", "prose", "json", "markdown"]

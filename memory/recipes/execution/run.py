@@ -8,13 +8,18 @@ import orjson
 
 from memrelay.memory.errors import Refused, SearchTooLong
 from memrelay.memory.operation import Context
-from memrelay.memory.recipes.conditions import count_items
-from memrelay.memory.recipes.format import format_items
-from memrelay.memory.recipes.items import flatten
+from memrelay.memory.recipes.execution.conditions import count_items
+from memrelay.memory.recipes.execution.format import format_items
+from memrelay.memory.recipes.execution.items import flatten
+from memrelay.memory.recipes.execution.step_params import (
+    READING,
+    Unresolved,
+    check_early,
+    fill_params,
+)
+from memrelay.memory.recipes.execution.variables import Names, Prepared, RunInput, prepare_input
 from memrelay.memory.recipes.recipe import CompiledStep, Recipe
 from memrelay.memory.recipes.step import Result, StepCall, StepFailed
-from memrelay.memory.recipes.step_params import READING, Unresolved, check_early, fill_params
-from memrelay.memory.recipes.variables import Names, Prepared, RunInput, prepare_input
 from memrelay.memory.sqlite.store import Transaction
 
 # Bounds of a run. Its time is the time of its steps, seconds.

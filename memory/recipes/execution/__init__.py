@@ -1,0 +1,1 @@
+"""Execution of recipes: templates, conditions, variables, and the output."""
