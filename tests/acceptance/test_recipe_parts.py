@@ -149,12 +149,10 @@ def project() -> Iterator[Project]:
 
 def _fill_further(project: Project) -> None:
     """Add a document, and a view of what a person owns."""
-    document = {
-        "collection": "guides",
-        "uri": "rollback.md",
-        "text": "To roll back a deploy, run the command rollback.",
-    }
-    project.post(f"/v1/pipelines/{project.uid}/documents/put", document, 200)
+    text = "To roll back a deploy, run the command rollback."
+    path = f"/v1/pipelines/{project.uid}/documents/rollback.md"
+    put = project.ask("PUT", path, {"collection": "guides", "text": text})
+    assert put.status == 200, put
     template = {
         "id": "o",
         "name": "o",

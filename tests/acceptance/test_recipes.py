@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.listener import TEXT, Listener
 from tests.support.recipes import KV, LOG, Project, hours
 from tests.support.served import Served
 
-TYPES = "/persistent-memory/types"
+TYPES, EVENTS = "/persistent-memory/types", "/persistent-memory/events"
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +198,7 @@ def test_12_an_invalid_definition_is_refused_as_a_whole(project: Project) -> Non
 
 def test_13_an_export_restores_the_recipe_and_each_change_is_one_event(served: Served) -> None:
     project = Project(served.url, served.deploy())
-    with EventListener(project) as listener:
+    with Listener(served.url, project.uid, path=f"/p/{project.uid}{EVENTS}") as listener:
         project.create("p", [])
         exported = project.ask("GET", f"{TYPES}/p/export").body
         assert project.ask("DELETE", f"{TYPES}/p").status == 204
@@ -207,7 +208,8 @@ def test_13_an_export_restores_the_recipe_and_each_change_is_one_event(served: S
         project.post("/persistent-memory/import", config, 409)
         project.post("/persistent-memory/import", config | {"overwrite": True}, 200)
         events = [listener.hear() for _ in range(4)]
-        listener.expect_no_more()
+        listener.send(TEXT, b"ping")
+        assert listener.hear()["event"] == "pong"
 
     assert [event["event"] for event in events] == [
         f"persistentMemory:{verb}" for verb in ("created", "deleted", "created", "updated")
