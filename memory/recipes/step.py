@@ -54,7 +54,7 @@ class StepFailed(Exception):
 
 @dataclass(slots=True)
 class StepCall:
-    """What a step gets besides its parameters. It is valid only during the call."""
+    """The input of a step besides its parameters. It is valid only during the call."""
 
     # The home `recipes`, for reads.
     tx: Transaction

@@ -22,7 +22,7 @@ PARTS: Mapping[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RunInput:
-    """What a caller passes to a run."""
+    """The input of a run."""
 
     # A text is the query. None is an empty intent.
     intent: str | Intent | None = None
