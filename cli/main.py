@@ -60,6 +60,8 @@ COMMANDS = {
 }
 # Each file here declares the operation of its name: `items_put` is the command `items put`.
 OPERATIONS = Path(__file__).parent.parent / "memory" / "operations"
+# The group that also has commands for files.
+RECIPES = "recipes"
 TWO_WORD_NOUNS = ("memory_tool",)
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
@@ -203,7 +205,11 @@ def _options(
 def find_functions(name: str) -> Any:
     """Return the function of a command, or the list of functions of a group."""
     if name in OPERATION_GROUPS:
-        return importlib.import_module("memrelay.cli.operation_command").make_commands(name)
+        commands = importlib.import_module("memrelay.cli.operation_command").make_commands(name)
+        if name == RECIPES:
+            files = importlib.import_module("memrelay.cli.commands.recipe_files")
+            return [*commands, files.pull, files.push]
+        return commands
     word = f"{name}_" if keyword.iskeyword(name) else name
     return getattr(importlib.import_module(f"memrelay.cli.commands.{word}"), word)
 

@@ -1,12 +1,12 @@
 """Listens to channels: one connection serves all listeners of a process.
 
-A channel loses what is published while no connection listens. So listeners are told when a
+A channel loses what is published while no connection listens. So listeners get None when a
 connection is new, and then read what they may have missed from its source.
 """
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Self
 
 import structlog
@@ -52,21 +52,21 @@ class Channels:
         """
         hearers = self._listeners.setdefault(channel, [])
         hearers.append(hear)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._end, channel, hear)
             connection = await self._connect()
             await connection.call("SUBSCRIBE", channel)
-        except BaseException:
-            self._end(channel, hear)
-            raise
+            undo.pop_all()
         return lambda: self._end(channel, hear)
 
     def _end(self, channel: str, hear: Hear) -> None:
         hearers = self._listeners.get(channel, [])
         with suppress(ValueError):
             hearers.remove(hear)
-        if not hearers and self._listeners.pop(channel, None) is not None:
-            if self._connection is not None:
-                self._connection.send(pack("UNSUBSCRIBE", channel))
+        if hearers or self._listeners.pop(channel, None) is None:
+            return
+        if self._connection is not None:
+            self._connection.send(pack("UNSUBSCRIBE", channel))
 
     async def _connect(self) -> Connection:
         """Return the open connection, on which all channels are subscribed."""

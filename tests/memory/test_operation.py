@@ -147,6 +147,8 @@ EXPECTED = {
     "recipes.specs": ("read", False),
     "recipes.update": ("write", True),
     "recipes.validate": ("read", False),
+    "recipes.changes": ("read", False),
+    "recipes.store": ("write", True),
     "records.append": ("append", True),
     "records.create": ("write", True),
     "records.delete": ("delete", True),

@@ -29,12 +29,14 @@ class Listener:
         query: str = "",
         *,
         swarm: str = "chat",
+        path: str = "",
         buffer_bytes: int = 0,
         **headers: str,
     ) -> None:
         """Connect and shake hands. `answer` is the handshake response; `buffer_bytes` limits the
-        receive buffer.
+        receive buffer. `path` replaces that of the swarm's messages.
         """
+        path = path or f"/v1/pipelines/{uid}/swarms/{swarm}/messages"
         parts = urlsplit(url)
         self.socket = socket.socket()
         self.socket.settimeout(10)
@@ -49,7 +51,7 @@ class Listener:
             "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         } | {name.replace("_", "-"): headers[name] for name in headers}
         lines = [
-            f"GET /v1/pipelines/{uid}/swarms/{swarm}/messages{query} HTTP/1.1",
+            f"GET {path}{query} HTTP/1.1",
             *[f"{k}: {v}" for k, v in given.items()],
         ]
         self.socket.sendall("\r\n".join([*lines, "", ""]).encode())

@@ -7,6 +7,7 @@ from aiohttp import web
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
+from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.secret_references import SecretResolver
@@ -31,6 +32,7 @@ def app_for(root: Path) -> web.Application:
             Requester(address),
             line,
             Follower(address),
+            Channels(address),
             Traffic(),
             secrets,
             Authorizer(catalog, on_loopback=True),

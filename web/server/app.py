@@ -11,7 +11,7 @@ from memrelay.web.api import dead_letters, health, messages, operations, pipelin
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
-from memrelay.web.codebolt import assembly, graph, recipes, sources
+from memrelay.web.codebolt import assembly, events, graph, recipes, sources
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
@@ -60,6 +60,7 @@ ROUTE_MODULES = (
     sources,
     graph,
     assembly,
+    events,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
@@ -85,7 +86,7 @@ def make_app(services: Services) -> web.Application:
         middlewares=_middlewares(services, options), client_max_size=options.message_bytes
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
-    app[pages.GRAPHS] = {}
+    app[pages.GRAPHS], app[events.FEEDS] = {}, {}
     app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:

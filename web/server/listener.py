@@ -1,4 +1,4 @@
-"""WebSockets that send a stream of messages: from a place on, then live, without gaps or duplicates.
+"""WebSockets that send a stream: from a place on, then live, without gaps or duplicates.
 
 Each listener has its own bounded queue. A listener that reads too slowly is disconnected with the
 reason and delays no other listener.

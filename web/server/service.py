@@ -12,6 +12,7 @@ from aiohttp import web
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import Requester
+from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.secret_references import SecretResolver
@@ -96,6 +97,7 @@ class WebServer:
             ),
             line=line,
             follower=await stack.enter_async_context(Follower(self._address)),
+            channels=await stack.enter_async_context(Channels(self._address)),
             traffic=Traffic(),
             secrets=self._secrets,
             authorizer=Authorizer(

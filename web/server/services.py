@@ -6,6 +6,7 @@ from aiohttp import web
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.request import Requester
+from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
@@ -65,6 +66,7 @@ class Services:
     requester: Requester
     line: ReconnectingConnection
     follower: Follower
+    channels: Channels
     traffic: Traffic
     secrets: SecretResolver
     authorizer: Authorizer
