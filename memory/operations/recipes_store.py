@@ -7,8 +7,8 @@ from pydantic import Field
 
 from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.compile import compile_recipe
 from memrelay.memory.recipes.check.definition import encode_definition
+from memrelay.memory.recipes.compile import compile_recipe
 from memrelay.memory.recipes.recipe import Recipe
 from memrelay.memory.recipes.stored import SCOPE, add_recipe, replace_recipe
 from memrelay.memory.sqlite.store import Transaction
