@@ -56,6 +56,7 @@ RECIPES = {
     *[(method, "/recipes") for method in ("GET", "POST")],
     *[(method, "/recipes/{id}") for method in ("GET", "PATCH", "DELETE")],
     *[("POST", f"/recipes/{verb}") for verb in ("execute", "import", "specs", "validate")],
+    *[("POST", f"/recipes/{verb}") for verb in ("changes", "store")],
     *[("GET", "/recipes/{id}/export"), ("POST", "/recipes/{id}/duplicate")],
     *[(method, "/rules") for method in ("GET", "POST")],
     *[(method, "/rules/{id}") for method in ("GET", "PATCH", "DELETE")],

@@ -8,7 +8,8 @@ from memrelay.memory.operations.assembly_required_variables import RequiredVaria
 from memrelay.memory.recipes.assembly.context import AssembledContext
 from memrelay.memory.recipes.recipe import Contribution
 from memrelay.web.codebolt import shapes
-from memrelay.web.codebolt.answers import all_of, answer_empty, answer_json, answer_output, one_of
+from memrelay.web.codebolt.answers import all_of, answer_json, answer_output, one_of
+from memrelay.web.codebolt.crud import Crud
 from memrelay.web.codebolt.declaration import Body, Call, Route
 from memrelay.web.codebolt.fields import Json, same
 from memrelay.web.codebolt.handlers import serve_all
@@ -36,6 +37,7 @@ RULE_INPUTS = Body(
     example="{scope_variables, additional_variables?, input?, rule_engine_ids?}",
 )
 ENGINE_FIELDS = same("name", "description", "enabled", "rules")
+RULES = Crud("rules", "rule engine", shapes.RuleEngine)
 EVALUATED = answer_json(one_of(shapes.RulesEvaluated))
 
 
@@ -126,23 +128,10 @@ serve_all(
             shape=RequiredVariables,
             body=Body(fields=same("memory_ids"), example="{memory_ids}"),
         ),
-        Route(
-            "GET",
+        RULES.list_all(ENGINES),
+        RULES.create(
             ENGINES,
-            "rules.list",
-            "List the rule engines.",
-            answer_json(all_of(shapes.RuleEngine)),
-            shape=list[shapes.RuleEngine],
-        ),
-        Route(
-            "POST",
-            ENGINES,
-            "rules.create",
-            "Create a rule engine.",
-            answer_json(one_of(shapes.RuleEngine), 201),
-            shape=shapes.RuleEngine,
-            status=201,
-            body=Body(
+            Body(
                 fields=same("id") | ENGINE_FIELDS,
                 example="{id?, name, description?, enabled?, rules?}",
             ),
@@ -164,24 +153,9 @@ serve_all(
             shape=shapes.RulesEvaluated,
             body=RULE_INPUTS,
         ),
-        Route(
-            "GET",
-            ENGINE,
-            "rules.get",
-            "Return a rule engine.",
-            answer_json(one_of(shapes.RuleEngine)),
-            shape=shapes.RuleEngine,
-        ),
-        Route(
-            "PUT",
-            ENGINE,
-            "rules.update",
-            "Change the given fields of a rule engine.",
-            answer_json(one_of(shapes.RuleEngine)),
-            shape=shapes.RuleEngine,
-            body=Body(fields=ENGINE_FIELDS, example="The fields to change."),
-        ),
-        Route("DELETE", ENGINE, "rules.delete", "Delete a rule engine.", answer_empty, status=204),
+        RULES.read(ENGINE),
+        RULES.update(ENGINE, Body(fields=ENGINE_FIELDS, example="The fields to change.")),
+        RULES.delete(ENGINE),
         Route(
             "POST",
             f"{ENGINE}/evaluate",

@@ -14,6 +14,9 @@ from aiohttp import web
 from memrelay.web.codebolt.fields import Fields, Json
 from memrelay.web.server.errors import Problem
 
+# A parameter in a path.
+PATH_FIELD = re.compile(r"\{(\w+)\}")
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

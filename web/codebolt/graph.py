@@ -1,6 +1,5 @@
 """/kg: graphs, their templates, nodes and edges, and views."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import hdrs, web
@@ -8,12 +7,12 @@ from aiohttp import hdrs, web
 from memrelay.web.api.answers import json_response
 from memrelay.web.codebolt import shapes
 from memrelay.web.codebolt.answers import (
-    all_of,
     answer_empty,
     answer_json,
     one_of,
     to_shape,
 )
+from memrelay.web.codebolt.crud import Crud
 from memrelay.web.codebolt.declaration import Answer, Body, Call, Route
 from memrelay.web.codebolt.fields import Json, same, spell, within
 from memrelay.web.codebolt.handlers import serve_all
@@ -24,7 +23,7 @@ TEMPLATES, VIEW_TEMPLATES = f"{KG}/instance-templates", f"{KG}/view-templates"
 INSTANCES, VIEWS = f"{KG}/instances", f"{KG}/views"
 GRAPH = INSTANCES + "/{instance}"
 NODE, EDGE = GRAPH + "/records/{id}", GRAPH + "/edges/{id}"
-IS_GRAPH = {"sort": "graph"}
+CHANGES = "The fields to change."
 BY_ID = {"id": ("id", "The id of the object.")}
 NODE_FIELDS = same("name", "kind", "attributes", "valid_from", "valid_to")
 NEW_NODE = same("id") | NODE_FIELDS
@@ -34,8 +33,6 @@ QUERY = ("match", "patterns", "where", "with", "orderBy", "skip", "limit", "retu
 VIEW_TEMPLATE_FIELDS = same("name", "description", "applicable_template_ids") | within(
     "query", "", same(*QUERY)
 )
-Query = Mapping[str, tuple[str, str]]
-NO_QUERY: Query = {}
 PAGE = {
     "limit": ("limit", "The maximum number of items."),
     "cursor": ("cursor", "The cursor in the header Link of the previous page."),
@@ -70,115 +67,50 @@ def _list_page(shape: Any) -> Answer:
     return answer
 
 
-def _crud(
-    path: str, noun: str, name: str, shape: Any, body: Body, query: Query = NO_QUERY
-) -> tuple[Route, ...]:
-    """Return the routes of objects whose operations have `noun`. DELETE has the id as `?id=`."""
-
-    def convert(output: Json) -> Any:
-        return to_shape(shape, _flatten(output))
-
-    return (
-        Route(
-            "POST",
-            path,
-            f"{noun}.create",
-            f"Create a {name}.",
-            answer_json(lambda call: convert(call.output), 201),
-            shape=shape,
-            status=201,
-            body=body,
-        ),
-        Route(
-            "GET",
-            path,
-            f"{noun}.list",
-            f"List the {name}s.",
-            answer_json(
-                lambda call: [to_shape(shape, _flatten(one)) for one in call.output["items"]]
-            ),
-            shape=list[shape],
-            query=query,
-        ),
-        Route(
-            "DELETE",
-            path,
-            f"{noun}.delete",
-            f"Delete a {name}.",
-            answer_empty,
-            status=204,
-            query=BY_ID,
-        ),
-    )
-
-
-def _replacement(path: str, noun: str, name: str, shape: Any, body: Body) -> Route:
-    """Return the route that changes an object."""
-    return Route(
-        "PUT",
-        path,
-        f"{noun}.update",
-        f"Change a {name}.",
-        answer_json(lambda call: to_shape(shape, _flatten(call.output))),
-        shape=shape,
-        query=BY_ID,
-        body=body,
-    )
-
-
+KINDS = Crud("graph_templates", "graph template", shapes.GraphTemplate)
+QUERIES = Crud("view_templates", "view template", shapes.ViewTemplate, _flatten)
+BOUND = Crud("views", "view", shapes.View)
+GRAPHS = Crud("instances", "graph", shapes.GraphInstance, fixed={"sort": "graph"})
 serve_all(
     routes,
     (
-        *_crud(
+        KINDS.create(
             TEMPLATES,
-            "graph_templates",
-            "graph template",
-            shapes.GraphTemplate,
             Body(
                 fields=same("id") | TEMPLATE_FIELDS,
                 example="{name, record_kinds, edge_types, description?, id?}",
             ),
         ),
-        _replacement(
-            TEMPLATES,
-            "graph_templates",
-            "graph template",
-            shapes.GraphTemplate,
-            Body(fields=TEMPLATE_FIELDS, example="The fields to change."),
-        ),
-        *_crud(
+        KINDS.list_all(TEMPLATES),
+        KINDS.update(TEMPLATES, Body(fields=TEMPLATE_FIELDS, example=CHANGES), BY_ID),
+        KINDS.delete(TEMPLATES, BY_ID),
+        QUERIES.create(
             VIEW_TEMPLATES,
-            "view_templates",
-            "view template",
-            shapes.ViewTemplate,
             Body(
                 fields=same("id") | VIEW_TEMPLATE_FIELDS,
                 example="{id?, name, match, patterns?, where?, orderBy?, skip?, limit?, return, "
                 "applicable_template_ids?}",
             ),
         ),
-        _replacement(
-            VIEW_TEMPLATES,
-            "view_templates",
-            "view template",
-            shapes.ViewTemplate,
-            Body(fields=VIEW_TEMPLATE_FIELDS, example="The fields to change."),
-        ),
-        *_crud(
+        QUERIES.list_all(VIEW_TEMPLATES),
+        QUERIES.update(VIEW_TEMPLATES, Body(fields=VIEW_TEMPLATE_FIELDS, example=CHANGES), BY_ID),
+        QUERIES.delete(VIEW_TEMPLATES, BY_ID),
+        BOUND.create(
             VIEWS,
-            "views",
-            "view",
-            shapes.View,
             Body(
                 fields=spell(template_id=("viewTemplateId", "templateId"), instance="instanceId")
                 | same("id"),
                 example="{id?, viewTemplateId, instanceId}",
             ),
+        ),
+        BOUND.list_all(
+            VIEWS,
             {
                 "instanceId": ("instance", "Only views of this graph."),
                 "viewTemplateId": ("template_id", "Only views of this template."),
             },
         ),
+        BOUND.delete(VIEWS, BY_ID),
         Route(
             "GET",
             VIEWS + "/{id}/execute",
@@ -192,39 +124,15 @@ serve_all(
 serve_all(
     routes,
     (
-        Route(
-            "POST",
+        GRAPHS.create(
             INSTANCES,
-            "instances.create",
-            "Create a graph.",
-            answer_json(one_of(shapes.GraphInstance), 201),
-            shape=shapes.GraphInstance,
-            status=201,
-            fixed=IS_GRAPH,
-            body=Body(
+            Body(
                 fields=same("name", "description") | spell(template_id="templateId"),
                 example="{name, description?, templateId?}",
             ),
         ),
-        Route(
-            "GET",
-            INSTANCES,
-            "instances.list",
-            "List all graphs, newest first.",
-            answer_json(all_of(shapes.GraphInstance)),
-            shape=list[shapes.GraphInstance],
-            fixed=IS_GRAPH,
-        ),
-        Route(
-            "DELETE",
-            INSTANCES,
-            "instances.delete",
-            "Delete a graph with its nodes, edges and views.",
-            answer_empty,
-            status=204,
-            fixed=IS_GRAPH,
-            query=BY_ID,
-        ),
+        GRAPHS.list_all(INSTANCES),
+        GRAPHS.delete(INSTANCES, BY_ID),
         Route(
             "GET",
             f"{GRAPH}/subgraph",
@@ -294,7 +202,7 @@ serve_all(
             "Change a node.",
             answer_json(one_of(shapes.Node)),
             shape=shapes.Node,
-            body=Body(fields=NODE_FIELDS, example="The fields to change."),
+            body=Body(fields=NODE_FIELDS, example=CHANGES),
         ),
         Route(
             "DELETE",

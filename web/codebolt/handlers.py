@@ -13,7 +13,7 @@ from memrelay.web.api.operations import call_operation, read_object, validate_in
 from memrelay.web.api.path_forms import serve
 from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import requires
-from memrelay.web.codebolt.declaration import Body, Call, Route
+from memrelay.web.codebolt.declaration import PATH_FIELD, Body, Call, Route
 from memrelay.web.codebolt.errors import CODEBOLT
 from memrelay.web.codebolt.fields import Given, Json, read_fields, set_at
 from memrelay.web.codebolt.route_documents import document_route
@@ -21,7 +21,6 @@ from memrelay.web.openapi.route_docs import documented
 from memrelay.web.server.error_dialects import error_dialect
 from memrelay.web.server.errors import NotFound, Problem, Unprocessable
 
-PATH_FIELD = re.compile(r"\{(\w+)\}")
 INTEGER = re.compile(r"-?\d{1,15}")
 # Begins the origin of a value from the path, which no other pointer does.
 IN_PATH = "path"

@@ -4,12 +4,11 @@ from aiohttp import web
 
 from memrelay.web.codebolt import shapes
 from memrelay.web.codebolt.answers import (
-    all_of,
-    answer_empty,
     answer_json,
     first_of,
     one_of,
 )
+from memrelay.web.codebolt.crud import Crud
 from memrelay.web.codebolt.declaration import Body, Route
 from memrelay.web.codebolt.fields import same, spell, within
 from memrelay.web.codebolt.handlers import serve_all
@@ -26,56 +25,21 @@ PAGE = same("where", "select", "limit", "offset")
 ORDER = same("field", "direction")
 
 
-def _instance_routes(root: str, sort: str, shape: type, noun: str) -> tuple[Route, ...]:
+def _instance_routes(root: str, instances: Crud) -> tuple[Route, ...]:
     """Return the routes of the instances of one sort."""
-    path, one, fixed = f"{root}/instances", root + "/instances/{id}", {"sort": sort}
-    answer = answer_json(one_of(shape))
+    path, one = f"{root}/instances", root + "/instances/{id}"
     return (
-        Route(
-            "POST",
-            path,
-            "instances.create",
-            f"Create {noun}.",
-            answer_json(one_of(shape), 201),
-            shape=shape,
-            status=201,
-            fixed=fixed,
-            body=NEW_INSTANCE,
-        ),
-        Route(
-            "GET",
-            path,
-            "instances.list",
-            f"List all instances that are {noun}, newest first.",
-            answer_json(all_of(shape)),
-            shape=list[shape],  # type: ignore[valid-type]
-            fixed=fixed,
-        ),
-        Route("GET", one, "instances.get", f"Return {noun}.", answer, shape=shape, fixed=fixed),
-        Route(
-            "PUT",
-            one,
-            "instances.update",
-            f"Rename or describe {noun}.",
-            answer,
-            shape=shape,
-            fixed=fixed,
-            body=NEW_INSTANCE,
-        ),
-        Route(
-            "DELETE",
-            one,
-            "instances.delete",
-            f"Delete {noun} with its content.",
-            answer_empty,
-            status=204,
-            fixed=fixed,
-        ),
+        instances.create(path, NEW_INSTANCE),
+        instances.list_all(path),
+        instances.read(one),
+        instances.update(one, NEW_INSTANCE),
+        instances.delete(one),
     )
 
 
-serve_all(routes, _instance_routes(KV, "kv", shapes.KvInstance, "a key-value store"))
-serve_all(routes, _instance_routes(LOG, "events", shapes.LogInstance, "an event log"))
+STORES = Crud("instances", "key-value store", shapes.KvInstance, fixed={"sort": "kv"})
+LOGS = Crud("instances", "event log", shapes.LogInstance, fixed={"sort": "events"})
+serve_all(routes, _instance_routes(KV, STORES) + _instance_routes(LOG, LOGS))
 serve_all(
     routes,
     (
