@@ -34,11 +34,12 @@ class ExecuteInput:
 def execute_recipe(
     tx: Transaction, given: ExecuteInput, context: Context
 ) -> Generator[None, Transaction, dict[str, Any]]:
-    """Run a recipe and return its result."""
+    """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
     if (given.id is None) == (given.definition is None):
         raise Refused("give either the id of a recipe or a definition")
     recipe = load_recipe(tx, given.id) if given.id is not None else compile_recipe(given.definition)
     wanted = RunInput(
         given.intent, given.variables or {}, given.scope_variables or {}, given.thread_id
     )
-    return (yield from run_recipe(tx, recipe, wanted, context))
+    result = yield from run_recipe(tx, recipe, wanted, context)
+    return result | {"memoryLabel": recipe.label}

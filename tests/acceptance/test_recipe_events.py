@@ -1,4 +1,4 @@
-"""Every event of Codebolt's documents is sent once for the change that it reports, with its data."""
+"""Every event of Codebolt's documents is sent for the change that it reports, with its data."""
 
 from typing import Any, NamedTuple
 

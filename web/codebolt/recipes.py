@@ -11,7 +11,6 @@ from memrelay.web.codebolt.answers import (
     answer_empty,
     answer_file,
     answer_json,
-    answer_output,
     one_of,
 )
 from memrelay.web.codebolt.declaration import Body, Call, Route
@@ -47,11 +46,17 @@ async def _publish_execution(call: Call) -> None:
     """Publish a run to the clients that follow the pipeline's events."""
     event = {
         "id": call.given["id"],
+        "label": call.output["memoryLabel"],
         "projectId": call.uid,
         "success": call.output["success"],
         "durationMs": call.output["timing"]["totalMs"],
     }
     await publish_live(call.request, call.uid, PIPELINE_EXECUTED, event)
+
+
+def _result(call: Call) -> Json:
+    """Return the result of a run. Codebolt's results have no label."""
+    return {name: value for name, value in call.output.items() if name != "memoryLabel"}
 
 
 def _check_id(request: web.Request, body: Json) -> None:
@@ -117,7 +122,7 @@ serve_all(
             f"{TYPE}/execute",
             "recipes.execute",
             "Run a recipe.",
-            answer_output,
+            answer_json(_result),
             shape=dict[str, Any],
             body=Body(
                 fields=within("intent", "", INTENT) | RUN,

@@ -94,6 +94,7 @@ def test_the_result_has_the_documented_shape(tx: Store) -> None:
     assert result == {
         "success": True,
         "memoryId": "s2",
+        "memoryLabel": "s",
         "query": "",
         "stepResults": {"kv_get": items},
         "finalOutput": items,
