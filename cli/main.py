@@ -62,7 +62,7 @@ COMMANDS = {
 OPERATIONS = Path(__file__).parent.parent / "memory" / "operations"
 # The group that also has commands for files.
 RECIPES = "recipes"
-TWO_WORD_NOUNS = ("memory_tool",)
+TWO_WORD_NOUNS = ("graph_templates", "memory_tool", "view_templates")
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -207,7 +207,7 @@ def find_functions(name: str) -> Any:
     if name in OPERATION_GROUPS:
         commands = importlib.import_module("memrelay.cli.operation_command").make_commands(name)
         if name == RECIPES:
-            files = importlib.import_module("memrelay.cli.commands.recipe_files")
+            files = importlib.import_module("memrelay.cli.commands.recipes")
             return [*commands, files.pull, files.push]
         return commands
     word = f"{name}_" if keyword.iskeyword(name) else name

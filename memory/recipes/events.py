@@ -90,7 +90,7 @@ def _event_of_record(tx: Transaction, change: Change) -> RecipeEvent | None:
         if not exists:
             return RecipeEvent(name, {"id": state.key, "name": state.content})
         return RecipeEvent(name, _object(view_instance(tx, state)))
-    if state.kind == NODE_KIND and change.type != CREATED:
+    if state.kind == NODE_KIND and change.type != CREATED and _has_graph(tx, state, exists):
         data = _object(view_node(state))
         return RecipeEvent(f"knowledgeGraph:record-{verb}", data)
     if state.kind == GRAPH_TEMPLATE_KIND:
@@ -100,6 +100,11 @@ def _event_of_record(tx: Transaction, change: Change) -> RecipeEvent | None:
         data = _object(view_template_view(state))
         return RecipeEvent(f"knowledgeGraph:view-template-{verb}", data.pop("query") | data)
     return None
+
+
+def _has_graph(tx: Transaction, node: State, exists: bool) -> bool:
+    """Return whether the graph of a node exists. Only one event reports a deleted graph."""
+    return exists or tx.recipes.instances.find("graph", node.scope.partition("/")[2]) is not None
 
 
 def _recipe(tx: Transaction, state: State) -> Json:

@@ -41,6 +41,15 @@ CALLS = {
     "conversations": "conversations history first --user Ada",
     "memory-tool": 'memory-tool read first {"command":"stores"} --agent a1',
     "changes": "changes list first",
+    **{
+        noun: f"{noun} list first"
+        for noun in ("recipes", "rules", "graph-templates", "view-templates", "views", "documents")
+    },
+    "instances": "instances list first kv",
+    "kv": "kv set first app prefs theme dark --auto-create",
+    "events": 'events append first log {"stream_id":"s","event_type":"e"} --auto-create',
+    "graph": "graph list-nodes first team",
+    "assembly": "assembly assemble first {}",
     "reseal": "reseal first",
     "erase": "erase first --text hello",
     "search": "search first tea",
@@ -78,7 +87,8 @@ def program() -> Iterator[Program]:
 
 @pytest.fixture(scope="module")
 def memory_id(program: Program) -> str:
-    """Return the id of a named memory."""
+    """Return the id of a named memory. A graph exists too."""
+    program.run("instances", "create", "first", "graph", "team")
     (memory,) = program.run("memories", "create", "first", "facts").lines
     return str(memory["id"])
 

@@ -38,15 +38,15 @@ def test_pushed_recipes_are_pulled_as_the_same_files(program: Program, tmp_path:
     pulled = recipes(program, "pull", str(theirs))
 
     assert (first.code, second.code, third.code, pulled.code) == (0, 0, 0, 0), first.err
-    assert "2 created, 0 updated, 0 unchanged" in first.out + first.err
-    assert "0 created, 0 updated, 2 unchanged" in second.out + second.err
-    assert "0 created, 1 updated, 1 unchanged" in third.out + third.err
+    assert first.lines == [{"created": ["push-a", "push-b"], "updated": [], "unchanged": []}]
+    assert second.lines == [{"created": [], "updated": [], "unchanged": ["push-a", "push-b"]}]
+    assert third.lines == [{"created": [], "updated": ["push-b"], "unchanged": ["push-a"]}]
     written = json.loads((theirs / SUBFOLDER / "push-b.json").read_text())
     assert (written["id"], written["label"]) == ("push-b", "Other")
     assert not list((theirs / SUBFOLDER).glob(".*"))
     write(theirs, "push-b", written)
     again = recipes(program, "push", str(theirs))
-    assert "0 updated" in again.out + again.err
+    assert again.lines[0]["updated"] == []
 
 
 def test_a_push_with_faults_names_each_file_and_stores_nothing(

@@ -43,6 +43,9 @@ NAMES = {
     "ident": ("1-0", "2-0"),
     "guid": ("nobody", "search"),
     "key": ("note", "vault", "%2e%2e"),
+    "instance": ("vault", "app"),
+    "namespace": ("vault", "prefs"),
+    "uri": ("vault", "%2e%2e"),
 }
 IDS = ("id", "memory_id", "entry_id")  # they contain the UID of their pipeline
 QUERIES = (
@@ -185,6 +188,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "/api/v1/memories", {"project_id": OTHER, "name": f"name-{CANARY}"}
         ).json["id"]
         entry = served.post(f"/api/v1/memories/{memory}/entries", {"content": CANARY}).json["id"]
+        pair = {"instanceId": "vault", "namespace": "vault", "key": "vault", "value": CANARY}
+        served.post(f"/p/{OTHER}/kvstore/kv", pair | {"autoCreateInstance": True})
         for number in range(5):
             served.house.client.ask(OTHER, f"/write {CANARY} {number}")
         asyncio.run(add_dead_letters(served.house.root))

@@ -130,6 +130,8 @@ MEANT = (  # well-formed values without a meaning, which only the check finds
     "recency and importance",
     "an agent that publishes needs a name",
     "output_template: ",
+    "give either `recipe`",
+    "the definition has",
 )
 
 

@@ -8,11 +8,11 @@ import typer
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.commands.export import write_atomically
-from memrelay.cli.composition import bus_address, fail, find_pipeline, note, open_catalog, run
+from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog, run
 from memrelay.cli.operation_command import ACTOR, call_operation
-from memrelay.cli.options import Pipeline
+from memrelay.cli.options import JsonAnyway, Pipeline
 from memrelay.cli.settings import Settings
-from memrelay.cli.terminal.readable import counted
+from memrelay.cli.terminal.output import print_json
 
 # Codebolt's folder of definitions within a project.
 SUBFOLDER = Path(".codebolt") / "PersistentMemory"
@@ -27,7 +27,7 @@ Folder = Annotated[
 ]
 
 
-def pull(pipeline: Pipeline, folder: Folder) -> None:
+def pull(pipeline: Pipeline, folder: Folder, *, as_json: JsonAnyway = False) -> None:
     """Write each recipe of a pipeline to a file. Other files stay."""
 
     async def command(settings: Settings) -> None:
@@ -39,12 +39,12 @@ def pull(pipeline: Pipeline, folder: Folder) -> None:
         place.mkdir(parents=True, exist_ok=True)
         for recipe in found["items"]:
             _write(place / f"{recipe['id']}.json", recipe["definition"])
-        note(f"{counted(len(found['items']), 'recipe')} written to {place}")
+        print_json({"folder": str(place), "recipes": [one["id"] for one in found["items"]]})
 
     run(command)
 
 
-def push(pipeline: Pipeline, folder: Folder) -> None:
+def push(pipeline: Pipeline, folder: Folder, *, as_json: JsonAnyway = False) -> None:
     """Store the definitions in a folder, all or none. Other recipes of the pipeline stay."""
 
     async def command(settings: Settings) -> None:
@@ -52,8 +52,7 @@ def push(pipeline: Pipeline, folder: Folder) -> None:
         data = orjson.dumps({"definitions": list(definitions.values())})
         call = NewCall("", "recipes.store", data, mutates=True, actor=ACTOR)
         stored = await _store(settings, pipeline, call, list(definitions))
-        counts = ", ".join(f"{len(ids)} {name}" for name, ids in stored.items())
-        note(f"{counted(len(definitions), 'recipe')} stored: {counts}")
+        print_json(stored)
 
     run(command)
 
