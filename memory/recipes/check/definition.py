@@ -52,12 +52,14 @@ KEYS = (
     "retrieval",
     "contribution",
 )
+CONTRIBUTION_KEYS = ("section", "priority", "format", "max_items")
 # The server adds these to its answers, and drops them from a definition.
 SERVER_KEYS = ("createdAt", "updatedAt")
 # Keys of a stored object in this order, then all others.
 _FIRST = (
     *KEYS,
-    *("pipeline", "section", "priority", "format", "max_items"),
+    "pipeline",
+    *CONTRIBUTION_KEYS,
     *("name", "type", "alias", "source", "condition", "thenSteps", "elseSteps"),
 )
 _RANK = {key: rank for rank, key in enumerate(_FIRST)}
@@ -127,16 +129,19 @@ class _DefinitionCheck:
         variables, declared = check_variables(
             self._definition.get("additional_variables"), self._problems
         )
-        stored = dict(self._definition)
+        stored = _without_nulls(self._definition, KEYS)
         if declared is not None:
             stored["additional_variables"] = declared
         steps = self._steps(scopes, variables, stored)
+        contribution = self._contribution()
+        if isinstance(given := stored.get("contribution"), dict):
+            stored["contribution"] = _without_nulls(given, CONTRIBUTION_KEYS)
         return Recipe(
             **head,
             inputs_scope=scopes,
             variables=variables,
             steps=steps,
-            contribution=self._contribution(),
+            contribution=contribution,
             definition=_ordered(stored),
         )
 
@@ -195,7 +200,7 @@ class _DefinitionCheck:
     def _contribution(self) -> Contribution:
         given, place = self._object("contribution"), ("contribution",)
         default = Contribution()
-        self._warn_unknown(given, ("section", "priority", "format", "max_items"), place)
+        self._warn_unknown(given, CONTRIBUTION_KEYS, place)
         max_items = given.get("max_items")
         if max_items is None:
             max_items = default.max_items
@@ -252,6 +257,11 @@ class _DefinitionCheck:
             if key not in known:
                 message = f"unknown key {quoted(key)}{did_you_mean(key, known)}; it has no effect"
                 self._problems.warn((*at, key), "unknown_key", message)
+
+
+def _without_nulls(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields without known ones that are null, which count as absent."""
+    return {name: one for name, one in fields.items() if one is not None or name not in known}
 
 
 def _ordered(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Shared parts of queries over sources: order, selected fields, pages, and the size of answers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -26,17 +26,17 @@ class OrderBy:
     """asc or desc."""
 
 
-def pick_fields(one: dict[str, Any], fields: Sequence[str], columns: Iterable[str]) -> Any:
+def pick_fields(one: dict[str, Any], fields: Sequence[str], aliases: Mapping[str, str]) -> Any:
     """Return only these fields of an object; all for none. A dotted field reads within an object.
 
-    A missing field is left out.
+    `aliases` are further names of fields. A missing field is left out.
     """
     if not fields:
         return one
-    picked, known = dict[str, Any](), set(columns)
+    picked = dict[str, Any]()
     for field in fields:
         found: Any = one
-        for key in (field,) if field in known else field.split("."):
+        for key in aliases.get(field, field).split("."):
             if not isinstance(found, dict) or key not in found:
                 break
             found = found[key]

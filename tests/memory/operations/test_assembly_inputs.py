@@ -67,7 +67,8 @@ def test_all_faults_of_a_request_come_at_once(tx: Store) -> None:
 
 
 def test_recipes_that_would_fail_are_warnings(tx: Store) -> None:
-    wanted = [variable("phase", required=True), variable("size", required=True, default=None)]
+    no_default = variable("phase", required=True, default=None)
+    wanted = [no_default, variable("size", required=True, default=0)]
     store_recipe(tx, "old", status="deprecated", additional_variables=wanted)
     rules = [{"then": {"add_memories": ["gone"]}}]
     perform(tx, "rules.create", name="Main", rules=rules)

@@ -263,6 +263,8 @@ def test_values_that_are_known_before_the_run_are_checked_first(tx: Store) -> No
     with pytest.raises(InvalidInput) as found:
         execute(tx, KV, given={"intent": {"query": 1, "keywords": [1]}})
     assert [fault.path for fault in found.value.faults] == ["/intent/query", "/intent/keywords"]
+    with pytest.raises(InvalidInput, match="must be a list of texts"):
+        execute(tx, KV, given={"intent": {"keywords": 5}})
     assert isinstance(found.value.faults[0], Fault)
 
 
