@@ -91,8 +91,10 @@ def _event_of_record(tx: Transaction, change: Change) -> RecipeEvent | None:
             return RecipeEvent(name, {"id": state.key, "name": state.content})
         return RecipeEvent(name, _object(view_instance(tx, state)))
     if state.kind == NODE_KIND and change.type != CREATED:
-        data = _object(view_node(state))
-        return RecipeEvent(f"knowledgeGraph:record-{verb}", data)
+        node = view_node(state)
+        # The event of a deleted graph stands for its nodes.
+        if exists or tx.recipes.instances.find("graph", node.instance) is not None:
+            return RecipeEvent(f"knowledgeGraph:record-{verb}", _object(node))
     if state.kind == GRAPH_TEMPLATE_KIND:
         data = _object(view_graph_template(state))
         return RecipeEvent(f"knowledgeGraph:instance-template-{verb}", data)

@@ -128,7 +128,7 @@ CHANGES = [
     Change(
         "PUT",
         f"{KG}/instances/g/records/ada",
-        NODES[0] | {"name": "Ada"},
+        {"name": "Ada"},
         "knowledgeGraph:record-updated",
         {"id": "ada", "name": "Ada"},
     ),
@@ -154,7 +154,7 @@ CHANGES = [
     Change(
         "PUT",
         f"{KG}/view-templates?id=t",
-        TEMPLATE | {"name": "T"},
+        {"name": "T"},
         "knowledgeGraph:view-template-updated",
         {"id": "t", "name": "T"},
     ),
@@ -189,11 +189,15 @@ def test_each_change_sends_its_event() -> None:
         path = f"/p/{project.uid}/persistent-memory/events"
         with Listener(served.url, project.uid, path=path) as listener:
             for change in CHANGES:
-                answer = project.ask(change.method, change.path, change.body or b"")
-                assert answer.status in (200, 201, 204), (change, answer)
-                event = listener.hear()
-                assert event["event"] == change.event, (change, event)
-                data = event["data"]
-                assert data | change.data == data, (change, data)
-                if change.event == "contextAssembly:started":
-                    assert tuple(listener.hear()["event"] for _ in OF_ASSEMBLY) == OF_ASSEMBLY
+                _expect_event(project, listener, change)
+
+
+def _expect_event(project: Project, listener: Listener, change: Change) -> None:
+    answer = project.ask(change.method, change.path, change.body or b"")
+    assert answer.status in (200, 201, 204), (change, answer)
+    event = listener.hear()
+    assert event["event"] == change.event, (change, event)
+    data = event["data"]
+    assert data | change.data == data, (change, data)
+    if change.event == "contextAssembly:started":
+        assert tuple(listener.hear()["event"] for _ in OF_ASSEMBLY) == OF_ASSEMBLY
