@@ -88,11 +88,15 @@ class NewInstance:
 def find_instance(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord:
     """Return the record of an instance. Raises RecordNotFound."""
     if (found := find_or_none(tx, sort, id_or_name)) is None:
-        raise RecordNotFound(
-            f"there is no {NOUNS[sort]} {id_or_name[:MAX_NAME_CHARACTERS]!r}; create it, or list "
-            "the instances for their ids"
-        )
+        raise _not_found(sort, id_or_name)
     return found
+
+
+def _not_found(sort: str, id_or_name: str) -> RecordNotFound:
+    return RecordNotFound(
+        f"there is no {NOUNS[sort]} {id_or_name[:MAX_NAME_CHARACTERS]!r}; create it, or list "
+        "the instances for their ids"
+    )
 
 
 def find_or_none(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord | None:
@@ -122,9 +126,12 @@ def ensure_id(tx: Transaction, sort: Sort, name: str, context: Context, *, creat
 
     Raises RecordNotFound.
     """
-    if create and find_or_none(tx, sort, name) is None:
-        return create_instance(tx, NewInstance(sort, name), context).key or ""
-    return find_id(tx, sort, name)
+    found = find_or_none(tx, sort, name)
+    if found is not None:
+        return id_of(found)
+    if not create:
+        raise _not_found(sort, name)
+    return create_instance(tx, NewInstance(sort, name), context).key or ""
 
 
 def create_instance(tx: Transaction, given: NewInstance, context: Context) -> State:
