@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.sqlite.store import Transaction
 
 

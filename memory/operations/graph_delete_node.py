@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import find_node
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.sqlite.store import Transaction

@@ -9,8 +9,8 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import Limit, parse_cursor
 from memrelay.memory.operations.records_read import take_page
 from memrelay.memory.recipes.graph.edges import EdgeView, view_edge
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.table import EdgeFilter
 from memrelay.memory.sqlite.store import Transaction
 

@@ -8,8 +8,8 @@ from pydantic import Field
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import Limit
 from memrelay.memory.operations.records_read import take_page
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import NodeView, view_node
 from memrelay.memory.sqlite.store import Transaction
 

@@ -11,8 +11,8 @@ from memrelay.memory.operations.records_list import Limit
 from memrelay.memory.operations.records_read import take_page
 from memrelay.memory.recipes.graph.edges import EdgeView, view_edge
 from memrelay.memory.recipes.graph.expansion import Walk, walk
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import NodeView, find_node, view_node
 from memrelay.memory.recipes.graph.views import limited
 from memrelay.memory.sqlite.store import Transaction

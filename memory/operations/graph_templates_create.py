@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import Description, NewId, TemplateName
+from memrelay.memory.recipes.graph.names import Description, NewId, TemplateName
 from memrelay.memory.recipes.graph.stored import create_object
 from memrelay.memory.recipes.graph.templates import (
     GraphTemplateView,

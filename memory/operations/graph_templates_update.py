@@ -5,7 +5,7 @@ from typing import Any
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import Description, SearchId, TemplateName
+from memrelay.memory.recipes.graph.names import Description, SearchId, TemplateName
 from memrelay.memory.recipes.graph.stored import change_object, find_object, object_of
 from memrelay.memory.recipes.graph.templates import (
     NOUN,

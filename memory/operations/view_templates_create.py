@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import Description, NewId, SearchId, TemplateName
+from memrelay.memory.recipes.graph.names import Description, NewId, SearchId, TemplateName
 from memrelay.memory.recipes.graph.stored import create_object
 from memrelay.memory.recipes.graph.view_query import parse_query
 from memrelay.memory.recipes.graph.view_sql import check_values

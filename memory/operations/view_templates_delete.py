@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import SearchId
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.stored import find_object
 from memrelay.memory.recipes.graph.views import NOUN
 from memrelay.memory.records.view import Reason, Versions

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import Description, SearchId, TemplateName
+from memrelay.memory.recipes.graph.names import Description, SearchId, TemplateName
 from memrelay.memory.recipes.graph.stored import change_object, object_of
 from memrelay.memory.recipes.graph.view_query import parse_query
 from memrelay.memory.recipes.graph.view_sql import check_values

@@ -8,7 +8,7 @@ from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.errors import NameTaken, RecordNotFound, Refused
 from memrelay.memory.operation import Context
 from memrelay.memory.recipes.assembly.engines import Engine, Rule, load_engine
-from memrelay.memory.recipes.assembly.faults import FaultList
+from memrelay.memory.recipes.assembly.faults import InputFaults
 from memrelay.memory.records.kinds import RULE_ENGINE_KIND
 from memrelay.memory.records.view import version_of
 from memrelay.memory.sqlite.store import Transaction
@@ -83,7 +83,7 @@ def add_engine(tx: Transaction, engine: Engine, guid: str, context: Context) -> 
     return table.insert(new._replace(scope=SCOPE, key=engine.id, content=engine.as_json()))
 
 
-def choose_engines(tx: Transaction, named: Any, faults: FaultList) -> list[Engine]:
+def choose_engines(tx: Transaction, named: Any, faults: InputFaults) -> list[Engine]:
     """Return the named engines in their order, even disabled ones, or else all enabled engines."""
     if named is None:
         engines = [load_engine(state.content) for state in list_engines(tx)]

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from memrelay.memory.recipes.check.aliases import RESERVED
-from memrelay.memory.recipes.check.problems import Problems, did_you_mean, quoted
+from memrelay.memory.recipes.faults import Problems, did_you_mean, quoted
 from memrelay.memory.recipes.recipe import Variable
 from memrelay.memory.recipes.scopes import SCOPE_OF
 from memrelay.memory.validation import Place

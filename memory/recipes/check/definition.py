@@ -10,7 +10,7 @@ import orjson
 from memrelay.memory.errors import Fault
 from memrelay.memory.recipes.check.declared import check_variables
 from memrelay.memory.recipes.check.pipeline import PipelineCheck
-from memrelay.memory.recipes.check.problems import Problems, did_you_mean, listed, quoted
+from memrelay.memory.recipes.faults import Problems, did_you_mean, listed, quoted
 from memrelay.memory.recipes.recipe import (
     WEIGHTS,
     Contribution,
@@ -80,9 +80,8 @@ def check_definition(submitted: Any) -> Checked:
     problems = Problems()
     definition = _as_object(submitted, problems)
     recipe = None if definition is None else _DefinitionCheck(definition, problems).recipe()
-    return Checked(
-        None if problems.errors else recipe, tuple(problems.errors), tuple(problems.warnings)
-    )
+    errors, warnings = problems.errors.found, problems.warnings.found
+    return Checked(None if errors else recipe, tuple(errors), tuple(warnings))
 
 
 def encode_definition(definition: Mapping[str, Any]) -> str:
