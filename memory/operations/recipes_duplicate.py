@@ -8,7 +8,8 @@ from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.compile import compile_recipe
-from memrelay.memory.recipes.stored import SCOPE, RecipeId, RecipeView, add_recipe, find_recipe
+from memrelay.memory.recipes.objects import SCOPE
+from memrelay.memory.recipes.stored import RecipeId, RecipeView, add_recipe, find_recipe
 from memrelay.memory.sqlite.store import Transaction
 
 MAX_ID_CHARACTERS = 64

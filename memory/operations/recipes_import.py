@@ -9,7 +9,8 @@ from memrelay.memory.errors import Fault
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.compile import compile_recipe
 from memrelay.memory.recipes.faults import refusal
-from memrelay.memory.recipes.stored import SCOPE, RecipeView, add_recipe, replace_recipe
+from memrelay.memory.recipes.objects import SCOPE
+from memrelay.memory.recipes.stored import RecipeView, add_recipe, replace_recipe
 from memrelay.memory.sqlite.store import Transaction
 
 

@@ -10,8 +10,9 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.check.definition import encode_definition
 from memrelay.memory.recipes.compile import compile_recipe
 from memrelay.memory.recipes.faults import refusal
+from memrelay.memory.recipes.objects import SCOPE
 from memrelay.memory.recipes.recipe import Recipe
-from memrelay.memory.recipes.stored import SCOPE, add_recipe, replace_recipe
+from memrelay.memory.recipes.stored import add_recipe, replace_recipe
 from memrelay.memory.sqlite.store import Transaction
 
 MOST = 1000

@@ -7,13 +7,12 @@ from typing import Any
 import orjson
 
 from memrelay.memory.recipes.assembly.inputs import Inputs
+from memrelay.memory.recipes.objects import SCOPE
 from memrelay.memory.recipes.recipe import WEIGHTS, Contribution
 from memrelay.memory.recipes.scopes import SCOPES
-from memrelay.memory.recipes.stored import SCOPE
+from memrelay.memory.recipes.stored import all_recipes
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import StoredRecord
-
-PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +47,7 @@ def find_brief(tx: Transaction, ident: str) -> Brief | None:
 
 def active_briefs(tx: Transaction) -> Iterator[Brief]:
     """Yield the summaries of all active recipes in the order of their ids."""
-    after = ""
-    while page := list(tx.recipes.definitions.page(SCOPE, after, PAGE)):
-        yield from (brief for brief in map(_summarize, page) if brief.is_active)
-        after = page[-1].whole.key or ""
+    return (brief for brief in map(_summarize, all_recipes(tx)) if brief.is_active)
 
 
 def _summarize(place: StoredRecord) -> Brief:

@@ -9,14 +9,13 @@ from typing import Any
 
 from memrelay.memory.recipes.faults import FaultList, suggest
 from memrelay.memory.recipes.graph.names import check_name
-from memrelay.memory.recipes.graph.stored import find_object, object_of
+from memrelay.memory.recipes.graph.stored import object_of
 from memrelay.memory.records.view import version_of
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State
 from memrelay.memory.timestamps import Moment, format_time, parse_ms
 from memrelay.memory.validation import Place
 
-NOUN = "graph template"
 # The JSON types of a field by its type in a template.
 FIELD_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -161,8 +160,3 @@ def fitting_template(tx: Transaction, id_: str) -> FittingTemplate | None:
         return None
     value = object_of(place.whole)
     return FittingTemplate(value["record_kinds"], value["edge_types"])
-
-
-def require_graph_template(tx: Transaction, id_: str) -> None:
-    """Raise RecordNotFound if there is no graph template with the id."""
-    find_object(tx.recipes.graph_templates, id_, NOUN)

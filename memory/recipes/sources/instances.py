@@ -12,6 +12,7 @@ from pydantic import Field
 from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.errors import NameTaken, RecordNotFound, Refused
 from memrelay.memory.operation import Context
+from memrelay.memory.recipes.objects import find_object
 from memrelay.memory.records.data import as_text, kept_data
 from memrelay.memory.records.kinds import INSTANCE_KIND
 from memrelay.memory.records.view import version_of
@@ -159,8 +160,7 @@ def create_instance(tx: Transaction, given: NewInstance, context: Context) -> St
 def _check_template(tx: Transaction, given: NewInstance) -> None:
     if given.sort != "graph":
         raise Refused(f"a {NOUNS[given.sort]} has no template; leave out `template_id`")
-    if tx.recipes.graph_templates.find("", given.template_id or "") is None:
-        raise RecordNotFound(f"there is no graph template {(given.template_id or '')[:128]!r}")
+    find_object(tx.recipes.graph_templates, given.template_id or "")
 
 
 def refuse_taken(tx: Transaction, sort: str, name: str, own_id: str = "") -> None:

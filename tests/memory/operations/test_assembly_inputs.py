@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.recipes.assembly.definitions import PAGE
+from memrelay.memory.recipes.stored import PAGE
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import perform
 from tests.memory.recipes.definitions import store_recipe
