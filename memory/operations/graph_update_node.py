@@ -57,7 +57,7 @@ def update_node(tx: Transaction, change: UpdateNode, context: Context) -> NodeVi
     the template of the graph.
     """
     graph = find_graph(tx, change.instance)
-    place = find_node(tx, graph, change.id)
+    place = find_node(tx, graph.id, change.id)
     before = view_node(place.whole)
     check_version(place.whole.record, place.whole.further, change.if_version)
     given: dict[str, Any] = {

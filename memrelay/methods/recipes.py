@@ -50,7 +50,7 @@ class RemoteRecipes(RemoteNoun):
             definition: JsonObject | None = None, intent: str | JsonObject | None = None,
             variables: JsonObject | None = None, scope_variables: JsonObject | None = None,
             thread_id: str | None = None) -> JsonObject:
-        """Run a recipe and return its result."""
+        """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
         return await self._call("recipes.execute", locals())
 
     async def export(self, pipeline: str, id: str) -> ExportedRecipe:
@@ -131,7 +131,7 @@ class EmbeddedRecipes(EmbeddedNoun):
     def execute(self, *, id: str | None = None, definition: JsonObject | None = None,
             intent: str | JsonObject | None = None, variables: JsonObject | None = None,
             scope_variables: JsonObject | None = None, thread_id: str | None = None) -> JsonObject:
-        """Run a recipe and return its result."""
+        """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
         return self._call("recipes.execute", locals())
 
     def export(self, id: str) -> ExportedRecipe:

@@ -41,7 +41,7 @@ class EdgeView:
     """An edge."""
 
     id: str
-    instance: str
+    instance_id: str
     """The id of the graph."""
     kind: str
     from_node_id: str

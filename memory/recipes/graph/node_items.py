@@ -16,5 +16,5 @@ def node_item(state: State) -> dict[str, Any]:
         "name": node.name,
         "kind": node.kind,
         "attributes": node.attributes,
-        "instance": node.instance,
+        "instance": node.instance_id,
     }

@@ -57,7 +57,7 @@ class NodeView:
     """A node."""
 
     id: str
-    instance: str
+    instance_id: str
     """The id of the graph."""
     name: str
     kind: str
@@ -87,11 +87,11 @@ def view_node(state: State) -> NodeView:
     )
 
 
-def find_node(tx: Transaction, graph: Graph, id_: str) -> StoredRecord:
+def find_node(tx: Transaction, instance: str, id_: str) -> StoredRecord:
     """Return a stored node. Raises RecordNotFound."""
-    place = tx.recipes.nodes.find(scope_of(graph.id), id_)
+    place = tx.recipes.nodes.find(scope_of(instance), id_)
     if place is None:
-        raise RecordNotFound(f"graph {graph.id!r} has no node {id_!r}; list its nodes")
+        raise RecordNotFound(f"graph {instance!r} has no node {id_!r}; list its nodes")
     return place
 
 

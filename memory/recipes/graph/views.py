@@ -43,7 +43,7 @@ class ViewView:
     id: str
     template_id: str
     """The id of the view template."""
-    instance: str
+    instance_id: str
     """The id of the graph."""
     created_at: Moment
 
