@@ -13,7 +13,7 @@ from memrelay.memory.recipes.compile import compile_recipe
 from memrelay.memory.recipes.execution.run import run_recipe
 from memrelay.memory.recipes.execution.variables import RunInput
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import NOW, PLENTY, make_guid, make_store, perform
+from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform
 
 KV = {"type": "kv_get", "instance": "app", "namespace": "prefs", "keys": ["theme"]}
 LOG = {"type": "log_search", "instance": "deploys"}
@@ -28,7 +28,7 @@ DEPLOYS = [
 
 @pytest.fixture
 def tx(tmp_path: Path) -> Iterator[Store]:
-    store = make_store(tmp_path, "instances/a3d8f1b2/recipes")
+    store = make_store(tmp_path, RECIPES_ID)
     with store.transaction() as tx:
         for key, value in (("theme", "dark"), ("limits", {"max": 5})):
             perform(
