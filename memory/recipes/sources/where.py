@@ -146,10 +146,10 @@ def compile_where(
 
 
 def raise_faults(faults: Sequence[Fault]) -> None:
-    """Raise InvalidInput if a query has errors."""
+    """Raise InvalidInput if a request has errors."""
     if faults:
         count = f"{len(faults)} errors" if len(faults) > 1 else "1 error"
-        raise InvalidInput(f"the query has {count}", faults)
+        raise InvalidInput(f"the request has {count}", faults)
 
 
 def _unknown(noun: str, name: str, known: Sequence[str]) -> tuple[str, str]:
@@ -312,5 +312,5 @@ def require_field(
     """Return the field of a name. Raises InvalidInput if there is none. `path` is its pointer."""
     if (field := find(name)) is None:
         fault = Fault(path, *_unknown("field", name, known))
-        raise InvalidInput("the query has 1 error", [fault])
+        raise InvalidInput("the request has 1 error", [fault])
     return field
