@@ -87,10 +87,10 @@ def _times(events: Sequence[NewEvent], now_ms: int) -> list[int]:
     times, faults = list[int](), FaultList()
     for at, event in enumerate(events):
         moment = now_ms if event.timestamp is None else parse_ms(str(event.timestamp))
-        if moment is None or moment > LAST_MS:
-            rule = "timestamp is a time like 2026-11-22T05:00:00Z or Unix ms, up to the year 9999"
+        if moment is None or not 0 <= moment <= LAST_MS:
+            rule = "timestamp is a time like 2026-11-22T05:00:00Z or Unix ms, from 1970 to 9999"
             faults.add(("events", at, "timestamp"), "bad_type", rule)
         else:
             times.append(moment)
-    faults.raise_any("the input")
+    faults.raise_any("the request")
     return times

@@ -128,7 +128,7 @@ CHANGES = [
     Change(
         "PUT",
         f"{KG}/instances/g/records/ada",
-        {"name": "Ada"},
+        NODES[0] | {"name": "Ada"},
         "knowledgeGraph:record-updated",
         {"id": "ada", "name": "Ada"},
     ),
@@ -154,7 +154,7 @@ CHANGES = [
     Change(
         "PUT",
         f"{KG}/view-templates?id=t",
-        {"name": "T"},
+        TEMPLATE | {"name": "T"},
         "knowledgeGraph:view-template-updated",
         {"id": "t", "name": "T"},
     ),

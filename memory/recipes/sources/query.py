@@ -13,6 +13,8 @@ from memrelay.memory.records.data import LARGEST
 
 FieldName = Annotated[str, Field(min_length=1, max_length=MAX_FIELD_CHARACTERS)]
 Select = Annotated[tuple[FieldName, ...], Field(max_length=64)]
+# Selects all fields.
+EVERY = "*"
 Offset = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
@@ -27,11 +29,12 @@ class OrderBy:
 
 
 def pick_fields(one: dict[str, Any], fields: Sequence[str], aliases: Mapping[str, str]) -> Any:
-    """Return only these fields of an object; all for none. A dotted field reads within an object.
+    """Return only these fields of an object; all for none or `*`.
 
-    `aliases` are further names of fields. A missing field is left out.
+    A dotted field reads within an object. `aliases` are further names of fields. A missing field
+    is left out.
     """
-    if not fields:
+    if not fields or EVERY in fields:
         return one
     picked = dict[str, Any]()
     for field in fields:

@@ -45,7 +45,7 @@ def reduce_events(
     """
     if wanted.type in NUMERIC and wanted.field is None:
         rule = f"{wanted.type} needs a field"
-        raise refusal("the query", [Fault("/reduce/field", "required", rule)])
+        raise refusal("the request", [Fault("/reduce/field", "required", rule)])
     field, group = (
         None if name is None else require_field(name, path, find_field, KNOWN)
         for name, path in (

@@ -134,7 +134,7 @@ def compile_where(
                 continue
             clauses.append(sql)
             values += bound
-    faults.raise_any("the query")
+    faults.raise_any("the request")
     return " AND ".join(clauses) or "1", tuple(values)
 
 
@@ -295,5 +295,5 @@ def require_field(
 ) -> SqlField:
     """Return the field of a name. Raises InvalidInput if there is none. `path` is its pointer."""
     if (field := find(name)) is None:
-        raise refusal("the query", [Fault(path, *_unknown("field", name, known))])
+        raise refusal("the request", [Fault(path, *_unknown("field", name, known))])
     return field

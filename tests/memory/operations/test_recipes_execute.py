@@ -321,6 +321,24 @@ def test_too_many_items_and_bytes_end_the_run_regardless_of_on_error(tx: Store) 
     assert list(large["stepResults"]) == ["big", "rank"]
 
 
+def test_values_in_parameters_are_bounded(tx: Store) -> None:
+    text = {"instance": "app", "namespace": "prefs", "key": "long", "value": "x" * 200_000}
+    perform(tx, "kv.set", **text)
+    long = KV | {"keys": ["long"], "alias": "long"}
+    growing = {"type": "annotate", "label": "${long}" * 1000, "onError": "skip"}
+
+    result = execute(tx, long, growing)
+
+    assert (result["error"]["alias"], result["error"]["code"]) == ("annotate", "too_large")
+    with pytest.raises(InvalidInput, match="the parameters exceed"):
+        execute(
+            tx,
+            {"type": "annotate", "label": "${name}" * 1000},
+            given={"variables": {"name": "x" * 200_000}},
+            additional_variables=[{"name": "name"}],
+        )
+
+
 def test_a_run_ends_after_its_time(tx: Store) -> None:
     ticks = count()
     recipe = compile_recipe(define([KV, *[{"type": "rank", "onError": "skip"}] * 9]))
