@@ -44,6 +44,11 @@ LIKELY = 0.6
 MAX_WORD_CHARACTERS = 128
 
 
+def pointer(place: Place) -> str:
+    """Return a place as a JSON pointer: `/retrieval/pipeline/0`."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
+
+
 def find_closest(word: str, known: Iterable[str], ratio: float = LIKELY) -> str:
     """Return the known word most similar to `word`, ignoring case.
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import orjson
 
-from memrelay.memory.validation import LIKELY, find_closest
+from memrelay.memory.validation import LIKELY, find_closest, pointer
 
 Place = tuple[str | int, ...]  # the keys and indexes that lead to a value
 Severity = Literal["error", "warning"]
@@ -96,11 +96,6 @@ class Report:
         elif len(found) == MAX_FAULTS:
             rule = f"there are more than these {MAX_FAULTS}"
             found.append(Fault("", rule, "correct these first", fault.severity))
-
-
-def pointer(place: Place) -> str:
-    """Return the JSON pointer of a place."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
 
 
 def quoted(text: str) -> str:

@@ -95,10 +95,19 @@ def report_validation_error(
 ) -> None:
     """Report pydantic's errors. The errors of one place, one for each type, become one fault."""
     rules: dict[Place, list[str]] = {}
-    for detail in error.errors(include_url=False, include_input=False):
+    details = error.errors(include_url=False, include_input=False)
+    for detail in details:
+        if detail["type"] == "too_short" and _has_invalid_items(detail, details):
+            # Pydantic counts only the valid items of a list.
+            continue
         rules.setdefault((*place, *_place_in(value, detail)), []).append(rule_of(detail))
     for at, broken in rules.items():
         report.error(at, ", or ".join(dict.fromkeys(broken)))
+
+
+def _has_invalid_items(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
+    count = len(detail["loc"])
+    return any(len(one["loc"]) > count and one["loc"][:count] == detail["loc"] for one in details)
 
 
 def location_of(detail: ErrorDetails) -> Place:

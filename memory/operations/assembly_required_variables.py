@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.assembly.definitions import Brief, find_brief
-from memrelay.memory.recipes.assembly.faults import FaultList
+from memrelay.memory.recipes.assembly.faults import InputFaults
 from memrelay.memory.recipes.assembly.inputs import TextList
 from memrelay.memory.recipes.assembly.request import MAX_EXPLICIT, MAX_ID
 from memrelay.memory.recipes.scopes import SCOPES
@@ -59,7 +59,7 @@ def required_variables(
 
 def _find_all(tx: Transaction, wanted: RequiredVariablesOf) -> list[Brief]:
     """Return the recipes. Raises InvalidInput."""
-    faults, found = FaultList(), list[Brief]()
+    faults, found = InputFaults(), list[Brief]()
     for at, given in enumerate(faults.take_list(wanted.memory_ids, ("memory_ids",), MAX_EXPLICIT)):
         place = ("memory_ids", at)
         ident = faults.take_text(given, place, MAX_ID, needed=True)

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from memrelay.memory.errors import Fault
 from memrelay.memory.feed import ChangeType
 from memrelay.memory.operation import Context, operation
+from memrelay.memory.recipes.faults import FaultList
 from memrelay.memory.recipes.sources.event_table import Event
 from memrelay.memory.recipes.sources.events import EventName, EventView, view_event
 from memrelay.memory.recipes.sources.instances import InstanceName, ensure_id
 from memrelay.memory.recipes.sources.json_value import to_json
-from memrelay.memory.recipes.sources.where import raise_faults
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.timestamps import LAST_MS, parse_ms
 
@@ -85,13 +84,13 @@ def append(tx: Transaction, given: AppendEvents, context: Context) -> EventsAppe
 
 def _times(events: Sequence[NewEvent], now_ms: int) -> list[int]:
     """Return the times of the events, Unix ms. Raises InvalidInput with every error."""
-    times, faults = list[int](), list[Fault]()
+    times, faults = list[int](), FaultList()
     for at, event in enumerate(events):
         moment = now_ms if event.timestamp is None else parse_ms(str(event.timestamp))
-        if moment is None or moment > LAST_MS:
-            rule = "timestamp is a time like 2026-11-22T05:00:00Z or Unix ms, up to the year 9999"
-            faults.append(Fault(f"/events/{at}/timestamp", "bad_type", rule))
+        if moment is None or not 0 <= moment <= LAST_MS:
+            rule = "timestamp is a time like 2026-11-22T05:00:00Z or Unix ms, from 1970 to 9999"
+            faults.add(("events", at, "timestamp"), "bad_type", rule)
         else:
             times.append(moment)
-    raise_faults(faults)
+    faults.raise_any("the request")
     return times

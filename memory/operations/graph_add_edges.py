@@ -7,8 +7,8 @@ from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.graph.edges import EdgeView, NewEdge, add_edges, view_edge
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import MOST_ADDED
 from memrelay.memory.sqlite.store import Transaction
 

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import (
     MOST_ADDED,
     NewNode,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -25,10 +25,10 @@ def delete_edge(tx: Transaction, target: DeleteEdge, context: Context) -> None:
 
     Raises RecordNotFound: when the graph or the edge does not exist.
     """
-    graph = find_graph(tx, target.instance)
-    edge = tx.recipes.graph.edge(graph.id, target.id)
+    graph = find_id(tx, "graph", target.instance)
+    edge = tx.recipes.graph.edge(graph, target.id)
     if edge is None:
-        raise RecordNotFound(f"graph {graph.id!r} has no edge {target.id!r}; list its edges")
-    tx.recipes.graph.delete_edge(graph.id, edge.id)
+        raise RecordNotFound(f"graph {graph!r} has no edge {target.id!r}; list its edges")
+    tx.recipes.graph.delete_edge(graph, edge.id)
     ends = {"from_node_id": edge.from_node, "to_node_id": edge.to_node}
-    tx.feed.add("edge.deleted", graph.id, {"id": edge.id, "kind": edge.kind, **ends})
+    tx.feed.add("edge.deleted", graph, {"id": edge.id, "kind": edge.kind, **ends})

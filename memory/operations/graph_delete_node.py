@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import find_node
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.sqlite.store import Transaction
 
@@ -32,8 +32,8 @@ def delete_node(tx: Transaction, target: DeleteNode, context: Context) -> None:
     Raises RecordNotFound: when the graph or the node does not exist.
     Raises VersionConflict: when the node has another version.
     """
-    graph = find_graph(tx, target.instance)
+    graph = find_id(tx, "graph", target.instance)
     place = find_node(tx, graph, target.id)
     check_version(place.whole.record, place.whole.further, target.if_version)
-    tx.recipes.graph.delete_edges_at(graph.id, target.id)
+    tx.recipes.graph.delete_edges_at(graph, target.id)
     tx.records.delete(place)

@@ -12,10 +12,10 @@ from memrelay.memory.operations.records_list import Limit
 from memrelay.memory.operations.records_read import take_page
 from memrelay.memory.recipes.graph.edges import view_edge
 from memrelay.memory.recipes.graph.expansion import Direction, Walk, walk
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import find_node, view_node
 from memrelay.memory.recipes.graph.views import limited
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -44,21 +44,21 @@ def expand(tx: Transaction, wanted: ExpandNode, context: Context) -> Subgraph:
     Raises RecordNotFound: when the graph or the node does not exist.
     Raises SearchTooLong: when the read exceeds its time limit.
     """
-    graph, table = find_graph(tx, wanted.instance), tx.recipes.graph
+    graph, table = find_id(tx, "graph", wanted.instance), tx.recipes.graph
     find_node(tx, graph, wanted.node_id)
     how = Walk(direction=wanted.direction)
     with limited(tx, "the expansion"):
-        steps = walk(tx, graph.id, [wanted.node_id], how, wanted.exclude_node_ids)
+        steps = walk(tx, graph, [wanted.node_id], how, wanted.exclude_node_ids)
         found = (view_node(step.state) for step in islice(steps, wanted.limit + 1))
         nodes, has_more = take_page(found, wanted.limit, context.result_bytes // 2)
         ids = {node.id for node in nodes}
         neighbors, of_nodes, count = set[str](), [], 0
-        for edge in table.edges_at(graph.id, wanted.node_id, wanted.direction):
+        for edge in table.edges_at(graph, wanted.node_id, wanted.direction):
             other = edge.to_node if edge.from_node == wanted.node_id else edge.from_node
             neighbors.add(other)
             count += 1
             if other in ids:
-                of_nodes.append(view_edge(graph.id, edge))
+                of_nodes.append(view_edge(graph, edge))
         kept, has_more_edges = take_page(of_nodes, MOST_EDGES, context.result_bytes // 2)
     counts = GraphCounts(len(neighbors - {wanted.node_id}), count)
     return Subgraph(tuple(nodes), tuple(kept), counts, has_more or has_more_edges)

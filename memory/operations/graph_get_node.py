@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import NodeView, find_node, view_node
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -25,4 +25,4 @@ def get_node(tx: Transaction, wanted: GetNode, context: Context) -> NodeView:
 
     Raises RecordNotFound: when the graph or the node does not exist.
     """
-    return view_node(find_node(tx, find_graph(tx, wanted.instance), wanted.id).whole)
+    return view_node(find_node(tx, find_id(tx, "graph", wanted.instance), wanted.id).whole)

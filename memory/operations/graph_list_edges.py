@@ -9,9 +9,9 @@ from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import Limit, parse_cursor
 from memrelay.memory.operations.records_read import take_page
 from memrelay.memory.recipes.graph.edges import EdgeView, view_edge
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.table import EdgeFilter
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.sqlite.store import Transaction
 
 OptionalText = Annotated[str, Field(max_length=128)]
@@ -53,14 +53,14 @@ def list_edges(tx: Transaction, wanted: ListEdges, context: Context) -> EdgePage
     Raises RecordNotFound: when the graph does not exist.
     Raises Refused: when the cursor is invalid.
     """
-    graph, table = find_graph(tx, wanted.instance), tx.recipes.graph
+    graph, table = find_id(tx, "graph", wanted.instance), tx.recipes.graph
     after = parse_cursor(wanted.cursor) or 0
     matching = EdgeFilter(wanted.kind, wanted.from_node_id, wanted.to_node_id, after)
-    edges = table.edges(graph.id, matching, wanted.limit + 1)
-    found = ((row, view_edge(graph.id, edge)) for row, edge in edges)
+    edges = table.edges(graph, matching, wanted.limit + 1)
+    found = ((row, view_edge(graph, edge)) for row, edge in edges)
     rows, has_more = take_page(found, wanted.limit, context.result_bytes)
     return EdgePage(
         tuple(edge for _, edge in rows),
         str(rows[-1][0]) if has_more else None,
-        table.count_edges(graph.id, matching),
+        table.count_edges(graph, matching),
     )

@@ -8,9 +8,9 @@ from pydantic import Field
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import Limit
 from memrelay.memory.operations.records_read import take_page
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import NodeView, view_node
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -45,9 +45,9 @@ def list_nodes(tx: Transaction, wanted: ListNodes, context: Context) -> NodePage
 
     Raises RecordNotFound: when the graph does not exist.
     """
-    graph, table = find_graph(tx, wanted.instance), tx.recipes.graph
-    places = table.nodes(graph.id, wanted.kind, wanted.cursor, wanted.limit + 1)
+    graph, table = find_id(tx, "graph", wanted.instance), tx.recipes.graph
+    places = table.nodes(graph, wanted.kind, wanted.cursor, wanted.limit + 1)
     found = (view_node(place.whole) for place in places)
     items, has_more = take_page(found, wanted.limit, context.result_bytes)
-    total = table.count_nodes(graph.id, wanted.kind)
+    total = table.count_nodes(graph, wanted.kind)
     return NodePage(tuple(items), items[-1].id if has_more else None, total)

@@ -11,10 +11,10 @@ from memrelay.memory.operations.records_list import Limit
 from memrelay.memory.operations.records_read import take_page
 from memrelay.memory.recipes.graph.edges import EdgeView, view_edge
 from memrelay.memory.recipes.graph.expansion import Walk, walk
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import NodeView, find_node, view_node
 from memrelay.memory.recipes.graph.views import limited
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.sqlite.store import Transaction
 
 # Edges of an answer.
@@ -63,19 +63,19 @@ def subgraph(tx: Transaction, wanted: GetSubgraph, context: Context) -> Subgraph
     Raises RecordNotFound: when the graph or the seed does not exist.
     Raises SearchTooLong: when the read exceeds its time limit.
     """
-    graph, table = find_graph(tx, wanted.instance), tx.recipes.graph
+    graph, table = find_id(tx, "graph", wanted.instance), tx.recipes.graph
     with limited(tx, "the subgraph"):
         if wanted.seed_node_id:
             seed = find_node(tx, graph, wanted.seed_node_id).whole
-            steps = walk(tx, graph.id, [wanted.seed_node_id], Walk(depth=ANY_DISTANCE))
+            steps = walk(tx, graph, [wanted.seed_node_id], Walk(depth=ANY_DISTANCE))
             states = chain([seed], (step.state for step in steps))
         else:
-            places = table.first_nodes(graph.id, wanted.limit + 1)
+            places = table.first_nodes(graph, wanted.limit + 1)
             states = chain(place.whole for place in places)
         found = map(view_node, islice(states, wanted.limit + 1))
         nodes, has_more = take_page(found, wanted.limit, context.result_bytes // 2)
-        edges = table.edges_between(graph.id, [node.id for node in nodes], MOST_EDGES + 1)
-        views = (view_edge(graph.id, edge) for edge in edges)
+        edges = table.edges_between(graph, [node.id for node in nodes], MOST_EDGES + 1)
+        views = (view_edge(graph, edge) for edge in edges)
         kept, has_more_edges = take_page(views, MOST_EDGES, context.result_bytes // 2)
-        counts = GraphCounts(table.count_nodes(graph.id), table.count_edges(graph.id))
+        counts = GraphCounts(table.count_nodes(graph), table.count_edges(graph))
     return Subgraph(tuple(nodes), tuple(kept), counts, has_more or has_more_edges)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import Description, NewId, TemplateName
-from memrelay.memory.recipes.graph.stored import create_object
+from memrelay.memory.recipes.graph.names import Description, NewId, TemplateName
+from memrelay.memory.recipes.graph.stored import create_template
 from memrelay.memory.recipes.graph.templates import (
     GraphTemplateView,
     check_graph_template,
@@ -45,4 +45,6 @@ def create(tx: Transaction, given: CreateGraphTemplate, context: Context) -> Gra
         "record_kinds": given.record_kinds,
         "edge_types": given.edge_types,
     }
-    return view_graph_template(create_object(tx.recipes.graph_templates, given.id, value, context))
+    return view_graph_template(
+        create_template(tx.recipes.graph_templates, given.id, value, context)
+    )

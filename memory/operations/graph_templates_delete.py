@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import SearchId
 from memrelay.memory.recipes.graph.instances import users_of_template
-from memrelay.memory.recipes.graph.stored import find_object
-from memrelay.memory.recipes.graph.templates import NOUN
+from memrelay.memory.recipes.graph.names import SearchId
+from memrelay.memory.recipes.objects import find_object
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.sqlite.store import Transaction
 
@@ -33,7 +32,7 @@ def delete(tx: Transaction, target: DeleteGraphTemplate, context: Context) -> No
     Raises VersionConflict: when the template has another version.
     Raises Refused: when a graph uses the template.
     """
-    place = find_object(tx.recipes.graph_templates, target.id, NOUN)
+    place = find_object(tx.recipes.graph_templates, target.id)
     check_version(place.whole.record, place.whole.further, target.if_version)
     uses = users_of_template(tx, target.id)
     if uses:

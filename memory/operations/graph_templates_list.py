@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import MOST
 from memrelay.memory.operations.records_read import take_page
-from memrelay.memory.recipes.graph.stored import list_objects
+from memrelay.memory.recipes.graph.stored import stored_templates
 from memrelay.memory.recipes.graph.templates import GraphTemplateView, view_graph_template
 from memrelay.memory.sqlite.store import Transaction
 
@@ -25,5 +25,5 @@ class GraphTemplates:
 @operation("graph_templates.list", access="read", mutates=False, home="recipes")
 def list_templates(tx: Transaction, wanted: ListGraphTemplates, context: Context) -> GraphTemplates:
     """List up to 1,000 templates of graphs, the newest first. Fewer if they are long."""
-    found = map(view_graph_template, list_objects(tx.recipes.graph_templates))
+    found = map(view_graph_template, stored_templates(tx.recipes.graph_templates))
     return GraphTemplates(tuple(take_page(found, MOST, context.result_bytes)[0]))

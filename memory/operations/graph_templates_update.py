@@ -5,14 +5,14 @@ from typing import Any
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import Description, SearchId, TemplateName
-from memrelay.memory.recipes.graph.stored import change_object, find_object, object_of
+from memrelay.memory.recipes.graph.names import Description, SearchId, TemplateName
+from memrelay.memory.recipes.graph.stored import change_template, object_of
 from memrelay.memory.recipes.graph.templates import (
-    NOUN,
     GraphTemplateView,
     check_graph_template,
     view_graph_template,
 )
+from memrelay.memory.recipes.objects import find_object
 from memrelay.memory.records.view import Versions
 from memrelay.memory.sqlite.store import Transaction
 
@@ -45,7 +45,7 @@ def update(tx: Transaction, change: UpdateGraphTemplate, context: Context) -> Gr
     Raises ValueTooLarge: when the template is too long.
     """
     table = tx.recipes.graph_templates
-    place = find_object(table, change.id, NOUN)
+    place = find_object(table, change.id)
     check_version(place.whole.record, place.whole.further, change.if_version)
     given = {
         name: value
@@ -54,4 +54,4 @@ def update(tx: Transaction, change: UpdateGraphTemplate, context: Context) -> Gr
     }
     value = object_of(place.whole) | given
     check_graph_template(value["record_kinds"], value["edge_types"])
-    return view_graph_template(change_object(table, place, value))
+    return view_graph_template(change_template(table, place, value))

@@ -7,9 +7,10 @@ from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.recipes.faults import FaultList
 from memrelay.memory.recipes.graph.edges import check_kind_change
-from memrelay.memory.recipes.graph.faults import FaultList, SearchId
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.nodes import (
     NewNode,
     NodeName,
@@ -56,7 +57,7 @@ def update_node(tx: Transaction, change: UpdateNode, context: Context) -> NodeVi
     the template of the graph.
     """
     graph = find_graph(tx, change.instance)
-    place = find_node(tx, graph, change.id)
+    place = find_node(tx, graph.id, change.id)
     before = view_node(place.whole)
     check_version(place.whole.record, place.whole.further, change.if_version)
     given: dict[str, Any] = {
@@ -70,7 +71,7 @@ def update_node(tx: Transaction, change: UpdateNode, context: Context) -> NodeVi
     values = {name: None if value == "" else value for name, value in given.items()}
     after = NewNode(**(kept | values))
     faults = FaultList()
-    check_node(after, graph, "", faults)
+    check_node(after, graph, (), faults)
     faults.raise_any("the node")
     if after.kind != before.kind:
         check_kind_change(tx, graph, change.id, after.kind)

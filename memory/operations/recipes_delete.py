@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.stored import RecipeId, check_recipe_version, find_recipe
+from memrelay.memory.operations.records_update import check_version
+from memrelay.memory.recipes.stored import RecipeId, find_recipe
 from memrelay.memory.records.view import Versions
 from memrelay.memory.sqlite.store import Transaction
 
@@ -26,5 +27,5 @@ def delete(tx: Transaction, target: DeleteRecipe, context: Context) -> None:
     Raises VersionConflict: when the recipe has another version.
     """
     place = find_recipe(tx, target.id)
-    check_recipe_version(place.whole, target.if_version)
+    check_version(place.whole.record, place.whole.further, target.if_version)
     tx.records.delete(place)

@@ -6,9 +6,13 @@ from typing import Annotated
 import orjson
 from pydantic import Field
 
+from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.operation import Context, operation
+from memrelay.memory.recipes.check.definition import ID, ID_RULE
 from memrelay.memory.recipes.compile import compile_recipe
-from memrelay.memory.recipes.stored import SCOPE, RecipeId, RecipeView, add_recipe, find_recipe
+from memrelay.memory.recipes.faults import quoted
+from memrelay.memory.recipes.objects import SCOPE
+from memrelay.memory.recipes.stored import RecipeId, RecipeView, add_recipe, find_recipe
 from memrelay.memory.sqlite.store import Transaction
 
 MAX_ID_CHARACTERS = 64
@@ -34,6 +38,9 @@ def duplicate(tx: Transaction, wanted: DuplicateRecipe, context: Context) -> Rec
     Raises NameTaken: when another recipe has the new id.
     Raises InvalidInput: when the new id is malformed.
     """
+    if wanted.new_id is not None and not ID.fullmatch(wanted.new_id):
+        message = f"id must be {ID_RULE}, not {quoted(wanted.new_id)}"
+        raise InvalidInput(message, [Fault("/new_id", "bad_id", message)])
     definition = orjson.loads(find_recipe(tx, wanted.id).whole.content)
     label = wanted.label or f"{definition['label']} (copy)"
     id_ = wanted.new_id or _free_id(tx, wanted.id)

@@ -5,10 +5,12 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.errors import Fault, InvalidInput
+from memrelay.memory.errors import Fault
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.compile import compile_recipe
-from memrelay.memory.recipes.stored import SCOPE, RecipeView, add_recipe, replace_recipe
+from memrelay.memory.recipes.faults import refusal
+from memrelay.memory.recipes.objects import SCOPE
+from memrelay.memory.recipes.stored import RecipeView, add_recipe, replace_recipe
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -52,4 +54,4 @@ def _parse(config: dict[str, Any] | str) -> Any:
         return orjson.loads(config)
     except orjson.JSONDecodeError as error:
         fault = Fault("", "bad_type", f"the definition is not JSON: {error}")
-        raise InvalidInput("the definition has 1 error", [fault]) from error
+        raise refusal("the definition", [fault]) from error

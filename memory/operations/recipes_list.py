@@ -1,16 +1,12 @@
 """recipes.list: lists recipes by id."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from memrelay.memory.errors import ResultTooLarge
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.stored import SCOPE, RecipeView, view_recipe
+from memrelay.memory.recipes.stored import RecipeView, all_recipes, view_recipe
 from memrelay.memory.sqlite.store import Transaction
-from memrelay.memory.sqlite.versions import StoredRecord
-
-PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +35,7 @@ def list_recipes(tx: Transaction, wanted: ListRecipes, context: Context) -> Reci
     Raises ResultTooLarge: when they do not fit into an answer.
     """
     found, size = list[RecipeView](), 0
-    for stored in every_recipe(tx):
+    for stored in all_recipes(tx):
         view = view_recipe(stored.whole)
         if not _matches(view.definition, wanted):
             continue
@@ -50,14 +46,6 @@ def list_recipes(tx: Transaction, wanted: ListRecipes, context: Context) -> Reci
             )
         found.append(view)
     return RecipeList(tuple(found))
-
-
-def every_recipe(tx: Transaction) -> Iterator[StoredRecord]:
-    """Yield all recipes in the order of their ids."""
-    after = ""
-    while page := list(tx.recipes.definitions.page(SCOPE, after, PAGE)):
-        yield from page
-        after = page[-1].whole.key or ""
 
 
 def _matches(definition: dict[str, Any], wanted: ListRecipes) -> bool:

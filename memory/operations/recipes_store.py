@@ -9,8 +9,10 @@ from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.recipes.check.definition import encode_definition
 from memrelay.memory.recipes.compile import compile_recipe
+from memrelay.memory.recipes.faults import refusal
+from memrelay.memory.recipes.objects import SCOPE
 from memrelay.memory.recipes.recipe import Recipe
-from memrelay.memory.recipes.stored import SCOPE, add_recipe, replace_recipe
+from memrelay.memory.recipes.stored import add_recipe, replace_recipe
 from memrelay.memory.sqlite.store import Transaction
 
 MOST = 1000
@@ -72,6 +74,5 @@ def _compile_all(definitions: tuple[dict[str, Any], ...]) -> list[Recipe]:
         ids.add(recipe.id)
         recipes.append(recipe)
     if faults:
-        count = len(faults)
-        raise InvalidInput(f"the definitions have {count} error{'s' * (count > 1)}", faults)
+        raise refusal("the input", faults)
     return recipes

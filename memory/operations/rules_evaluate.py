@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.assembly.faults import FaultList
+from memrelay.memory.recipes.assembly.faults import InputFaults
 from memrelay.memory.recipes.assembly.inputs import (
     AnyObject,
     ObjectOrNull,
@@ -60,7 +60,7 @@ def evaluate(tx: Transaction, wanted: EvaluateRules, context: Context) -> RulesE
 
     Raises InvalidInput: with every fault of the inputs.
     """
-    faults = FaultList()
+    faults = InputFaults()
     inputs = read_inputs(wanted, faults)
     engines = choose_engines(tx, wanted.rule_engine_ids, faults)
     faults.raise_any("the input")

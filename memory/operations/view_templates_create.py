@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import Description, NewId, SearchId, TemplateName
-from memrelay.memory.recipes.graph.stored import create_object
+from memrelay.memory.recipes.graph.names import Description, NewId, SearchId, TemplateName
+from memrelay.memory.recipes.graph.stored import create_template
 from memrelay.memory.recipes.graph.view_query import parse_query
 from memrelay.memory.recipes.graph.view_sql import check_values
 from memrelay.memory.recipes.graph.views import ViewTemplateView, view_template_view
@@ -45,4 +45,4 @@ def create(tx: Transaction, given: CreateViewTemplate, context: Context) -> View
         "query": given.query,
         "applicable_template_ids": given.applicable_template_ids,
     }
-    return view_template_view(create_object(tx.recipes.view_templates, given.id, value, context))
+    return view_template_view(create_template(tx.recipes.view_templates, given.id, value, context))

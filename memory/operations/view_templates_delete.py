@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.stored import find_object
-from memrelay.memory.recipes.graph.views import NOUN
+from memrelay.memory.recipes.graph.names import SearchId
+from memrelay.memory.recipes.objects import find_object
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.sqlite.store import Transaction
 
@@ -32,7 +31,7 @@ def delete(tx: Transaction, target: DeleteViewTemplate, context: Context) -> Non
     Raises VersionConflict: when the template has another version.
     Raises Refused: when a view uses the template.
     """
-    place = find_object(tx.recipes.view_templates, target.id, NOUN)
+    place = find_object(tx.recipes.view_templates, target.id)
     check_version(place.whole.record, place.whole.further, target.if_version)
     uses = [view.id for view in tx.recipes.graph.views(template=target.id)]
     if uses:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import SearchId
-from memrelay.memory.recipes.graph.stored import find_object
-from memrelay.memory.recipes.graph.views import NOUN, ViewTemplateView, view_template_view
+from memrelay.memory.recipes.graph.names import SearchId
+from memrelay.memory.recipes.graph.views import ViewTemplateView, view_template_view
+from memrelay.memory.recipes.objects import find_object
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -23,4 +23,4 @@ def get(tx: Transaction, wanted: GetViewTemplate, context: Context) -> ViewTempl
 
     Raises RecordNotFound: when the template does not exist.
     """
-    return view_template_view(find_object(tx.recipes.view_templates, wanted.id, NOUN).whole)
+    return view_template_view(find_object(tx.recipes.view_templates, wanted.id).whole)

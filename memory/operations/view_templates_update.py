@@ -7,8 +7,8 @@ from pydantic import Field
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_update import check_version
-from memrelay.memory.recipes.graph.faults import Description, SearchId, TemplateName
-from memrelay.memory.recipes.graph.stored import change_object, object_of
+from memrelay.memory.recipes.graph.names import Description, SearchId, TemplateName
+from memrelay.memory.recipes.graph.stored import change_template, object_of
 from memrelay.memory.recipes.graph.view_query import parse_query
 from memrelay.memory.recipes.graph.view_sql import check_values
 from memrelay.memory.recipes.graph.views import (
@@ -57,4 +57,4 @@ def update(tx: Transaction, change: UpdateViewTemplate, context: Context) -> Vie
         if (value := getattr(change, name)) is not None
     }
     value = object_of(place.whole) | given
-    return view_template_view(change_object(tx.recipes.view_templates, place, value))
+    return view_template_view(change_template(tx.recipes.view_templates, place, value))

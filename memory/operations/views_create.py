@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.errors import NameTaken
+from memrelay.memory.errors import Fault, InvalidInput, NameTaken
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import NewId, SearchId, refuse
 from memrelay.memory.recipes.graph.instances import find_graph
+from memrelay.memory.recipes.graph.names import NewId, SearchId
 from memrelay.memory.recipes.graph.stored import object_of
 from memrelay.memory.recipes.graph.table import View
 from memrelay.memory.recipes.graph.views import ViewView, find_view_template, view_view
@@ -35,12 +35,11 @@ def create(tx: Transaction, given: CreateView, context: Context) -> ViewView:
     graph, place = find_graph(tx, given.instance), find_view_template(tx, given.template_id)
     applicable = object_of(place.whole)["applicable_template_ids"]
     if applicable and graph.template_id not in applicable:
-        refuse(
-            "/template_id",
-            "not_applicable",
+        message = (
             f"the template applies only to graphs of the templates {', '.join(applicable)}, and "
-            f"graph {graph.id!r} has {graph.template_id or 'none'}",
+            f"graph {graph.id!r} has {graph.template_id or 'none'}"
         )
+        raise InvalidInput(message, [Fault("/template_id", "not_applicable", message)])
     view = View(given.id or context.new_guid(), given.template_id, graph.id, context.now_ms)
     if tx.recipes.graph.view(view.id) is not None:
         raise NameTaken(f"a view already has the id {view.id!r}; use another id")

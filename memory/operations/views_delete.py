@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.recipes.graph.faults import SearchId
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.views import find_view
 from memrelay.memory.sqlite.store import Transaction
 

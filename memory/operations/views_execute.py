@@ -5,7 +5,7 @@ from typing import Any
 
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_read import take_page
-from memrelay.memory.recipes.graph.faults import SearchId
+from memrelay.memory.recipes.graph.names import SearchId
 from memrelay.memory.recipes.graph.views import (
     count_rows,
     find_view,

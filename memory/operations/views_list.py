@@ -8,8 +8,8 @@ from pydantic import Field
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.records_list import MOST
 from memrelay.memory.operations.records_read import take_page
-from memrelay.memory.recipes.graph.instances import find_graph
 from memrelay.memory.recipes.graph.views import ViewView, view_view
+from memrelay.memory.recipes.sources.instances import find_id
 from memrelay.memory.sqlite.store import Transaction
 
 OptionalId = Annotated[str, Field(max_length=128)]
@@ -38,6 +38,6 @@ def list_views(tx: Transaction, wanted: ListViews, context: Context) -> Views:
 
     Raises RecordNotFound: when the graph does not exist.
     """
-    instance = find_graph(tx, wanted.instance).id if wanted.instance else ""
+    instance = find_id(tx, "graph", wanted.instance) if wanted.instance else ""
     found = tx.recipes.graph.views(template=wanted.template_id, instance=instance)
     return Views(tuple(take_page(map(view_view, found), MOST, context.result_bytes)[0]))

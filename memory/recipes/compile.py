@@ -4,22 +4,12 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.errors import InvalidInput
-from memrelay.memory.recipes.check.definition import Checked, check_definition
-from memrelay.memory.recipes.recipe import CompiledStep, Contribution, Recipe, Variable
+from memrelay.memory.recipes.check.definition import check_definition
+from memrelay.memory.recipes.faults import refusal
+from memrelay.memory.recipes.recipe import Recipe
 from memrelay.memory.recipes.stored import find_recipe
 from memrelay.memory.sqlite.store import Transaction
 
-__all__ = [
-    "Checked",
-    "CompiledStep",
-    "Contribution",
-    "Recipe",
-    "Variable",
-    "check_definition",
-    "compile_recipe",
-    "load_recipe",
-]
 # Compiled recipes per store. A full cache is emptied.
 CACHED = 64
 
@@ -28,9 +18,7 @@ def compile_recipe(definition: Any) -> Recipe:
     """Compile a definition. Raises InvalidInput with all errors of it."""
     checked = check_definition(definition)
     if checked.recipe is None:
-        count = len(checked.errors)
-        message = f"the definition has {count} error{'s' * (count > 1)}"
-        raise InvalidInput(message, checked.errors)
+        raise refusal("the definition", checked.errors)
     return checked.recipe
 
 

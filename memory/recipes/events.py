@@ -19,6 +19,7 @@ from memrelay.memory.recipes.graph.views import view_template_view, view_view
 from memrelay.memory.recipes.sources.events import view_event
 from memrelay.memory.recipes.sources.instances import view_instance
 from memrelay.memory.recipes.sources.pairs import value_of
+from memrelay.memory.records.ids import uid_of_store
 from memrelay.memory.records.kinds import (
     GRAPH_TEMPLATE_KIND,
     INSTANCE_KIND,
@@ -40,7 +41,6 @@ RENAMED = {
     "event_count": "eventCount",
     "node_count": "nodeCount",
     "edge_count": "edgeCount",
-    "instance": "instanceId",
     "instance_id": "instanceId",
     "template_id": "templateId",
 }
@@ -55,7 +55,22 @@ class RecipeEvent(NamedTuple):
     data: Json
 
 
-def resolve_event(tx: Transaction, change: Change) -> RecipeEvent | None:
+def event_of(tx: Transaction, change: Change, most_bytes: int) -> tuple[RecipeEvent, int] | None:
+    """Return the event of a change and its size in bytes. It has ids only if its object is damaged
+    or has more than `most_bytes`.
+    """
+    try:
+        event = _resolve_event(tx, change)
+    except RecordDamaged:
+        event = _without_values(tx, change)
+    if event is not None and len(orjson.dumps(event.data)) > most_bytes:
+        event = _without_values(tx, change)
+    if event is None:
+        return None
+    return event, len(orjson.dumps(event.data))
+
+
+def _resolve_event(tx: Transaction, change: Change) -> RecipeEvent | None:
     """Return the event of a change, None if it has none."""
     if change.type in VERBS:
         return _event_of_record(tx, change)
@@ -64,7 +79,7 @@ def resolve_event(tx: Transaction, change: Change) -> RecipeEvent | None:
     return None if resolve is None else resolve(tx, change.subject, ids)
 
 
-def without_values(tx: Transaction, change: Change) -> RecipeEvent | None:
+def _without_values(tx: Transaction, change: Change) -> RecipeEvent | None:
     """Return the event of a change with ids only, for an object that is too large or unreadable."""
     if change.type in VERBS:
         return None
@@ -90,9 +105,11 @@ def _event_of_record(tx: Transaction, change: Change) -> RecipeEvent | None:
         if not exists:
             return RecipeEvent(name, {"id": state.key, "name": state.content})
         return RecipeEvent(name, _object(view_instance(tx, state)))
-    if state.kind == NODE_KIND and change.type != CREATED and _has_graph(tx, state, exists):
-        data = _object(view_node(state))
-        return RecipeEvent(f"knowledgeGraph:record-{verb}", data)
+    if state.kind == NODE_KIND and change.type != CREATED:
+        node = view_node(state)
+        # The event of a deleted graph stands for its nodes.
+        if exists or tx.recipes.instances.find("graph", node.instance_id) is not None:
+            return RecipeEvent(f"knowledgeGraph:record-{verb}", _object(node))
     if state.kind == GRAPH_TEMPLATE_KIND:
         data = _object(view_graph_template(state))
         return RecipeEvent(f"knowledgeGraph:instance-template-{verb}", data)
@@ -102,19 +119,9 @@ def _event_of_record(tx: Transaction, change: Change) -> RecipeEvent | None:
     return None
 
 
-def _has_graph(tx: Transaction, node: State, exists: bool) -> bool:
-    """Return whether the graph of a node exists. Only one event reports a deleted graph."""
-    return exists or tx.recipes.instances.find("graph", node.scope.partition("/")[2]) is not None
-
-
 def _recipe(tx: Transaction, state: State) -> Json:
     label = orjson.loads(state.content).get("label", "")
-    return {"id": state.key, "label": label, "projectId": project_of(tx)}
-
-
-def project_of(tx: Transaction) -> str:
-    """Return the uid of the pipeline whose home is open."""
-    return tx.memory_id.split("/")[-2]
+    return {"id": state.key, "label": label, "projectId": uid_of_store(tx.memory_id)}
 
 
 def _pair(tx: Transaction, instance: str, ids: Json) -> RecipeEvent:
@@ -230,18 +237,3 @@ _OF_ROWS: Mapping[str, _Resolve] = {
     "view.created": _view_created,
     "view.deleted": _view_deleted,
 }
-
-
-def event_of(tx: Transaction, change: Change, most_bytes: int) -> tuple[RecipeEvent, int] | None:
-    """Return the event of a change and its size in bytes. It has ids only if its object is damaged
-    or has more than `most_bytes`.
-    """
-    try:
-        event = resolve_event(tx, change)
-    except RecordDamaged:
-        event = without_values(tx, change)
-    if event is not None and len(orjson.dumps(event.data)) > most_bytes:
-        event = without_values(tx, change)
-    if event is None:
-        return None
-    return event, len(orjson.dumps(event.data))

@@ -18,8 +18,7 @@ class Variable:
 
     name: str
     required: bool
-    # Whether `default` was given; it may be null.
-    has_default: bool
+    # None for no default.
     default: Any
 
 

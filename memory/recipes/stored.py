@@ -1,23 +1,24 @@
 """Recipes as records of the home `recipes`: the key is the id, the content the definition."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import orjson
 from pydantic import Field
 
-from memrelay.memory.agents.keyed_table import new_state
-from memrelay.memory.errors import NameTaken, RecordNotFound, VersionConflict
 from memrelay.memory.operation import Context
+from memrelay.memory.operations.records_update import check_version
 from memrelay.memory.recipes.check.definition import encode_definition
+from memrelay.memory.recipes.objects import SCOPE, add_object, find_object
 from memrelay.memory.recipes.recipe import Recipe
-from memrelay.memory.records.kinds import RECIPE_KIND
 from memrelay.memory.records.view import version_of
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State, StoredRecord
 from memrelay.memory.timestamps import Moment, format_time
 
-SCOPE = ""
+# Recipes that are read together.
+PAGE = 200
 RecipeId = Annotated[str, Field(min_length=1, max_length=64)]
 
 
@@ -39,31 +40,21 @@ class RecipeView:
 
 def find_recipe(tx: Transaction, id_: str) -> StoredRecord:
     """Return the record of a recipe. Raises RecordNotFound."""
-    found = tx.recipes.definitions.find(SCOPE, id_)
-    if found is None:
-        raise RecordNotFound(f"no recipe has the id {id_[:64]!r}; use recipes.list to find recipes")
-    return found
+    return find_object(tx.recipes.definitions, id_)
 
 
-def check_recipe_version(recipe: State, allowed: tuple[str, ...]) -> None:
-    """Raise VersionConflict if the recipe has none of the allowed versions; () allows all."""
-    if allowed and (version := version_of(recipe.record, recipe.further)) not in allowed:
-        raise VersionConflict(
-            f"recipe {recipe.key!r} has version {version}, not the expected one; "
-            "read it again and retry with its version"
-        )
+def all_recipes(tx: Transaction) -> Iterator[StoredRecord]:
+    """Yield all recipes in the order of their ids."""
+    after = ""
+    while page := list(tx.recipes.definitions.page(SCOPE, after, PAGE)):
+        yield from page
+        after = page[-1].whole.key or ""
 
 
 def add_recipe(tx: Transaction, recipe: Recipe, context: Context) -> RecipeView:
     """Store a new recipe. Raises NameTaken: another recipe has its id."""
-    if tx.recipes.definitions.find_to_write(SCOPE, recipe.id) is not None:
-        raise NameTaken(
-            f"a recipe with the id {recipe.id!r} exists; use another id, or update that recipe"
-        )
-    new = new_state(context.new_guid(), RECIPE_KIND, context.now_ms, context.actor)
     content = encode_definition(recipe.definition)
-    new = new._replace(scope=SCOPE, key=recipe.id, content=content)
-    return view_recipe(tx.recipes.definitions.insert(new))
+    return view_recipe(add_object(tx.recipes.definitions, recipe.id, content, context))
 
 
 def replace_recipe(tx: Transaction, recipe: Recipe, if_version: tuple[str, ...] = ()) -> RecipeView:
@@ -73,7 +64,7 @@ def replace_recipe(tx: Transaction, recipe: Recipe, if_version: tuple[str, ...] 
     Raises VersionConflict: it has none of these versions.
     """
     place = find_recipe(tx, recipe.id)
-    check_recipe_version(place.whole, if_version)
+    check_version(place.whole.record, place.whole.further, if_version)
     after = place.whole._replace(content=encode_definition(recipe.definition))
     return view_recipe(tx.recipes.definitions.change(place, after))
 

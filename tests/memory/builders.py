@@ -23,6 +23,7 @@ from memrelay.memory.records.record import Record
 from memrelay.memory.sqlite.store import Store
 
 MEMORY_ID = "instances/a3d8f1b2/memories"
+RECIPES_ID = "instances/a3d8f1b2/recipes"
 NOW = 1_700_000_000_000  # Unix ms
 PLENTY = 100 << 20  # bytes
 

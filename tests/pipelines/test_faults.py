@@ -2,8 +2,9 @@
 
 import pytest
 
+from memrelay.memory.validation import pointer
 from memrelay.pipelines.checked import BundleRefused
-from memrelay.pipelines.report import MAX_FAULTS, Fault, Report, pointer, quoted
+from memrelay.pipelines.report import MAX_FAULTS, Fault, Report, quoted
 
 TYPO = Fault(
     "/agents/2/agent_from",

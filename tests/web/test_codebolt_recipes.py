@@ -212,6 +212,7 @@ def test_a_copy_gets_a_free_id(codebolt: Codebolt) -> None:
     assert ids_of(copies) == ["normalize-copy", "normalize-copy-2", "c"]
     assert copies[0]["label"] == "Normalize (copy)"
     assert codebolt("POST", path, {"id": "c"}).status == 409
+    assert codebolt.faults(422, "POST", path, {"id": "../x"}) == [("/id", "bad_id")]
 
 
 def test_a_retried_creation_answers_as_the_first(codebolt: Codebolt) -> None:

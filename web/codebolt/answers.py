@@ -17,7 +17,7 @@ from memrelay.web.codebolt.fields import Json
 
 CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
 # Fields of answers whose names in the operations differ in more than the spelling.
-NAMES = {"instance_id": "instance", "view_template_id": "template_id"}
+NAMES = {"view_template_id": "template_id"}
 
 
 def one_of(shape: Any) -> Callable[[Call], Any]:

@@ -18,12 +18,16 @@ def make_body_shape(name: str, given: type, body: Body) -> Any:
     """Return the type of a body. `given` is the input of the operation, `name` is unique."""
     if body.whole:
         return dict[str, Any]
-    shape = _make_shape(f"{name}_body", given, body.fields)
-    return shape | _make_shape(f"{name}_batch", given, body.batch) if body.batch else shape
+    ignored = dict.fromkeys(body.read_only, NotRequired[Any])
+    shape = _make_shape(f"{name}_body", given, body.fields, ignored)
+    if not body.batch:
+        return shape
+    of_items = {body.batch_key: {EACH: ignored}} if ignored else {}
+    return shape | _make_shape(f"{name}_batch", given, body.batch, of_items)
 
 
-def _make_shape(name: str, given: type, fields: Fields) -> Any:
-    tree: Json = {}
+def _make_shape(name: str, given: type, fields: Fields, ignored: Json) -> Any:
+    tree: Json = {**ignored}
     for target, spellings in fields.items():
         hint, is_required = _find_type(given, target.split("/"))
         leaf = hint if is_required and len(spellings) == 1 else NotRequired[hint]

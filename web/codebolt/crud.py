@@ -4,9 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiohttp import web
+
 from memrelay.web.codebolt.answers import answer_empty, answer_json, to_shape
-from memrelay.web.codebolt.declaration import Body, Route
+from memrelay.web.codebolt.declaration import TIMES, Body, Route
 from memrelay.web.codebolt.fields import Json
+from memrelay.web.server.errors import BadRequest
 
 Query = Mapping[str, tuple[str, str]]
 NO_QUERY: Query = {}
@@ -16,6 +19,17 @@ VOWELS = "aeiou"
 def keep(output: Json) -> Json:
     """Return an output as it is."""
     return output
+
+
+def check_id(request: web.Request, body: Json) -> None:
+    """Raise BadRequest if an object has another id than the path or the parameter `id`."""
+    wanted = request.match_info.get("id", request.query.get("id"))
+    # An instance may be named by its name.
+    if wanted is None or body.get("id", wanted) == wanted or body.get("name") == wanted:
+        return
+    message = f"the body has another id than the path: {str(body['id'])[:100]!r}"
+    fault = {"pointer": "/id", "rule": message, "suggestion": "", "code": "bad_id"}
+    raise BadRequest(f"{message}; an id never changes", faults=[fault])
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +57,7 @@ class Crud:
             shape=self.shape,
             status=201,
             fixed=self.fixed,
-            body=body,
+            body=body.accept(self.shape, *TIMES),
         )
 
     def list_all(self, path: str, query: Query = NO_QUERY) -> Route:
@@ -82,7 +96,8 @@ class Crud:
             shape=self.shape,
             fixed=self.fixed,
             query=query,
-            body=body,
+            body=body.accept(self.shape),
+            check=check_id,
         )
 
     def delete(self, path: str, query: Query = NO_QUERY) -> Route:

@@ -6,14 +6,16 @@ the response.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, get_type_hints
 
 from aiohttp import web
 
 from memrelay.web.codebolt.fields import Fields, Json
 from memrelay.web.server.errors import Problem
 
+# Fields of objects that every answer has and no request sets.
+TIMES = ("createdAt", "updatedAt")
 # A parameter in a path.
 PATH_FIELD = re.compile(r"\{(\w+)\}")
 
@@ -38,7 +40,8 @@ class Body:
     """A request body.
 
     `fields` are its fields, or `whole` is the field of the operation that takes the body itself.
-    A body with the field `batch_key` has `batch` as its fields instead.
+    A body with the field `batch_key` has `batch` as its fields instead. `read_only` are further
+    fields of the object in the answer: clients may send an object back as they read it.
     """
 
     fields: Fields = field(default_factory=dict)
@@ -46,6 +49,24 @@ class Body:
     batch_key: str = ""
     batch: Fields = field(default_factory=dict)
     example: str = ""
+    read_only: tuple[str, ...] = ()
+
+    def accept(self, shape: Any, *names: str) -> "Body":
+        """Return the body with the fields of a shape as read-only ones, or only `names` of it."""
+        known = {one.partition("/")[0] for spellings in self.fields.values() for one in spellings}
+        wanted = names or tuple(get_type_hints(shape))
+        return replace(self, read_only=tuple(one for one in wanted if one not in known))
+
+    def without_read_only(self, value: Json) -> Json:
+        """Return the JSON of a body without its read-only fields."""
+        items = value.get(self.batch_key)
+        if self.batch_key and isinstance(items, list):
+            stripped = [self._strip(one) if isinstance(one, dict) else one for one in items]
+            return value | {self.batch_key: stripped}
+        return self._strip(value)
+
+    def _strip(self, value: Json) -> Json:
+        return {name: one for name, one in value.items() if name not in self.read_only}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from memrelay.web.codebolt.answers import (
     one_of,
     to_shape,
 )
-from memrelay.web.codebolt.crud import Crud
-from memrelay.web.codebolt.declaration import Answer, Body, Call, Route
+from memrelay.web.codebolt.crud import Crud, check_id
+from memrelay.web.codebolt.declaration import TIMES, Answer, Body, Call, Route
 from memrelay.web.codebolt.fields import Json, same, spell, within
 from memrelay.web.codebolt.handlers import serve_all
 
@@ -176,6 +176,7 @@ serve_all(
                 batch_key="records",
                 batch=within("nodes/*", "records/*", NEW_NODE),
                 example="{id?, name, kind, attributes?, valid_from?, valid_to?} or {records}",
+                read_only=TIMES,
             ),
         ),
         Route(
@@ -202,7 +203,8 @@ serve_all(
             "Change a node.",
             answer_json(one_of(shapes.Node)),
             shape=shapes.Node,
-            body=Body(fields=NODE_FIELDS, example=CHANGES),
+            body=Body(fields=NODE_FIELDS, example=CHANGES).accept(shapes.Node),
+            check=check_id,
         ),
         Route(
             "DELETE",
@@ -225,6 +227,7 @@ serve_all(
                 batch_key="edges",
                 batch=within("edges/*", "edges/*", NEW_EDGE),
                 example="{id?, kind, from_node_id, to_node_id} or {edges}",
+                read_only=("createdAt",),
             ),
         ),
         Route(

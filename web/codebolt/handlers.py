@@ -96,6 +96,7 @@ async def _read_body(request: web.Request, route: Route, body: Body, given: Give
         given.values[body.whole] = value
         given.origins[f"/{body.whole}"] = ""
         return False
+    value = body.without_read_only(value)
     is_batch = bool(body.batch_key) and body.batch_key in value
     read_fields(body.batch if is_batch else body.fields, value, given)
     return is_batch

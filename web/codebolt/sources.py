@@ -7,10 +7,11 @@ from memrelay.web.codebolt.answers import (
     answer_json,
     first_of,
     one_of,
+    to_shape,
 )
 from memrelay.web.codebolt.crud import Crud
-from memrelay.web.codebolt.declaration import Body, Route
-from memrelay.web.codebolt.fields import same, spell, within
+from memrelay.web.codebolt.declaration import Body, Call, Route
+from memrelay.web.codebolt.fields import Json, same, spell, within
 from memrelay.web.codebolt.handlers import serve_all
 
 routes = web.RouteTableDef()
@@ -23,6 +24,18 @@ EVENT = spell(stream_id=("stream_id", "streamId"), event_type=("event_type", "ev
 LOG_NAME = spell(instance="instanceId", auto_create="autoCreateInstance")
 PAGE = same("where", "select", "limit", "offset")
 ORDER = same("field", "direction")
+
+
+def _event_result(call: Call) -> Json:
+    """Return the result of a query over events, with the names that events have elsewhere."""
+    renamed = {"instance_id": "instanceId"}
+    found: Json = to_shape(shapes.EventResult, call.output)
+    if "events" in found:
+        found["events"] = [
+            {renamed.get(name, name): value for name, value in one.items()}
+            for one in found["events"]
+        ]
+    return found
 
 
 def _instance_routes(root: str, instances: Crud) -> tuple[Route, ...]:
@@ -131,7 +144,7 @@ serve_all(
             f"{LOG}/query",
             "events.query",
             "Find or aggregate events.",
-            answer_json(one_of(shapes.EventResult)),
+            answer_json(_event_result),
             shape=shapes.EventResult,
             body=Body(
                 fields=spell(instance="from/instance", stream="from/stream")

@@ -1,19 +1,18 @@
 """What an assembly needs to know of a recipe before it runs: variables and contribution."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
 
 from memrelay.memory.recipes.assembly.inputs import Inputs
-from memrelay.memory.recipes.recipe import WEIGHTS
+from memrelay.memory.recipes.objects import SCOPE
+from memrelay.memory.recipes.recipe import WEIGHTS, Contribution
 from memrelay.memory.recipes.scopes import SCOPES
-from memrelay.memory.recipes.stored import SCOPE
+from memrelay.memory.recipes.stored import all_recipes
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import StoredRecord
-
-PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +47,13 @@ def find_brief(tx: Transaction, ident: str) -> Brief | None:
 
 def active_briefs(tx: Transaction) -> Iterator[Brief]:
     """Yield the summaries of all active recipes in the order of their ids."""
-    after = ""
-    while page := list(tx.recipes.definitions.page(SCOPE, after, PAGE)):
-        yield from (brief for brief in map(_summarize, page) if brief.is_active)
-        after = page[-1].whole.key or ""
+    return (brief for brief in map(_summarize, all_recipes(tx)) if brief.is_active)
 
 
 def _summarize(place: StoredRecord) -> Brief:
     definition = orjson.loads(place.content)
     variables = definition.get("additional_variables", [])
-    contribution = definition.get("contribution", {})
+    contribution = asdict(Contribution()) | definition.get("contribution", {})
     return Brief(
         definition["id"],
         definition["label"],
@@ -65,11 +61,11 @@ def _summarize(place: StoredRecord) -> Brief:
         tuple(one for one in definition.get("inputs_scope", []) if one in SCOPES),
         tuple(one["name"] for one in variables),
         tuple(one["name"] for one in variables if _is_needed(one)),
-        contribution.get("section", "knowledge"),
-        contribution.get("priority", "medium"),
-        contribution.get("max_items", 10),
+        contribution["section"],
+        contribution["priority"],
+        contribution["max_items"],
     )
 
 
 def _is_needed(variable: dict[str, Any]) -> bool:
-    return variable.get("required") is True and "default" not in variable
+    return variable.get("required") is True and variable.get("default") is None

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import orjson
 from pydantic import WithJsonSchema
 
-from memrelay.memory.recipes.assembly.faults import FaultList, quote
+from memrelay.memory.recipes.assembly.faults import InputFaults
 from memrelay.memory.recipes.assembly.inputs import ADDITIONAL_NAME, TEXT_FIELD, scope_fault
 from memrelay.memory.recipes.assembly.patterns import pattern_fault
 from memrelay.memory.recipes.execution.values import is_number
+from memrelay.memory.recipes.faults import quoted, suggest
 from memrelay.memory.records.data import text_fault
 from memrelay.memory.validation import Place
 
@@ -106,7 +107,7 @@ def check_engine(given: dict[str, Any], new_id: str) -> Engine:
 
     Raises InvalidInput: with every fault.
     """
-    faults = FaultList()
+    faults = InputFaults()
     engine = Engine(
         new_id if given["id"] is None else _check_id(given["id"], ("id",), faults),
         faults.take_text(given["name"], ("name",), MAX_NAME, needed=True),
@@ -120,7 +121,7 @@ def check_engine(given: dict[str, Any], new_id: str) -> Engine:
     return engine
 
 
-def _check_id(given: Any, place: Place, faults: FaultList) -> str:
+def _check_id(given: Any, place: Place, faults: InputFaults) -> str:
     if not isinstance(given, str):
         faults.add(place, "bad_type", f"{place[-1]} must be a text")
         return ""
@@ -129,7 +130,7 @@ def _check_id(given: Any, place: Place, faults: FaultList) -> str:
     return given
 
 
-def _check_rules(given: Any, faults: FaultList) -> tuple[Rule, ...]:
+def _check_rules(given: Any, faults: InputFaults) -> tuple[Rule, ...]:
     listed = faults.take_list(given, ("rules",), MAX_RULES)
     taken = {one["id"] for one in listed if isinstance(one, dict) and _is_text(one.get("id"))}
     rules, seen = list[Rule](), set[str]()
@@ -149,7 +150,7 @@ def _free_id(taken: set[str], at: int) -> str:
     return next(name for number in numbers if (name := f"rule-{number}") not in taken)
 
 
-def _check_rule(given: Any, place: Place, new_id: str, faults: FaultList) -> Rule:
+def _check_rule(given: Any, place: Place, new_id: str, faults: InputFaults) -> Rule:
     rule = faults.take_object(given, place, RULE_KEYS)
     if not isinstance(given, dict):
         return Rule("", "", 0, (), RuleAction(()))
@@ -164,7 +165,7 @@ def _check_rule(given: Any, place: Place, new_id: str, faults: FaultList) -> Rul
     )
 
 
-def _check_action(rule: dict[str, Any], place: Place, faults: FaultList) -> tuple[str, ...]:
+def _check_action(rule: dict[str, Any], place: Place, faults: InputFaults) -> tuple[str, ...]:
     """Return the recipes that a rule adds. A valid id need not exist yet."""
     place = (*place, "then")
     if "then" not in rule:
@@ -179,7 +180,7 @@ def _check_action(rule: dict[str, Any], place: Place, faults: FaultList) -> tupl
     return tuple(_check_id(one, (*place, at), faults) for at, one in enumerate(listed))
 
 
-def _check_condition(given: Any, place: Place, faults: FaultList) -> RuleCondition:
+def _check_condition(given: Any, place: Place, faults: InputFaults) -> RuleCondition:
     condition = faults.take_object(given, place, ("field", "operator", "value"))
     if not isinstance(given, dict):
         return RuleCondition("", "", None)
@@ -188,7 +189,9 @@ def _check_condition(given: Any, place: Place, faults: FaultList) -> RuleConditi
         faults.add((*place, "operator"), "required", "operator is missing")
     elif operator not in OPERATORS:
         faults.add(
-            (*place, "operator"), "bad_enum", f"unknown operator {quote(operator, OPERATORS)}"
+            (*place, "operator"),
+            "bad_enum",
+            f"unknown operator {quoted(operator)}{suggest(operator, OPERATORS)}",
         )
     else:
         _check_value(operator, condition, (*place, "value"), faults)
@@ -199,7 +202,7 @@ def _check_condition(given: Any, place: Place, faults: FaultList) -> RuleConditi
     )
 
 
-def _check_field(field: Any, place: Place, faults: FaultList) -> str:
+def _check_field(field: Any, place: Place, faults: InputFaults) -> str:
     """Return the field of a condition."""
     if field is None:
         faults.add(place, "required", "field is missing")
@@ -219,7 +222,9 @@ def _check_field(field: Any, place: Place, faults: FaultList) -> str:
     return str(field)
 
 
-def _check_value(operator: str, condition: dict[str, Any], place: Place, faults: FaultList) -> None:
+def _check_value(
+    operator: str, condition: dict[str, Any], place: Place, faults: InputFaults
+) -> None:
     """Add the fault of a condition's value, if any."""
     value = condition.get("value")
     if operator in PRESENCE:

@@ -3,27 +3,13 @@
 from collections.abc import Collection
 from typing import Any
 
-from memrelay.memory.errors import Fault, InvalidInput
+from memrelay.memory.recipes.faults import FaultList, quoted, suggest
 from memrelay.memory.records.data import text_fault
-from memrelay.memory.validation import Place, find_closest
+from memrelay.memory.validation import Place
 
 
-class FaultList:
+class InputFaults(FaultList):
     """The faults of one input. The methods return a usable value even after a fault."""
-
-    def __init__(self) -> None:
-        self.found: list[Fault] = []
-
-    def add(self, place: Place, code: str, message: str) -> None:
-        """Add a fault at a place in the input."""
-        parts = (str(part).replace("~", "~0").replace("/", "~1") for part in place)
-        self.found.append(Fault("".join(f"/{part}" for part in parts), code, message))
-
-    def raise_any(self, what: str) -> None:
-        """Raise InvalidInput if there are faults."""
-        if count := len(self.found):
-            noun = "error" if count == 1 else "errors"
-            raise InvalidInput(f"{what} has {count} {noun}", self.found)
 
     def take_object(self, value: Any, place: Place, known: Collection[str]) -> dict[str, Any]:
         """Return an object with known keys only, {} for another value."""
@@ -32,7 +18,11 @@ class FaultList:
             return {}
         for key in value:
             if key not in known:
-                self.add((*place, key), "unknown_param", f"unknown key {quote(key, known)}")
+                self.add(
+                    (*place, key),
+                    "unknown_param",
+                    f"unknown key {quoted(key)}{suggest(key, known)}",
+                )
         return value
 
     def take_list(self, value: Any, place: Place, most: int) -> list[Any]:
@@ -71,13 +61,6 @@ class FaultList:
         if not isinstance(value, bool):
             self.add(place, "bad_type", f"{_name(place)} must be true or false")
         return value is True
-
-
-def quote(word: Any, known: Collection[str]) -> str:
-    """Return a word in quotes, with the known word that it resembles or a short list of all."""
-    closest = find_closest(str(word), known)
-    hint = f' (did you mean "{closest}"?)' if closest else f" (known: {', '.join(known)})"
-    return f'"{str(word)[:64]}"{hint if closest or len(known) <= 15 else ""}'
 
 
 def _name(place: Place) -> str:

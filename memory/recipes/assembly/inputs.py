@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
-from memrelay.memory.recipes.assembly.faults import FaultList, quote
+from memrelay.memory.recipes.assembly.faults import InputFaults
+from memrelay.memory.recipes.faults import quoted, suggest
 from memrelay.memory.recipes.scopes import SCOPES
 
 ADDITIONAL_NAME = re.compile(r"[a-z0-9_]{1,64}")
@@ -50,7 +51,7 @@ class Inputs:
         return {name: value for name, value in named.items() if value is not None}
 
 
-def read_inputs(given: Any, faults: FaultList) -> Inputs:
+def read_inputs(given: Any, faults: InputFaults) -> Inputs:
     """Read the inputs of a request with `scope_variables`, `additional_variables` and `input`."""
     return Inputs(
         _read_scopes(given.scope_variables, faults),
@@ -62,13 +63,13 @@ def read_inputs(given: Any, faults: FaultList) -> Inputs:
 def scope_fault(scope: Any, name: Any = None) -> str:
     """Return why a scope does not exist or does not have the variable, "" if it does."""
     if scope not in SCOPES:
-        return f"unknown scope {quote(scope, SCOPES)}"
+        return f"unknown scope {quoted(scope)}{suggest(scope, SCOPES)}"
     if name is not None and name not in SCOPES[scope]:
-        return f"scope {scope} has no variable {quote(name, SCOPES[scope])}"
+        return f"scope {scope} has no variable {quoted(name)}{suggest(name, SCOPES[scope])}"
     return ""
 
 
-def _read_scopes(given: Any, faults: FaultList) -> dict[str, dict[str, Any]]:
+def _read_scopes(given: Any, faults: InputFaults) -> dict[str, dict[str, Any]]:
     place = "scope_variables"
     if given is None:
         faults.add((place,), "required", f"{place} is missing (it may be {{}})")
@@ -86,7 +87,7 @@ def _read_scopes(given: Any, faults: FaultList) -> dict[str, dict[str, Any]]:
     return {scope: one for scope, one in given.items() if isinstance(one, dict)}
 
 
-def _check_variables(scope: str, variables: dict[str, Any], faults: FaultList) -> None:
+def _check_variables(scope: str, variables: dict[str, Any], faults: InputFaults) -> None:
     for name, value in variables.items():
         place = ("scope_variables", scope, name)
         if rule := scope_fault(scope, name):
@@ -95,7 +96,7 @@ def _check_variables(scope: str, variables: dict[str, Any], faults: FaultList) -
             faults.add(place, "bad_type", f"{name} must be a text, a number, true or false")
 
 
-def _read_additional(given: Any, faults: FaultList) -> dict[str, Any]:
+def _read_additional(given: Any, faults: InputFaults) -> dict[str, Any]:
     place = "additional_variables"
     if given is None:
         return {}
@@ -111,7 +112,7 @@ def _read_additional(given: Any, faults: FaultList) -> dict[str, Any]:
     return given
 
 
-def _read_text(given: Any, faults: FaultList) -> str:
+def _read_text(given: Any, faults: InputFaults) -> str:
     if given is None:
         return ""
     if isinstance(given, str):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memrelay.memory.recipes.assembly.engines import Engine
-from memrelay.memory.recipes.assembly.faults import FaultList
+from memrelay.memory.recipes.assembly.faults import InputFaults
 from memrelay.memory.recipes.assembly.inputs import (
     AnyObject,
     Inputs,
@@ -61,7 +61,7 @@ class Request:
 
 def read_request(tx: Transaction, given: AssemblyRequest) -> Request:
     """Check a request. Raises InvalidInput with every fault."""
-    faults = FaultList()
+    faults = InputFaults()
     inputs = read_inputs(given, faults)
     explicit = _read_explicit(given.explicit_memory, faults)
     engines = choose_engines(tx, given.rule_engine_ids, faults)
@@ -83,7 +83,7 @@ def read_request(tx: Transaction, given: AssemblyRequest) -> Request:
     )
 
 
-def _read_explicit(given: Any, faults: FaultList) -> tuple[str, ...]:
+def _read_explicit(given: Any, faults: InputFaults) -> tuple[str, ...]:
     """Return the ids of explicit recipes. Unknown ids are valid: their calls fail."""
     if given is None:
         return ()
@@ -95,7 +95,7 @@ def _read_explicit(given: Any, faults: FaultList) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-def _read_constraints(given: Any, faults: FaultList) -> dict[str, int]:
+def _read_constraints(given: Any, faults: InputFaults) -> dict[str, int]:
     if given is None:
         return {}
     return {

@@ -4,20 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from memrelay.memory.agents.keyed_table import new_state
-from memrelay.memory.errors import NameTaken, RecordNotFound, Refused
+from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context
 from memrelay.memory.recipes.assembly.engines import Engine, Rule, load_engine
-from memrelay.memory.recipes.assembly.faults import FaultList
-from memrelay.memory.records.kinds import RULE_ENGINE_KIND
+from memrelay.memory.recipes.assembly.faults import InputFaults
+from memrelay.memory.recipes.objects import SCOPE, add_object, find_object
 from memrelay.memory.records.view import version_of
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State, StoredRecord
 from memrelay.memory.timestamps import Moment, format_time
 
 MAX_ENGINES = 100
-# All engines have this scope.
-SCOPE = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +54,7 @@ def view_engine(state: State) -> EngineView:
 
 def find_engine(tx: Transaction, ident: str) -> StoredRecord:
     """Return a stored engine. Raises RecordNotFound."""
-    place = tx.recipes.rule_engines.find(SCOPE, ident)
-    if place is None:
-        raise RecordNotFound(f"no rule engine has the id {ident[:64]!r}; rules.list lists them")
-    return place
+    return find_object(tx.recipes.rule_engines, ident)
 
 
 def list_engines(tx: Transaction) -> Iterator[State]:
@@ -75,15 +69,12 @@ def add_engine(tx: Transaction, engine: Engine, guid: str, context: Context) -> 
     Raises Refused: when there are too many engines.
     """
     table = tx.recipes.rule_engines
-    if table.find_to_write(SCOPE, engine.id) is not None:
-        raise NameTaken(f"a rule engine has the id {engine.id!r}; change it, or use another id")
     if table.count(SCOPE) >= MAX_ENGINES:
         raise Refused(f"there are {MAX_ENGINES} rule engines, the maximum; delete one first")
-    new = new_state(guid, RULE_ENGINE_KIND, context.now_ms, context.actor)
-    return table.insert(new._replace(scope=SCOPE, key=engine.id, content=engine.as_json()))
+    return add_object(table, engine.id, engine.as_json(), context, guid)
 
 
-def choose_engines(tx: Transaction, named: Any, faults: FaultList) -> list[Engine]:
+def choose_engines(tx: Transaction, named: Any, faults: InputFaults) -> list[Engine]:
     """Return the named engines in their order, even disabled ones, or else all enabled engines."""
     if named is None:
         engines = [load_engine(state.content) for state in list_engines(tx)]

@@ -2,7 +2,7 @@
 
 import re
 
-from memrelay.memory.recipes.check.problems import Problems, listed, quoted
+from memrelay.memory.recipes.faults import Problems, listed, quoted
 from memrelay.memory.recipes.step import ResultType
 from memrelay.memory.validation import Place
 

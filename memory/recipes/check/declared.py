@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from memrelay.memory.recipes.check.aliases import RESERVED
-from memrelay.memory.recipes.check.problems import Problems, did_you_mean, quoted
+from memrelay.memory.recipes.faults import Problems, did_you_mean, quoted
 from memrelay.memory.recipes.recipe import Variable
 from memrelay.memory.recipes.scopes import SCOPE_OF
 from memrelay.memory.validation import Place
@@ -66,8 +66,7 @@ def _check(
     if (rule := _name_fault(name or "", earlier)) is not None:
         problems.error((*place, "name"), "bad_variable", rule)
         return None
-    has_default = "default" in entry
-    return Variable(str(name), entry.get("required") is True, has_default, entry.get("default"))
+    return Variable(str(name), entry.get("required") is True, entry.get("default"))
 
 
 def _name_fault(name: str, earlier: dict[str, Variable]) -> str | None:

@@ -10,7 +10,7 @@ import orjson
 from memrelay.memory.errors import Fault
 from memrelay.memory.recipes.check.declared import check_variables
 from memrelay.memory.recipes.check.pipeline import PipelineCheck
-from memrelay.memory.recipes.check.problems import Problems, did_you_mean, listed, quoted
+from memrelay.memory.recipes.faults import Problems, did_you_mean, listed, quoted
 from memrelay.memory.recipes.recipe import (
     WEIGHTS,
     Contribution,
@@ -52,12 +52,14 @@ KEYS = (
     "retrieval",
     "contribution",
 )
+CONTRIBUTION_KEYS = ("section", "priority", "format", "max_items")
 # The server adds these to its answers, and drops them from a definition.
 SERVER_KEYS = ("createdAt", "updatedAt")
 # Keys of a stored object in this order, then all others.
 _FIRST = (
     *KEYS,
-    *("pipeline", "section", "priority", "format", "max_items"),
+    "pipeline",
+    *CONTRIBUTION_KEYS,
     *("name", "type", "alias", "source", "condition", "thenSteps", "elseSteps"),
 )
 _RANK = {key: rank for rank, key in enumerate(_FIRST)}
@@ -78,9 +80,8 @@ def check_definition(submitted: Any) -> Checked:
     problems = Problems()
     definition = _as_object(submitted, problems)
     recipe = None if definition is None else _DefinitionCheck(definition, problems).recipe()
-    return Checked(
-        None if problems.errors else recipe, tuple(problems.errors), tuple(problems.warnings)
-    )
+    errors, warnings = problems.errors.found, problems.warnings.found
+    return Checked(None if errors else recipe, tuple(errors), tuple(warnings))
 
 
 def encode_definition(definition: Mapping[str, Any]) -> str:
@@ -127,16 +128,19 @@ class _DefinitionCheck:
         variables, declared = check_variables(
             self._definition.get("additional_variables"), self._problems
         )
-        stored = dict(self._definition)
+        stored = _without_nulls(self._definition, KEYS)
         if declared is not None:
             stored["additional_variables"] = declared
         steps = self._steps(scopes, variables, stored)
+        contribution = self._contribution()
+        if isinstance(given := stored.get("contribution"), dict):
+            stored["contribution"] = _without_nulls(given, CONTRIBUTION_KEYS)
         return Recipe(
             **head,
             inputs_scope=scopes,
             variables=variables,
             steps=steps,
-            contribution=self._contribution(),
+            contribution=contribution,
             definition=_ordered(stored),
         )
 
@@ -195,7 +199,7 @@ class _DefinitionCheck:
     def _contribution(self) -> Contribution:
         given, place = self._object("contribution"), ("contribution",)
         default = Contribution()
-        self._warn_unknown(given, ("section", "priority", "format", "max_items"), place)
+        self._warn_unknown(given, CONTRIBUTION_KEYS, place)
         max_items = given.get("max_items")
         if max_items is None:
             max_items = default.max_items
@@ -252,6 +256,11 @@ class _DefinitionCheck:
             if key not in known:
                 message = f"unknown key {quoted(key)}{did_you_mean(key, known)}; it has no effect"
                 self._problems.warn((*at, key), "unknown_key", message)
+
+
+def _without_nulls(fields: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields without known ones that are null, which count as absent."""
+    return {name: one for name, one in fields.items() if one is not None or name not in known}
 
 
 def _ordered(value: Any) -> Any:

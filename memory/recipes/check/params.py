@@ -9,8 +9,8 @@ import orjson
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from memrelay.memory.recipes.check.problems import did_you_mean, quoted
 from memrelay.memory.recipes.execution.templates import LITERAL_PARAMS, has_templates
+from memrelay.memory.recipes.faults import did_you_mean, quoted
 from memrelay.memory.recipes.step import StepType, public_name
 from memrelay.memory.validation import Place
 

@@ -4,15 +4,15 @@ from typing import Any, NamedTuple
 
 from memrelay.memory.recipes.check.aliases import ANY, Aliases
 from memrelay.memory.recipes.check.params import CheckedParams, check_params, takes_source
-from memrelay.memory.recipes.check.problems import Problems, did_you_mean, listed, pointer, quoted
 from memrelay.memory.recipes.check.spellings import Fields, read_fields
 from memrelay.memory.recipes.execution.conditions import Condition, ConditionError, parse_condition
 from memrelay.memory.recipes.execution.handler import all_handlers
 from memrelay.memory.recipes.execution.templates import LITERAL_PARAMS, find_templates
+from memrelay.memory.recipes.faults import Problems, did_you_mean, listed, quoted
 from memrelay.memory.recipes.recipe import CompiledStep
 from memrelay.memory.recipes.scopes import SCOPE_OF, SCOPES
 from memrelay.memory.recipes.step import StepType, all_step_types
-from memrelay.memory.validation import Place
+from memrelay.memory.validation import Place, pointer
 
 MAX_STEPS = 64
 MAX_LEVELS = 8

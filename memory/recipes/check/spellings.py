@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from memrelay.memory.recipes.check.problems import Problems
+from memrelay.memory.recipes.faults import Problems
 from memrelay.memory.recipes.step import public_name
 from memrelay.memory.validation import Place
 

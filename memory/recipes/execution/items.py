@@ -12,11 +12,10 @@ from memrelay.memory.recipes.step import Item, Items, Result, StepCall
 TEXT_FIELDS = ("text", "content", "summary", "message", "value", "label", "title", "name")
 
 
-def item_text(item: Item) -> str:
-    """Return the text of an item. A value that is not text becomes compact JSON."""
-    for field in TEXT_FIELDS:
-        if field in item:
-            return compact(item[field])
+def item_text(item: Any) -> str:
+    """Return the text of an item or another value. What is no text becomes compact JSON."""
+    if isinstance(item, dict):
+        item = next((item[field] for field in TEXT_FIELDS if field in item), item)
     return compact(item)
 
 

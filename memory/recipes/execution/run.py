@@ -12,7 +12,9 @@ from memrelay.memory.recipes.execution.conditions import count_items
 from memrelay.memory.recipes.execution.format import format_items
 from memrelay.memory.recipes.execution.items import flatten
 from memrelay.memory.recipes.execution.step_params import (
+    MAX_BYTES,
     READING,
+    BoundExceeded,
     Unresolved,
     check_early,
     fill_params,
@@ -25,7 +27,6 @@ from memrelay.memory.sqlite.store import Transaction
 # Bounds of a run. Its time is the time of its steps, seconds.
 MAX_S = 1.0
 MAX_ITEMS = 1000
-MAX_BYTES = 8 << 20
 # Time limit of the reads of one step, seconds. A search has its own.
 READ_S = 0.1
 SEARCH_STEP = "vector_search"
@@ -34,14 +35,6 @@ OWN_SOURCE = ("derive_query", "rewrite_query", "merge")
 
 Run = Generator[None, Transaction, dict[str, Any]]
 Clock = Callable[[], float]
-
-
-class _BoundExceeded(Exception):
-    """The run exceeds a bound; `onError` has no effect."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def run_recipe(
@@ -121,7 +114,7 @@ class _RecipeRun:
             result = self._run_step(tx, step)
             seconds = self._clock() - began
             self._check_bounds(result, seconds)
-        except (StepFailed, _BoundExceeded) as error:
+        except (StepFailed, BoundExceeded) as error:
             self._error = {"alias": step.alias, "code": error.code, "message": str(error)}
             seconds = self._clock() - began
         else:
@@ -140,7 +133,7 @@ class _RecipeRun:
         except Unresolved as error:
             self._warn(step.alias, [("unresolved", str(error))])
         except SearchTooLong as error:
-            raise _BoundExceeded("timeout", f"{step.type.name}: {error}") from error
+            raise BoundExceeded("timeout", f"{step.type.name}: {error}") from error
         except (StepFailed, Refused) as error:
             code = error.code if isinstance(error, StepFailed) else "bad_param"
             if step.on_error != "skip":
@@ -181,12 +174,12 @@ class _RecipeRun:
 
     def _check_bounds(self, result: Result, seconds: float) -> None:
         if (count := count_items(result)) > MAX_ITEMS:
-            raise _BoundExceeded("too_many_items", f"{count} items; a step may have {MAX_ITEMS}")
+            raise BoundExceeded("too_many_items", f"{count} items; a step may have {MAX_ITEMS}")
         self._bytes += len(orjson.dumps(result))
         if self._bytes > MAX_BYTES:
-            raise _BoundExceeded("too_large", f"the results exceed {MAX_BYTES} bytes")
+            raise BoundExceeded("too_large", f"the results exceed {MAX_BYTES} bytes")
         if self._seconds + seconds > MAX_S:
-            raise _BoundExceeded("timeout", f"the run takes longer than {MAX_S:g} s")
+            raise BoundExceeded("timeout", f"the run takes longer than {MAX_S:g} s")
 
     def _warn(self, alias: str, warnings: list[tuple[str, str]]) -> None:
         self._warnings += [

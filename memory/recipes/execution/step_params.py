@@ -21,6 +21,16 @@ from memrelay.memory.recipes.step import StepFailed
 
 # Steps of these categories return no items if a parameter lacks its variable.
 READING = ("retrieval", "expansion")
+# The most bytes that all results of a run have, and the values in the parameters of one step.
+MAX_BYTES = 8 << 20
+
+
+class BoundExceeded(Exception):
+    """The run exceeds a bound; `onError` has no effect."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Unresolved(Exception):
@@ -30,10 +40,10 @@ class Unresolved(Exception):
 def fill_params(step: CompiledStep, resolve: Resolve) -> Any:
     """Return the parameters of a step with templates.
 
-    An optional parameter that becomes "" is left out. Raises Unresolved, and StepFailed for an
-    invalid value.
+    An optional parameter that becomes "" is left out. Raises Unresolved, StepFailed for an invalid
+    value, and BoundExceeded.
     """
-    filled = {}
+    filled, resolve = {}, _bounded(resolve)
     for name, value in step.raw.items():
         if name in LITERAL_PARAMS or not has_templates(value):
             filled[name] = value
@@ -63,7 +73,7 @@ def check_early(steps: Sequence[CompiledStep], names: Names) -> None:
             continue
         try:
             fill_params(step, lambda name, known=known: known.get(name, ""))  # type: ignore[misc]
-        except StepFailed as error:
+        except (StepFailed, BoundExceeded) as error:
             pointer = names.pointer(next(iter(known)))
             faults.append(Fault(pointer, error.code, f"{step.alias}: {error}"))
         except Unresolved:
@@ -80,6 +90,22 @@ def _noting(resolve: Resolve, lacking: list[str]) -> Resolve:
         return value
 
     return noted
+
+
+def _bounded(resolve: Resolve) -> Resolve:
+    """Return the function, which raises BoundExceeded when its values have become too large."""
+    left = MAX_BYTES
+
+    def count(name: str) -> Any:
+        nonlocal left
+        value = resolve(name)
+        if value is not MISSING:
+            left -= len(value) if isinstance(value, str) else len(orjson.dumps(value))
+        if left < 0:
+            raise BoundExceeded("too_large", f"the parameters exceed {MAX_BYTES} bytes")
+        return value
+
+    return count
 
 
 def _with_templates(steps: Sequence[CompiledStep]) -> Iterator[CompiledStep]:

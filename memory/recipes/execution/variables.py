@@ -68,8 +68,10 @@ def _read_intent(
             warnings.append(("unknown_intent", f'the intent has no part "{name}"; it is ignored'))
             continue
         wanted, rule = PARTS[name]
-        is_list_of_texts = name != "keywords" or all(isinstance(one, str) for one in value)
-        if not isinstance(value, wanted) or not is_list_of_texts:
+        is_valid = isinstance(value, wanted)
+        if name == "keywords" and is_valid:
+            is_valid = all(isinstance(one, str) for one in value)
+        if not is_valid:
             faults.append(Fault(f"/intent/{name}", "bad_type", f"intent.{name} must be {rule}"))
     return intent
 

@@ -8,12 +8,14 @@ from pydantic import ConfigDict
 
 from memrelay.memory.errors import NameTaken
 from memrelay.memory.operation import Context
-from memrelay.memory.recipes.graph.faults import FaultList
+from memrelay.memory.recipes.faults import FaultList
 from memrelay.memory.recipes.graph.instances import Graph
+from memrelay.memory.recipes.graph.names import check_name
 from memrelay.memory.recipes.graph.nodes import refuse_taken
 from memrelay.memory.recipes.graph.table import Edge
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.timestamps import Moment, format_time
+from memrelay.memory.validation import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class EdgeView:
     """An edge."""
 
     id: str
-    instance: str
+    instance_id: str
     """The id of the graph."""
     kind: str
     from_node_id: str
@@ -67,7 +69,7 @@ def add_edges(
     ends = {id_ for edge in edges for id_ in (edge.from_node_id, edge.to_node_id)}
     kinds = tx.recipes.graph.node_kinds(graph.id, ends)
     for at, edge in enumerate(edges):
-        _check_edge(edge, graph, kinds, (f"/edges/{at}", faults))
+        _check_edge(edge, graph, kinds, (("edges", at), faults))
     faults.raise_any("the input")
     refuse_taken(edge.id for edge in edges)
     given = [edge.id for edge in edges if edge.id]
@@ -98,22 +100,22 @@ def check_kind_change(tx: Transaction, graph: Graph, node: str, kind: str) -> No
     for edge in edges:
         pair = (kinds.get(edge.from_node, ""), kinds.get(edge.to_node, ""))
         of_edge = FaultList()
-        graph.template.check_edge(edge.kind, pair, "", of_edge)
+        graph.template.check_edge(edge.kind, pair, (), of_edge)
         for fault in of_edge.found:
-            faults.add("/kind", "wrong_kind", f"edge {edge.id!r} does not fit: {fault.message}")
+            faults.add(("kind",), "wrong_kind", f"edge {edge.id!r} does not fit: {fault.message}")
     faults.raise_any("the node")
 
 
 def _check_edge(
-    edge: NewEdge, graph: Graph, kinds: dict[str, str], to: tuple[str, FaultList]
+    edge: NewEdge, graph: Graph, kinds: dict[str, str], to: tuple[Place, FaultList]
 ) -> None:
     path, faults = to
     if edge.id:
-        faults.check_name(f"{path}/id", edge.id)
-    is_whole = faults.check_name(f"{path}/kind", edge.kind)
+        check_name(edge.id, (*path, "id"), faults)
+    is_whole = check_name(edge.kind, (*path, "kind"), faults)
     for side in ("from_node_id", "to_node_id"):
         if (node := getattr(edge, side)) not in kinds:
-            faults.add(f"{path}/{side}", "unknown_node", f"the graph has no node {node[:128]!r}")
+            faults.add((*path, side), "unknown_node", f"the graph has no node {node[:128]!r}")
             is_whole = False
     if is_whole and graph.template is not None:
         pair = (kinds[edge.from_node_id], kinds[edge.to_node_id])

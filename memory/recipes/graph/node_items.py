@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from memrelay.memory.recipes.execution.items import item_text
 from memrelay.memory.recipes.graph.nodes import view_node
-from memrelay.memory.recipes.sources.item_text import text_of
 from memrelay.memory.sqlite.versions import State
 
 
@@ -12,9 +12,9 @@ def node_item(state: State) -> dict[str, Any]:
     node = view_node(state)
     return {
         "id": node.id,
-        "text": text_of({**node.attributes, "name": node.name}),
+        "text": item_text({**node.attributes, "name": node.name}),
         "name": node.name,
         "kind": node.kind,
         "attributes": node.attributes,
-        "instance": node.instance,
+        "instance": node.instance_id,
     }

@@ -11,8 +11,9 @@ from pydantic import ConfigDict, Field, ValidationError
 from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.errors import NameTaken, RecordNotFound
 from memrelay.memory.operation import Context
-from memrelay.memory.recipes.graph.faults import FaultList
+from memrelay.memory.recipes.faults import FaultList
 from memrelay.memory.recipes.graph.instances import Graph
+from memrelay.memory.recipes.graph.names import check_name
 from memrelay.memory.recipes.graph.table import scope_of
 from memrelay.memory.records.data import checked, load_json
 from memrelay.memory.records.kinds import NODE_KIND
@@ -20,6 +21,7 @@ from memrelay.memory.records.view import version_of
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State, StoredRecord
 from memrelay.memory.timestamps import Moment, format_time, parse_ms
+from memrelay.memory.validation import Place
 
 MAX_NAME_CHARACTERS = 1024
 # Nodes or edges that one call adds.
@@ -55,7 +57,7 @@ class NodeView:
     """A node."""
 
     id: str
-    instance: str
+    instance_id: str
     """The id of the graph."""
     name: str
     kind: str
@@ -85,11 +87,11 @@ def view_node(state: State) -> NodeView:
     )
 
 
-def find_node(tx: Transaction, graph: Graph, id_: str) -> StoredRecord:
+def find_node(tx: Transaction, instance: str, id_: str) -> StoredRecord:
     """Return a stored node. Raises RecordNotFound."""
-    place = tx.recipes.nodes.find(scope_of(graph.id), id_)
+    place = tx.recipes.nodes.find(scope_of(instance), id_)
     if place is None:
-        raise RecordNotFound(f"graph {graph.id!r} has no node {id_!r}; list its nodes")
+        raise RecordNotFound(f"graph {instance!r} has no node {id_!r}; list its nodes")
     return place
 
 
@@ -99,9 +101,9 @@ def add_nodes(
     """Add all nodes or none. Raises InvalidInput with every fault, and NameTaken."""
     faults = FaultList()
     for at, node in enumerate(nodes):
-        check_node(node, graph, f"/nodes/{at}", faults)
+        check_node(node, graph, ("nodes", at), faults)
         if node.id:
-            faults.check_name(f"/nodes/{at}/id", node.id)
+            check_name(node.id, ("nodes", at, "id"), faults)
     faults.raise_any("the input")
     refuse_taken(node.id for node in nodes)
     given = [node.id for node in nodes if node.id]
@@ -118,20 +120,19 @@ def refuse_taken(ids: Iterable[str]) -> None:
         raise NameTaken(f"the id {twice[0]!r} occurs twice in the input; ids are unique")
 
 
-def check_node(node: NewNode, graph: Graph, path: str, faults: FaultList) -> None:
+def check_node(node: NewNode, graph: Graph, path: Place, faults: FaultList) -> None:
     """Add a fault for each rule that a node breaks."""
     for side in ("valid_from", "valid_to"):
         value = getattr(node, side)
         if value is not None and parse_ms(value) is None:
-            faults.add(f"{path}/{side}", "bad_type", "is a time like 2026-11-22T05:00:00Z, or null")
+            faults.add((*path, side), "bad_type", "is a time like 2026-11-22T05:00:00Z, or null")
     try:
         checked(_data_of(node))
     except ValidationError as error:
         for found in error.errors(include_input=False, include_url=False):
-            place = "".join(f"/{step}" for step in found["loc"])
-            faults.add(path + (place or "/attributes"), "bad_type", found["msg"])
+            faults.add((*path, *(found["loc"] or ("attributes",))), "bad_type", found["msg"])
         return
-    if faults.check_name(f"{path}/kind", node.kind) and graph.template is not None:
+    if check_name(node.kind, (*path, "kind"), faults) and graph.template is not None:
         graph.template.check_node(node.kind, node.attributes, path, faults)
 
 

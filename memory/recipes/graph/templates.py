@@ -7,14 +7,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from memrelay.memory.recipes.graph.faults import FaultList, suggest
-from memrelay.memory.recipes.graph.stored import find_object, object_of
+from memrelay.memory.recipes.faults import FaultList, suggest
+from memrelay.memory.recipes.graph.names import check_name
+from memrelay.memory.recipes.graph.stored import object_of
 from memrelay.memory.records.view import version_of
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State
 from memrelay.memory.timestamps import Moment, format_time, parse_ms
+from memrelay.memory.validation import Place
 
-NOUN = "graph template"
 # The JSON types of a field by its type in a template.
 FIELD_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -68,43 +69,43 @@ def check_graph_template(record_kinds: dict[str, Any], edge_types: dict[str, Any
     """Raise InvalidInput with every fault of a graph template."""
     faults = FaultList()
     for kind, declared in record_kinds.items():
-        path = f"/record_kinds/{kind}"
-        faults.check_name(path, kind)
+        path = ("record_kinds", kind)
+        check_name(kind, path, faults)
         fields = declared.get("fields", {}) if isinstance(declared, dict) else None
         if not isinstance(fields, dict):
             example = '{"fields": {"age": {"type": "number"}}}'
             faults.add(path, "bad_type", f"is an object like {example}")
             continue
         for name, field in fields.items():
-            _check_field(f"{path}/fields/{name}", field, faults)
+            _check_field((*path, "fields", name), field, faults)
     for kind, ends in edge_types.items():
-        path = f"/edge_types/{kind}"
-        faults.check_name(path, kind)
+        path = ("edge_types", kind)
+        check_name(kind, path, faults)
         if not isinstance(ends, dict):
             faults.add(path, "bad_type", 'is an object like {"from": "Person", "to": "Team"}')
             continue
         for side in ("from", "to"):
-            _check_end(f"{path}/{side}", ends.get(side), record_kinds, faults)
+            _check_end((*path, side), ends.get(side), record_kinds, faults)
     faults.raise_any("the graph template")
 
 
-def _check_field(path: str, field: Any, faults: FaultList) -> None:
+def _check_field(path: Place, field: Any, faults: FaultList) -> None:
     if not isinstance(field, dict):
         faults.add(path, "bad_type", 'is an object like {"type": "string", "required": true}')
         return
     type_ = field.get("type", "any")
     if not isinstance(type_, str) or type_.lower() not in FIELD_TYPES:
         hint = suggest(str(type_), FIELD_TYPES)
-        faults.add(f"{path}/type", "bad_enum", f'unknown field type "{type_}" {hint}')
+        faults.add((*path, "type"), "bad_enum", f'unknown field type "{type_}"{hint}')
     if not isinstance(field.get("required", False), bool):
-        faults.add(f"{path}/required", "bad_type", "is true or false")
+        faults.add((*path, "required"), "bad_type", "is true or false")
 
 
-def _check_end(path: str, end: Any, record_kinds: dict[str, Any], faults: FaultList) -> None:
+def _check_end(path: Place, end: Any, record_kinds: dict[str, Any], faults: FaultList) -> None:
     if not isinstance(end, str):
         faults.add(path, "required", "names the kind of the node")
     elif record_kinds and end not in record_kinds:
-        faults.add(path, "unknown_kind", f'unknown kind "{end}" {suggest(end, record_kinds)}')
+        faults.add(path, "unknown_kind", f'unknown kind "{end}"{suggest(end, record_kinds)}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,38 +115,38 @@ class FittingTemplate:
     record_kinds: dict[str, Any]
     edge_types: dict[str, Any]
 
-    def check_node(self, kind: str, attributes: dict[str, Any], path: str, to: FaultList) -> None:
+    def check_node(self, kind: str, attributes: dict[str, Any], path: Place, to: FaultList) -> None:
         """Add a fault for each rule that a node does not fit."""
         if self.record_kinds and kind not in self.record_kinds:
             hint = suggest(kind, self.record_kinds)
-            to.add(f"{path}/kind", "unknown_kind", f'unknown node kind "{kind}" {hint}')
+            to.add((*path, "kind"), "unknown_kind", f'unknown node kind "{kind}"{hint}')
             return
         for name, field in self.record_kinds.get(kind, {}).get("fields", {}).items():
-            value, place = attributes.get(name), f"{path}/attributes/{name}"
+            value, at = attributes.get(name), (*path, "attributes", name)
             if value is not None:
-                _check_value(value, field.get("type", "any").lower(), place, to)
+                _check_value(value, field.get("type", "any").lower(), at, to)
             elif field.get("required"):
-                to.add(place, "missing_field", f'the kind "{kind}" requires the attribute "{name}"')
+                to.add(at, "missing_field", f'the kind "{kind}" requires the attribute "{name}"')
 
-    def check_edge(self, kind: str, kinds: tuple[str, str], path: str, to: FaultList) -> None:
+    def check_edge(self, kind: str, kinds: tuple[str, str], path: Place, to: FaultList) -> None:
         """Add a fault for each rule that an edge does not fit. `kinds` are those of its nodes."""
         if not self.edge_types:
             return
         if kind not in self.edge_types:
             hint = suggest(kind, self.edge_types)
-            to.add(f"{path}/kind", "unknown_kind", f'unknown edge kind "{kind}" {hint}')
+            to.add((*path, "kind"), "unknown_kind", f'unknown edge kind "{kind}"{hint}')
             return
         for side, found in zip(("from", "to"), kinds, strict=True):
             wanted = self.edge_types[kind][side]
             if found != wanted:
                 to.add(
-                    f"{path}/{side}_node_id",
+                    (*path, f"{side}_node_id"),
                     "wrong_kind",
                     f'an edge "{kind}" has a node of kind "{wanted}" here, not "{found}"',
                 )
 
 
-def _check_value(value: Any, type_: str, path: str, faults: FaultList) -> None:
+def _check_value(value: Any, type_: str, path: Place, faults: FaultList) -> None:
     is_flag = isinstance(value, bool) and bool not in FIELD_TYPES[type_]
     is_no_time = type_ in TIMES and isinstance(value, str) and parse_ms(value) is None
     if is_flag or is_no_time or not isinstance(value, FIELD_TYPES[type_]):
@@ -159,8 +160,3 @@ def fitting_template(tx: Transaction, id_: str) -> FittingTemplate | None:
         return None
     value = object_of(place.whole)
     return FittingTemplate(value["record_kinds"], value["edge_types"])
-
-
-def require_graph_template(tx: Transaction, id_: str) -> None:
-    """Raise RecordNotFound if there is no graph template with the id."""
-    find_object(tx.recipes.graph_templates, id_, NOUN)

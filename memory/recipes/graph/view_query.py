@@ -8,8 +8,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from memrelay.memory.recipes.graph.faults import FaultList, suggest
+from memrelay.memory.recipes.faults import FaultList, suggest
+from memrelay.memory.recipes.graph.names import check_name
 from memrelay.memory.recipes.sources.where import SqlField, json_field, operator_name
+from memrelay.memory.validation import Place
 
 KEYS = ("match", "patterns", "where", "orderBy", "skip", "limit", "return")
 DIRECTIONS = ("outgoing", "incoming", "both")
@@ -93,22 +95,22 @@ class _Parser:
         self._kinds: list[str] = []
 
     def parse(self, given: Any) -> Query:
-        given = self._object("/query", given)
+        given = self._object(("query",), given)
         for key in given.keys() - {*KEYS}:
-            hint = "`with` is not supported" if key == "with" else suggest(key, KEYS)
-            self.faults.add(f"/query/{key}", "unknown_param", f'unknown key "{key[:64]}": {hint}')
-        self._add_node("/query/match", self._object("/query/match", given.get("match")))
+            hint = ": `with` is not supported" if key == "with" else suggest(key, KEYS)
+            self.faults.add(("query", key), "unknown_param", f'unknown key "{key[:64]}"{hint}')
+        self._add_node(("query", "match"), self._object(("query", "match"), given.get("match")))
         patterns = self._list(given, "patterns", MOST_PATTERNS)
         return Query(
             # The patterns add kinds, so they are parsed first.
-            patterns=tuple(self._pattern(f"/query/patterns/{at}", p) for at, p in patterns),
+            patterns=tuple(self._pattern(("query", "patterns", at), p) for at, p in patterns),
             kinds=tuple(self._kinds),
             where=tuple(
-                self._condition(f"/query/where/{at}", one)
+                self._condition(("query", "where", at), one)
                 for at, one in self._list(given, "where", MOST_CONDITIONS)
             ),
             order=tuple(
-                self._order(f"/query/orderBy/{at}", one)
+                self._order(("query", "orderBy", at), one)
                 for at, one in self._list(given, "orderBy", MOST_CONDITIONS)
             ),
             skip=self._number(given, "skip", (0, LARGEST_SKIP), 0),
@@ -116,11 +118,11 @@ class _Parser:
             columns=self._columns(given),
         )
 
-    def _object(self, path: str, value: Any) -> dict[str, Any]:
+    def _object(self, place: Place, value: Any) -> dict[str, Any]:
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return value
         code = "required" if value is None else "bad_type"
-        self.faults.add(path, code, "is missing" if value is None else "is an object")
+        self.faults.add(place, code, "is missing" if value is None else "is an object")
         return {}
 
     def _list(self, given: dict[str, Any], key: str, most: int) -> list[tuple[int, Any]]:
@@ -128,90 +130,93 @@ class _Parser:
         if value is None:
             return []
         if not isinstance(value, list) or len(value) > most:
-            self.faults.add(f"/query/{key}", "out_of_range", f"is a list of at most {most} objects")
+            self.faults.add(("query", key), "out_of_range", f"is a list of at most {most} objects")
             return []
         return [*enumerate(value)]
 
-    def _add_node(self, path: str, given: dict[str, Any]) -> int:
+    def _add_node(self, place: Place, given: dict[str, Any]) -> int:
         """Add the matched node of an alias that is new. Return its position."""
         alias, kind = given.get("alias"), given.get("recordKind", given.get("record_kind"))
         if not isinstance(alias, str) or not _ALIAS.fullmatch(alias):
-            self.faults.add(f"{path}/alias", "bad_alias", "is a name like a, of letters and digits")
+            self.faults.add(
+                (*place, "alias"), "bad_alias", "is a name like a, of letters and digits"
+            )
         elif alias not in self._nodes:
             self._nodes[alias] = len(self._kinds)
-        if kind is not None and not self.faults.check_name(f"{path}/recordKind", kind):
+        if kind is not None and not check_name(kind, (*place, "recordKind"), self.faults):
             kind = None
         self._kinds.append(kind or "")
         return len(self._kinds) - 1
 
-    def _pattern(self, path: str, given: Any) -> Pattern:
-        given = self._object(path, given)
+    def _pattern(self, place: Place, given: Any) -> Pattern:
+        given = self._object(place, given)
         start, direction = given.get("from"), given.get("direction", "outgoing")
         if not isinstance(start, str) or start not in self._nodes:
             hint = suggest(str(start), self._nodes)
-            self.faults.add(f"{path}/from", "bad_source", f'no earlier alias "{start}" {hint}')
-        self.faults.check_name(f"{path}/edge", given.get("edge"))
+            self.faults.add((*place, "from"), "bad_source", f'no earlier alias "{start}"{hint}')
+        check_name(given.get("edge"), (*place, "edge"), self.faults)
         if direction not in DIRECTIONS:
-            self.faults.add(f"{path}/direction", "bad_enum", "is outgoing, incoming or both")
+            self.faults.add((*place, "direction"), "bad_enum", "is outgoing, incoming or both")
         end = given.get("to")
-        end = self._object(f"{path}/to", {"alias": end} if isinstance(end, str) else end)
+        end = self._object((*place, "to"), {"alias": end} if isinstance(end, str) else end)
         known = self._nodes.get(str(end.get("alias")))
         if known is None:
-            place = self._add_node(f"{path}/to", end)
+            node = self._add_node((*place, "to"), end)
         else:
-            place = known
-            self._narrow(f"{path}/to", known, end)
+            node = known
+            self._narrow((*place, "to"), known, end)
         begin, edge = self._nodes.get(str(start), 0), str(given.get("edge"))
-        return Pattern(begin, edge, place, str(direction), known is None)
+        return Pattern(begin, edge, node, str(direction), known is None)
 
-    def _narrow(self, path: str, node: int, given: dict[str, Any]) -> None:
+    def _narrow(self, place: Place, node: int, given: dict[str, Any]) -> None:
         """Add the kind that a pattern requires of a node which an earlier part matches."""
         kind = given.get("recordKind", given.get("record_kind"))
-        if kind is None or not self.faults.check_name(f"{path}/recordKind", kind):
+        if kind is None or not check_name(kind, (*place, "recordKind"), self.faults):
             return
         if self._kinds[node] not in ("", kind):
             message = f'the alias already has the kind "{self._kinds[node]}"'
-            self.faults.add(f"{path}/recordKind", "conflicting_keys", message)
+            self.faults.add((*place, "recordKind"), "conflicting_keys", message)
         self._kinds[node] = kind
 
-    def _expression(self, path: str, given: Any) -> Expression:
+    def _expression(self, place: Place, given: Any) -> Expression:
         alias, dot, name = given.partition(".") if isinstance(given, str) else ("", "", "")
         if not dot or alias not in self._nodes:
             hint = suggest(alias, self._nodes)
             self.faults.add(
-                path, "bad_expression", f"is a field of a matched node, like a.name {hint}"
+                place, "bad_expression", f"is a field of a matched node, like a.name{hint}"
             )
             return Expression(0, "id")
         found = Expression(self._nodes[alias], name)
         if found.field() is None:
-            self.faults.add(path, "bad_expression", "names a field after the dot, like a.name")
+            self.faults.add(place, "bad_expression", "names a field after the dot, like a.name")
         return found
 
-    def _condition(self, path: str, given: Any) -> tuple[Expression, str, Any]:
-        given = self._object(path, given)
-        expression = self._expression(f"{path}/expression", given.get("expression"))
+    def _condition(self, place: Place, given: Any) -> tuple[Expression, str, Any]:
+        given = self._object(place, given)
+        expression = self._expression((*place, "expression"), given.get("expression"))
         word = given.get("operator", "=")
         operator = operator_name(word) if isinstance(word, str) else None
         if operator is None:
             hint = suggest(str(word), OPERATORS)
-            self.faults.add(f"{path}/operator", "bad_enum", f'unknown operator "{word}" {hint}')
+            self.faults.add((*place, "operator"), "bad_enum", f'unknown operator "{word}"{hint}')
         elif "value" not in given and operator not in (*VALUELESS, "exists"):
-            self.faults.add(f"{path}/value", "required", "is missing")
+            self.faults.add((*place, "value"), "required", "is missing")
         return expression, operator or "eq", given.get("value")
 
-    def _order(self, path: str, given: Any) -> tuple[Expression, bool]:
-        given = self._object(path, {"expression": given} if isinstance(given, str) else given)
+    def _order(self, place: Place, given: Any) -> tuple[Expression, bool]:
+        given = self._object(place, {"expression": given} if isinstance(given, str) else given)
         direction = str(given.get("direction", "asc")).lower()
         if direction not in ("asc", "desc"):
-            self.faults.add(f"{path}/direction", "bad_enum", "is asc or desc")
-        return self._expression(f"{path}/expression", given.get("expression")), direction == "desc"
+            self.faults.add((*place, "direction"), "bad_enum", "is asc or desc")
+        expression = self._expression((*place, "expression"), given.get("expression"))
+        return expression, direction == "desc"
 
     def _number(self, given: dict[str, Any], key: str, valid: tuple[int, int], default: int) -> int:
         value = given.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool):
-            self.faults.add(f"/query/{key}", "bad_type", "is an integer")
+            self.faults.add(("query", key), "bad_type", "is an integer")
         elif not valid[0] <= value <= valid[1]:
-            self.faults.add(f"/query/{key}", "out_of_range", f"is {valid[0]} to {valid[1]}")
+            self.faults.add(("query", key), "out_of_range", f"is {valid[0]} to {valid[1]}")
         else:
             return value
         return default
@@ -219,16 +224,16 @@ class _Parser:
     def _columns(self, given: dict[str, Any]) -> tuple[tuple[Expression, str], ...]:
         columns: dict[str, Expression] = {}
         for at, one in self._list(given, "return", MOST_COLUMNS):
-            path = f"/query/return/{at}"
-            one = self._object(path, {"expression": one} if isinstance(one, str) else one)
-            expression = self._expression(f"{path}/expression", one.get("expression"))
+            place = ("query", "return", at)
+            one = self._object(place, {"expression": one} if isinstance(one, str) else one)
+            expression = self._expression((*place, "expression"), one.get("expression"))
             name = one.get("alias", one.get("expression"))
             if not isinstance(name, str) or not 1 <= len(name) <= 128:
-                self.faults.add(f"{path}/alias", "bad_alias", "is a text of 1 to 128 characters")
+                self.faults.add((*place, "alias"), "bad_alias", "is a text of 1 to 128 characters")
             elif name in columns:
-                self.faults.add(f"{path}/alias", "duplicate_alias", f'"{name}" occurs twice')
+                self.faults.add((*place, "alias"), "duplicate_alias", f'"{name}" occurs twice')
             else:
                 columns[name] = expression
         if not columns and not self.faults.found:
-            self.faults.add("/query/return", "required", "names at least one column")
+            self.faults.add(("query", "return"), "required", "names at least one column")
         return tuple((expression, name) for name, expression in columns.items())

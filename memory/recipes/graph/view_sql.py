@@ -6,8 +6,8 @@ and `e0` and so on for their edges. The joins run in the order of the patterns.
 
 from typing import Any, NamedTuple
 
-from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.filter.parser import BadValue
+from memrelay.memory.recipes.faults import FaultList
 from memrelay.memory.recipes.graph.table import scope_of
 from memrelay.memory.recipes.graph.view_query import Expression, Pattern, Query
 from memrelay.memory.recipes.sources.where import Clause, SqlField, compile_condition
@@ -34,14 +34,13 @@ class Compiled(NamedTuple):
 
 def check_values(query: Query) -> None:
     """Raise InvalidInput if the value of a condition does not fit its operator."""
-    faults = []
+    faults = FaultList()
     for at, (expression, operator, value) in enumerate(query.where):
         try:
             compile_condition(_field(expression), operator, value)
         except BadValue as error:
-            faults.append(Fault(f"/query/where/{at}/value", "bad_type", str(error)))
-    if faults:
-        raise InvalidInput(f"the query is invalid: the value {faults[0].message}", faults)
+            faults.add(("query", "where", at, "value"), "bad_type", str(error))
+    faults.raise_any("the query")
 
 
 def compile_query(query: Query, instance: str, node: str | None = None) -> Compiled:

@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 import orjson
 
 from memrelay.memory.errors import RecordNotFound, SearchTooLong
-from memrelay.memory.recipes.graph.stored import find_object, object_of
+from memrelay.memory.recipes.graph.stored import object_of
 from memrelay.memory.recipes.graph.table import View
 from memrelay.memory.recipes.graph.view_query import Query, parse_query
 from memrelay.memory.recipes.graph.view_sql import columns_of, compile_query
+from memrelay.memory.recipes.objects import find_object
 from memrelay.memory.records.view import version_of
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.sqlite.versions import State, StoredRecord
 from memrelay.memory.timestamps import Moment, format_time
-
-NOUN = "view template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class ViewView:
     id: str
     template_id: str
     """The id of the view template."""
-    instance: str
+    instance_id: str
     """The id of the graph."""
     created_at: Moment
 
@@ -78,7 +77,7 @@ def view_view(view: View) -> ViewView:
 
 def find_view_template(tx: Transaction, id_: str) -> StoredRecord:
     """Return a stored view template. Raises RecordNotFound."""
-    return find_object(tx.recipes.view_templates, id_, NOUN)
+    return find_object(tx.recipes.view_templates, id_)
 
 
 def find_view(tx: Transaction, id_: str) -> View:

@@ -12,6 +12,7 @@ from pydantic import Field
 from memrelay.memory.agents.keyed_table import new_state
 from memrelay.memory.errors import NameTaken, RecordNotFound, Refused
 from memrelay.memory.operation import Context
+from memrelay.memory.recipes.objects import find_object
 from memrelay.memory.records.data import as_text, kept_data
 from memrelay.memory.records.kinds import INSTANCE_KIND
 from memrelay.memory.records.view import version_of
@@ -88,11 +89,15 @@ class NewInstance:
 def find_instance(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord:
     """Return the record of an instance. Raises RecordNotFound."""
     if (found := find_or_none(tx, sort, id_or_name)) is None:
-        raise RecordNotFound(
-            f"there is no {NOUNS[sort]} {id_or_name[:MAX_NAME_CHARACTERS]!r}; create it, or list "
-            "the instances for their ids"
-        )
+        raise _not_found(sort, id_or_name)
     return found
+
+
+def _not_found(sort: str, id_or_name: str) -> RecordNotFound:
+    return RecordNotFound(
+        f"there is no {NOUNS[sort]} {id_or_name[:MAX_NAME_CHARACTERS]!r}; create it, or list "
+        "the instances for their ids"
+    )
 
 
 def find_or_none(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord | None:
@@ -122,9 +127,12 @@ def ensure_id(tx: Transaction, sort: Sort, name: str, context: Context, *, creat
 
     Raises RecordNotFound.
     """
-    if create and find_or_none(tx, sort, name) is None:
-        return create_instance(tx, NewInstance(sort, name), context).key or ""
-    return find_id(tx, sort, name)
+    found = find_or_none(tx, sort, name)
+    if found is not None:
+        return id_of(found)
+    if not create:
+        raise _not_found(sort, name)
+    return create_instance(tx, NewInstance(sort, name), context).key or ""
 
 
 def create_instance(tx: Transaction, given: NewInstance, context: Context) -> State:
@@ -152,8 +160,7 @@ def create_instance(tx: Transaction, given: NewInstance, context: Context) -> St
 def _check_template(tx: Transaction, given: NewInstance) -> None:
     if given.sort != "graph":
         raise Refused(f"a {NOUNS[given.sort]} has no template; leave out `template_id`")
-    if tx.recipes.graph_templates.find("", given.template_id or "") is None:
-        raise RecordNotFound(f"there is no graph template {(given.template_id or '')[:128]!r}")
+    find_object(tx.recipes.graph_templates, given.template_id or "")
 
 
 def refuse_taken(tx: Transaction, sort: str, name: str, own_id: str = "") -> None:

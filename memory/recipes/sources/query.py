@@ -1,6 +1,6 @@
 """Shared parts of queries over sources: order, selected fields, pages, and the size of answers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -13,6 +13,8 @@ from memrelay.memory.records.data import LARGEST
 
 FieldName = Annotated[str, Field(min_length=1, max_length=MAX_FIELD_CHARACTERS)]
 Select = Annotated[tuple[FieldName, ...], Field(max_length=64)]
+# Selects all fields.
+EVERY = "*"
 Offset = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
@@ -26,17 +28,18 @@ class OrderBy:
     """asc or desc."""
 
 
-def pick_fields(one: dict[str, Any], fields: Sequence[str], columns: Iterable[str]) -> Any:
-    """Return only these fields of an object; all for none. A dotted field reads within an object.
+def pick_fields(one: dict[str, Any], fields: Sequence[str], aliases: Mapping[str, str]) -> Any:
+    """Return only these fields of an object; all for none or `*`.
 
-    A missing field is left out.
+    A dotted field reads within an object. `aliases` are further names of fields. A missing field
+    is left out.
     """
-    if not fields:
+    if not fields or EVERY in fields:
         return one
-    picked, known = dict[str, Any](), set(columns)
+    picked = dict[str, Any]()
     for field in fields:
         found: Any = one
-        for key in (field,) if field in known else field.split("."):
+        for key in aliases.get(field, field).split("."):
             if not isinstance(found, dict) or key not in found:
                 break
             found = found[key]

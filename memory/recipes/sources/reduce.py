@@ -7,10 +7,11 @@ from typing import Any, Literal
 import orjson
 
 from memrelay.memory.errors import Fault, ResultTooLarge
+from memrelay.memory.recipes.faults import refusal
 from memrelay.memory.recipes.sources.event_table import COLUMNS, Event, EventTable
 from memrelay.memory.recipes.sources.events import KNOWN, event_object, find_field
 from memrelay.memory.recipes.sources.query import FieldName
-from memrelay.memory.recipes.sources.where import Clause, SqlField, raise_faults, require_field
+from memrelay.memory.recipes.sources.where import Clause, SqlField, require_field
 from memrelay.memory.timestamps import format_time
 
 MOST_GROUPS = 1000
@@ -44,7 +45,7 @@ def reduce_events(
     """
     if wanted.type in NUMERIC and wanted.field is None:
         rule = f"{wanted.type} needs a field"
-        raise_faults([Fault("/reduce/field", "required", rule)])
+        raise refusal("the request", [Fault("/reduce/field", "required", rule)])
     field, group = (
         None if name is None else require_field(name, path, find_field, KNOWN)
         for name, path in (

@@ -11,13 +11,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import orjson
 from pydantic import Field
 
-from memrelay.memory.errors import Fault, InvalidInput
-from memrelay.memory.filter.parser import (
-    BadValue,
-    convert_value,
-    parse_path,
-)
-from memrelay.memory.validation import find_closest
+from memrelay.memory.errors import Fault
+from memrelay.memory.filter.parser import BadValue, convert_value, parse_path
+from memrelay.memory.recipes.faults import FaultList, quoted, refusal, suggest
 
 FieldSort = Literal["text", "number", "time", "json"]
 MAX_FIELD_CHARACTERS = 1024
@@ -122,40 +118,28 @@ def compile_where(
     `find` returns the field of a name, None for an unknown one. `known` are names for the message.
     Raises InvalidInput, with every error.
     """
-    clauses, values, faults = list[str](), list[Any](), list[Fault]()
+    clauses, values, faults = list[str](), list[Any](), FaultList()
     for at, one in enumerate(conditions):
-        place = f"/where/{at}"
         field = find(one.field)
         if field is None:
-            faults.append(Fault(f"{place}/field", *_unknown("field", one.field, known)))
+            faults.add(("where", at, "field"), *_unknown("field", one.field, known))
         elif (name := operator_name(one.operator)) is None:
-            faults.append(
-                Fault(f"{place}/operator", *_unknown("operator", one.operator, OPERATORS))
-            )
+            faults.add(("where", at, "operator"), *_unknown("operator", one.operator, OPERATORS))
         else:
             try:
                 sql, bound = compile_condition(field, name, one.value)
             except BadValue as error:
                 message = f"{one.field} {one.operator}: the value {error}"
-                faults.append(Fault(f"{place}/value", "bad_type", message))
+                faults.add(("where", at, "value"), "bad_type", message)
                 continue
             clauses.append(sql)
             values += bound
-    raise_faults(faults)
+    faults.raise_any("the request")
     return " AND ".join(clauses) or "1", tuple(values)
 
 
-def raise_faults(faults: Sequence[Fault]) -> None:
-    """Raise InvalidInput if a query has errors."""
-    if faults:
-        count = f"{len(faults)} errors" if len(faults) > 1 else "1 error"
-        raise InvalidInput(f"the query has {count}", faults)
-
-
 def _unknown(noun: str, name: str, known: Sequence[str]) -> tuple[str, str]:
-    near = find_closest(name, tuple(known))
-    hint = f'did you mean "{near}"?' if near else f"known: {', '.join(known)}"
-    return "bad_enum", f'unknown {noun} "{name[:100]}" ({hint})'
+    return "bad_enum", f"unknown {noun} {quoted(name)}{suggest(name, known)}"
 
 
 def compile_condition(field: SqlField, name: str, value: Any) -> Clause:
@@ -311,6 +295,5 @@ def require_field(
 ) -> SqlField:
     """Return the field of a name. Raises InvalidInput if there is none. `path` is its pointer."""
     if (field := find(name)) is None:
-        fault = Fault(path, *_unknown("field", name, known))
-        raise InvalidInput("the query has 1 error", [fault])
+        raise refusal("the request", [Fault(path, *_unknown("field", name, known))])
     return field

@@ -1,4 +1,4 @@
-"""graph_neighbor_expand: adds the neighbors of each item in its graph."""
+"""The step `graph_neighbor_expand`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,19 +6,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.recipes.graph.expansion import Direction, Walk, walk
-from memrelay.memory.recipes.graph.instances import find_graph
 from memrelay.memory.recipes.graph.node_items import node_item
 from memrelay.memory.recipes.graph.views import limited
-from memrelay.memory.recipes.step import Items, StepCall, StepFailed, step
+from memrelay.memory.recipes.sources.step_instance import require_instance
+from memrelay.memory.recipes.step import Items, StepCall, step
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 @dataclass(frozen=True, slots=True)
-class Params:
-    """How to walk from the items."""
+class NeighborExpand:
+    """Parameters of `graph_neighbor_expand`."""
 
     instance: Annotated[str, Field(max_length=128)] = ""
     """The id or name of the graph. By default that of the items."""
@@ -35,7 +34,7 @@ class Params:
 
 
 @step("graph_neighbor_expand", "expansion", reads=("list", "groups"))
-def expand_neighbors(params: Params, call: StepCall) -> Items:
+def expand_neighbors(params: NeighborExpand, call: StepCall) -> Items:
     """Add the nodes near each item in its graph, the nearest first."""
     how = Walk(params.edges, params.direction, params.depth)
     added: Items = []
@@ -45,7 +44,7 @@ def expand_neighbors(params: Params, call: StepCall) -> Items:
     return [*call.items, *added] if params.include_seeds else added
 
 
-def _seeds(params: Params, call: StepCall) -> dict[str, list[str]]:
+def _seeds(params: NeighborExpand, call: StepCall) -> dict[str, list[str]]:
     """Return the ids of the items by graph. Items without a graph are left out."""
     found: dict[str, list[str]] = {params.instance: []} if params.instance else {}
     for item in call.items:
@@ -62,10 +61,7 @@ def _neighbors(
     call: StepCall, graph_and_seeds: tuple[str, Sequence[str]], how: Walk, limit: int
 ) -> Items:
     name, seeds = graph_and_seeds
-    try:
-        instance = find_graph(call.tx, name).id
-    except RecordNotFound as error:
-        raise StepFailed("unknown_instance", str(error)) from error
+    instance = require_instance(call, "graph", name)
     added: Items = []
     for found in walk(call.tx, instance, seeds, how):
         if len(added) >= limit:

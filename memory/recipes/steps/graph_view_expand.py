@@ -1,4 +1,4 @@
-"""graph_view_expand: adds the nodes that a view finds from each item."""
+"""The step `graph_view_expand`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,8 +14,8 @@ from memrelay.memory.recipes.steps.graph_view_read import ViewId, find_query
 
 
 @dataclass(frozen=True, slots=True)
-class Params:
-    """The view, and how many nodes to add."""
+class ViewExpand:
+    """Parameters of `graph_view_expand`."""
 
     view_id: ViewId
     """The id of a view with patterns, which runs from each item as its matched node."""
@@ -24,7 +24,7 @@ class Params:
 
 
 @step("graph_view_expand", "expansion", reads=("list", "groups"))
-def expand_view(params: Params, call: StepCall) -> Items:
+def expand_view(params: ViewExpand, call: StepCall) -> Items:
     """Add the nodes at which the last pattern of a view ends, from each item."""
     view, query = find_query(call.tx, params.view_id)
     if not query.patterns:

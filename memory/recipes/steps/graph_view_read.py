@@ -1,4 +1,4 @@
-"""graph_view_read: reads the rows of a view of a graph."""
+"""The step `graph_view_read`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,10 +6,10 @@ from typing import Annotated
 from pydantic import Field
 
 from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.recipes.execution.items import item_text
 from memrelay.memory.recipes.graph.table import View
 from memrelay.memory.recipes.graph.view_query import Query
 from memrelay.memory.recipes.graph.views import find_view, limited, query_of, read_rows
-from memrelay.memory.recipes.sources.item_text import text_of
 from memrelay.memory.recipes.step import Items, StepCall, StepFailed, step
 from memrelay.memory.sqlite.store import Transaction
 
@@ -17,22 +17,22 @@ ViewId = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 @dataclass(frozen=True, slots=True)
-class Params:
-    """The view."""
+class ViewRead:
+    """Parameters of `graph_view_read`."""
 
     view_id: ViewId
     """The id of the view."""
 
 
 @step("graph_view_read", "retrieval")
-def read_view(params: Params, call: StepCall) -> Items:
+def read_view(params: ViewRead, call: StepCall) -> Items:
     """Read the rows of a view of a graph."""
     view, query = find_query(call.tx, params.view_id)
     items: Items = []
     with limited(call.tx, f"the view {view.id!r}"):
         for node, values in read_rows(call.tx, view, query):
             place = {"id": node, "instance": view.instance}
-            items.append({"text": text_of(values), **values, **place})
+            items.append({"text": item_text(values), **values, **place})
     return items
 
 

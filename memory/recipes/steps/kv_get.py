@@ -1,20 +1,20 @@
-"""The step `kv_get`: values of a key-value store by their keys."""
+"""The step `kv_get`."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
+from memrelay.memory.recipes.execution.items import compact
 from memrelay.memory.recipes.sources.instances import InstanceName
-from memrelay.memory.recipes.sources.item_text import as_text
 from memrelay.memory.recipes.sources.pairs import KvName, value_of
 from memrelay.memory.recipes.sources.step_instance import require_instance
 from memrelay.memory.recipes.step import Items, StepCall, step
 
 
 @dataclass(frozen=True, slots=True)
-class KvGetParams:
-    """What to read."""
+class KvGet:
+    """Parameters of `kv_get`."""
 
     instance: InstanceName
     """The id or the name of the key-value store."""
@@ -25,7 +25,7 @@ class KvGetParams:
 
 
 @step("kv_get", "retrieval")
-def kv_get(params: KvGetParams, call: StepCall) -> Items:
+def kv_get(params: KvGet, call: StepCall) -> Items:
     """Read the values of keys, in the order of the keys. A missing key gives a warning."""
     id_ = require_instance(call, "kv", params.instance)
     pairs = call.tx.recipes.kv.get(id_, params.namespace, params.keys)
@@ -37,5 +37,5 @@ def kv_get(params: KvGetParams, call: StepCall) -> Items:
             continue
         value = value_of(id_, pair)
         item = {"id": f"{params.namespace}/{key}", "key": key, "value": value}
-        items.append({**item, "text": as_text(value)})
+        items.append({**item, "text": compact(value)})
     return items

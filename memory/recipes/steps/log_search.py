@@ -1,4 +1,4 @@
-"""The step `log_search`: events of a log, the newest first."""
+"""The step `log_search`."""
 
 import re
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from memrelay.memory.errors import SearchTooLong
+from memrelay.memory.recipes.execution.items import item_text
 from memrelay.memory.recipes.sources.event_table import Event
 from memrelay.memory.recipes.sources.instances import InstanceName
-from memrelay.memory.recipes.sources.item_text import text_of
 from memrelay.memory.recipes.sources.json_value import from_json
 from memrelay.memory.recipes.sources.step_instance import require_instance
 from memrelay.memory.recipes.step import Item, Items, StepCall, StepFailed, step
@@ -36,8 +36,8 @@ def _check_since(since: str | int) -> str | int:
 
 
 @dataclass(frozen=True, slots=True)
-class LogSearchParams:
-    """What to read."""
+class LogSearch:
+    """Parameters of `log_search`."""
 
     instance: InstanceName
     """The id or the name of the event log."""
@@ -52,7 +52,7 @@ class LogSearchParams:
 
 
 @step("log_search", "retrieval")
-def log_search(params: LogSearchParams, call: StepCall) -> Items:
+def log_search(params: LogSearch, call: StepCall) -> Items:
     """Read the events of a log, the newest first."""
     id_ = require_instance(call, "events", params.instance)
     clauses, values = list[str](), list[Any]()
@@ -84,5 +84,5 @@ def _item(event: Event) -> Item:
         "sequence": event.sequence,
         "metadata": from_json(event.metadata, f"event {event.id}"),
         "payload": payload,
-        "text": text_of(payload),
+        "text": item_text(payload),
     }

@@ -1,4 +1,4 @@
-"""vector_search: finds documents, entries or records by meaning and words."""
+"""The step `vector_search`."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -20,7 +20,7 @@ from memrelay.memory.recipes.step import Items, StepCall, StepFailed, step
 
 @dataclass(frozen=True, slots=True)
 class VectorSearch:
-    """A query over a collection."""
+    """Parameters of `vector_search`."""
 
     collection: Annotated[
         str, StringConstraints(min_length=1, max_length=MAX_COLLECTION_CHARACTERS)

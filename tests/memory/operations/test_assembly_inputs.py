@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.recipes.assembly.definitions import PAGE
+from memrelay.memory.recipes.stored import PAGE
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import perform
 from tests.memory.recipes.definitions import store_recipe
@@ -67,7 +67,8 @@ def test_all_faults_of_a_request_come_at_once(tx: Store) -> None:
 
 
 def test_recipes_that_would_fail_are_warnings(tx: Store) -> None:
-    wanted = [variable("phase", required=True), variable("size", required=True, default=None)]
+    no_default = variable("phase", required=True, default=None)
+    wanted = [no_default, variable("size", required=True, default=0)]
     store_recipe(tx, "old", status="deprecated", additional_variables=wanted)
     rules = [{"then": {"add_memories": ["gone"]}}]
     perform(tx, "rules.create", name="Main", rules=rules)

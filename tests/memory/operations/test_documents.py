@@ -13,16 +13,16 @@ from memrelay.memory.operation import Context, all_operations
 from memrelay.memory.operations.documents_search import DocumentHits, SearchDocuments
 from memrelay.memory.recipes.step import StepCall, StepFailed, all_step_types
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import NOW, PLENTY, make_guid, make_store, perform
+from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform
 from tests.memory.operations.named_memories import A, C, make_memory, write
 
-HOME, CHAT = "instances/a3d8f1b2/recipes", "instances/a3d8f1b2/chat"
+CHAT = "instances/a3d8f1b2/chat"
 LONG = "".join(f"Step {number} of the upgrade is described here.\n\n" for number in range(100))
 
 
 @pytest.fixture
 def tx(tmp_path: Path) -> Any:
-    store = make_store(tmp_path, HOME)
+    store = make_store(tmp_path, RECIPES_ID)
     store.feed.is_on = True
     with store.transaction() as tx:
         yield tx

@@ -15,8 +15,8 @@ from memrelay.memory.errors import (
     VersionConflict,
 )
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import assert_sound, make_store, perform
-from tests.memory.recipes.graphs import PEOPLE, RECIPES_ID, TEAM, fill_graph, make_graph, make_view
+from tests.memory.builders import RECIPES_ID, assert_sound, make_store, perform
+from tests.memory.recipes.graphs import PEOPLE, TEAM, fill_graph, make_graph, make_view
 
 ORG = {
     "record_kinds": {

@@ -75,6 +75,19 @@ def test_recipes_are_listed_by_id_and_filtered(tx: Store) -> None:
         perform(tx, "recipes.list", result_bytes=100)
 
 
+def test_null_counts_as_absent(tx: Store) -> None:
+    nothing = dict.fromkeys(("inputs_scope", "additional_variables", "status", "description"))
+
+    create(tx, "a", **nothing, contribution={"section": None, "priority": "high"}, extra=None)
+
+    (recipe,) = perform(tx, "recipes.list", active_only=True).items
+    assert recipe.definition.keys().isdisjoint(nothing)
+    assert recipe.definition["contribution"] == {"priority": "high"}
+    assert recipe.definition["extra"] is None
+    assert ids(tx, input_scope="task") == []
+    assert {one.source for one in perform(tx, "rules.variables").items} == {"scope", "input"}
+
+
 def test_an_update_replaces_the_whole_definition(tx: Store) -> None:
     created = create(tx, description="old", version="1.2.0")
 

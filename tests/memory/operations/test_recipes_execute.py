@@ -13,7 +13,7 @@ from memrelay.memory.recipes.compile import compile_recipe
 from memrelay.memory.recipes.execution.run import run_recipe
 from memrelay.memory.recipes.execution.variables import RunInput
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import NOW, PLENTY, make_guid, make_store, perform
+from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform
 
 KV = {"type": "kv_get", "instance": "app", "namespace": "prefs", "keys": ["theme"]}
 LOG = {"type": "log_search", "instance": "deploys"}
@@ -28,7 +28,7 @@ DEPLOYS = [
 
 @pytest.fixture
 def tx(tmp_path: Path) -> Iterator[Store]:
-    store = make_store(tmp_path, "instances/a3d8f1b2/recipes")
+    store = make_store(tmp_path, RECIPES_ID)
     with store.transaction() as tx:
         for key, value in (("theme", "dark"), ("limits", {"max": 5})):
             perform(
@@ -263,6 +263,8 @@ def test_values_that_are_known_before_the_run_are_checked_first(tx: Store) -> No
     with pytest.raises(InvalidInput) as found:
         execute(tx, KV, given={"intent": {"query": 1, "keywords": [1]}})
     assert [fault.path for fault in found.value.faults] == ["/intent/query", "/intent/keywords"]
+    with pytest.raises(InvalidInput, match="must be a list of texts"):
+        execute(tx, KV, given={"intent": {"keywords": 5}})
     assert isinstance(found.value.faults[0], Fault)
 
 
@@ -317,6 +319,24 @@ def test_too_many_items_and_bytes_end_the_run_regardless_of_on_error(tx: Store) 
     assert (many["error"]["alias"], many["error"]["code"]) == ("merge", "too_many_items")
     assert large["error"]["code"] == "too_large"
     assert list(large["stepResults"]) == ["big", "rank"]
+
+
+def test_values_in_parameters_are_bounded(tx: Store) -> None:
+    text = {"instance": "app", "namespace": "prefs", "key": "long", "value": "x" * 200_000}
+    perform(tx, "kv.set", **text)
+    long = KV | {"keys": ["long"], "alias": "long"}
+    growing = {"type": "annotate", "label": "${long}" * 1000, "onError": "skip"}
+
+    result = execute(tx, long, growing)
+
+    assert (result["error"]["alias"], result["error"]["code"]) == ("annotate", "too_large")
+    with pytest.raises(InvalidInput, match="the parameters exceed"):
+        execute(
+            tx,
+            {"type": "annotate", "label": "${name}" * 1000},
+            given={"variables": {"name": "x" * 200_000}},
+            additional_variables=[{"name": "name"}],
+        )
 
 
 def test_a_run_ends_after_its_time(tx: Store) -> None:

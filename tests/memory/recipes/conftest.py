@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import assert_sound, make_store
-
-HOME = "instances/a3d8f1b2/recipes"
+from tests.memory.builders import RECIPES_ID, assert_sound, make_store
 
 
 @pytest.fixture
 def tx(tmp_path: Path) -> Iterator[Store]:
-    store = make_store(tmp_path, HOME)
+    store = make_store(tmp_path, RECIPES_ID)
     with store.transaction() as tx:
         yield tx
     store.close()

@@ -9,7 +9,6 @@ from memrelay.memory.recipes.step import Items, StepCall, all_step_types
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 
-RECIPES_ID = "instances/a3d8f1b2/recipes"
 PEOPLE = {
     "match": {"alias": "a", "recordKind": "person"},
     "return": [{"expression": "a.name", "alias": "name"}],

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.recipes.check.definition import MAX_BYTES, encode_definition
-from memrelay.memory.recipes.compile import check_definition, compile_recipe
+from memrelay.memory.recipes.check.definition import MAX_BYTES, check_definition, encode_definition
+from memrelay.memory.recipes.compile import compile_recipe
 
 CUSTOM = {"type": "custom"}
 RANK = {"type": "rank"}

@@ -7,9 +7,9 @@ from memrelay.memory.files.export import to_json
 from memrelay.memory.sqlite.copy import copy_database
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.transfer import exported
-from tests.memory.builders import NOW, assert_sound, make_store, perform
+from tests.memory.builders import NOW, RECIPES_ID, assert_sound, make_store, perform
 
-OWN, OTHER = "instances/a3d8f1b2/recipes", "instances/c0ffee00/recipes"
+OTHER_ID = "instances/c0ffee00/recipes"
 LONG = "".join(f"Step {number} of the upgrade is described here.\n\n" for number in range(100))
 
 
@@ -26,7 +26,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
 
 
 def test_an_import_gives_another_pipeline_equal_documents(tmp_path: Path) -> None:
-    own, other = make_store(tmp_path, OWN), make_store(tmp_path, OTHER)
+    own, other = make_store(tmp_path, RECIPES_ID), make_store(tmp_path, OTHER_ID)
     put = {"collection": "docs", "uri": "a.md", "text": LONG, "metadata": {"lang": "en"}}
     call(own, "documents.put", **put)
 

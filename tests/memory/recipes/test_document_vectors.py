@@ -14,10 +14,9 @@ from memrelay.memory.recipes.documents.chunks import split_text
 from memrelay.memory.records.kinds import NODE_KIND
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import make_record, perform, write
+from tests.memory.builders import RECIPES_ID, make_record, perform, write
 from tests.memory.embedding.embedders import embed_all, wait_for_answer
 
-HOME = "instances/a3d8f1b2/recipes"
 PETS = "My cat sleeps all day on the sofa."
 MONEY = "The invoice is due in May and must be paid by bank transfer."
 
@@ -32,7 +31,7 @@ def meaning() -> Iterator[SemanticResources]:
 
 @pytest.fixture
 def store(tmp_path: Path, meaning: SemanticResources) -> Iterator[Store]:
-    store = Store(HOME, store_path(tmp_path, HOME), meaning)
+    store = Store(RECIPES_ID, store_path(tmp_path, RECIPES_ID), meaning)
     yield store
     store.close()
 

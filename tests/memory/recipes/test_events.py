@@ -95,10 +95,10 @@ def test_a_query_returns_events_newest_first(tx: Store) -> None:
 
 def test_a_query_orders_and_selects_dotted_fields(tx: Store) -> None:
     order = {"field": "payload.ms", "direction": "asc"}
-    page = query(tx, order_by=order, select=["payload.ms", "stream_id", "payload.none"], limit=2)
+    page = query(tx, order_by=order, select=["payload.ms", "streamId", "payload.none"], limit=2)
     assert page.events == (
-        {"payload.ms": 300, "stream_id": "web"},
-        {"payload.ms": 700, "stream_id": "web"},
+        {"payload.ms": 300, "streamId": "web"},
+        {"payload.ms": 700, "streamId": "web"},
     )
     with pytest.raises(InvalidInput, match="1 error"):
         query(tx, order_by={"field": "paylod"})

@@ -9,15 +9,14 @@ import pytest
 from memrelay.memory.operation import Context
 from memrelay.memory.operations.recipes_execute import ExecuteInput, execute_recipe
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import NOW, PLENTY, make_guid, make_store, perform, write_all
+from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform, write_all
 
 SAMPLES = sorted((Path(__file__).resolve().parents[3] / "pipelines" / "recipes").glob("*.json"))
-HOME = "instances/a3d8f1b2/recipes"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Any:
-    store = make_store(tmp_path, HOME)
+    store = make_store(tmp_path, RECIPES_ID)
     with store.transaction() as tx:
         for sample in SAMPLES:
             perform(tx, "recipes.create", definition=orjson.loads(sample.read_bytes()))

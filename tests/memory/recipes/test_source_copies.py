@@ -13,9 +13,9 @@ from memrelay.memory.files.salvage import salvage_into
 from memrelay.memory.sqlite.copy import copy_database, inspect
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.transfer import exported
-from tests.memory.builders import NOW, make_store, perform
+from tests.memory.builders import NOW, RECIPES_ID, make_store, perform
 
-OWN, OTHER = "instances/a3d8f1b2/recipes", "instances/c0ffee00/recipes"
+OTHER_ID = "instances/c0ffee00/recipes"
 # JSON escapes both quotes.
 SECRET = 'call "Ada"'
 EDGE = "INSERT INTO edges(id, instance, kind, from_node, to_node, created_at) VALUES"
@@ -53,7 +53,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
 
 
 def test_an_import_gives_another_pipeline_equal_sources(tmp_path: Path) -> None:
-    own, other = make_store(tmp_path, OWN), make_store(tmp_path, OTHER)
+    own, other = make_store(tmp_path, RECIPES_ID), make_store(tmp_path, OTHER_ID)
     fill(own)
     lines = lines_of(own, tmp_path)
 
@@ -71,7 +71,7 @@ def test_an_import_gives_another_pipeline_equal_sources(tmp_path: Path) -> None:
 
 
 def test_an_import_does_not_replace_a_different_pair_unasked(tmp_path: Path) -> None:
-    store = make_store(tmp_path, OWN)
+    store = make_store(tmp_path, RECIPES_ID)
     fill(store)
     lines = lines_of(store, tmp_path)
     call(store, "kv.set", instance="app", namespace="n", key="k", value=2)
@@ -94,7 +94,7 @@ def test_a_line_without_valid_json_is_refused_and_other_json_is_stored_alike() -
 
 
 def test_an_erasure_by_text_deletes_the_rows_that_quote_it(tmp_path: Path) -> None:
-    store = make_store(tmp_path, OWN)
+    store = make_store(tmp_path, RECIPES_ID)
     fill(store)
     call(store, "kv.set", instance="app", namespace="n", key=SECRET, value=1)
 
@@ -120,7 +120,7 @@ def test_an_erasure_by_text_deletes_the_rows_that_quote_it(tmp_path: Path) -> No
 
 
 def test_a_salvage_repairs_the_json_of_events(tmp_path: Path) -> None:
-    store = make_store(tmp_path, OWN)
+    store = make_store(tmp_path, RECIPES_ID)
     fill(store)
     with closing(apsw.Connection(store.path)) as connection:
         connection.execute("UPDATE events SET payload = '{', metadata = '[1]' WHERE row = 2")
