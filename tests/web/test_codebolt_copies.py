@@ -108,3 +108,13 @@ def test_faults_of_an_event_name_only_what_is_wrong(codebolt: Codebolt) -> None:
 
     assert codebolt.faults(422, "POST", "/eventlog/events", event) == [("/stream_id", "bad_param")]
     assert codebolt.faults(422, "POST", "/eventlog/events", early) == [("/timestamp", "bad_type")]
+
+
+def test_an_error_names_no_field_of_an_operation(codebolt: Codebolt) -> None:
+    codebolt.post("/kg/instances", {"name": "team"})
+    edge = {"kind": "knows", "from_node_id": "a", "to_node_id": "b"}
+
+    found = codebolt.expect(422, "POST", "/kg/instances/team/edges", edge)
+
+    assert [fault["path"] for fault in found["errors"]] == ["/from_node_id", "/to_node_id"]
+    assert found["error"] == "the input has 2 errors"

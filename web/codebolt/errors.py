@@ -36,6 +36,9 @@ def to_codebolt_error(problem: Json) -> tuple[int, Json]:
     if faults and not all("code" in fault for fault in faults):
         # The text of the input's validation names the operation and other fields.
         error = f"the request has {len(faults)} error{'s' * (len(faults) > 1)}"
+    elif faults:
+        # What follows names fields of the operation; `errors` name those of the request.
+        error = error.partition("; /")[0]
     errors = [_to_error(fault) for fault in faults]
     return int(problem["status"]), {"success": False, "error": error, "errors": errors}
 
