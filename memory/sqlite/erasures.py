@@ -16,7 +16,7 @@ from memrelay.memory.agents.checkpoints import CheckpointTable
 from memrelay.memory.agents.people.quotes import Quotes
 from memrelay.memory.agents.threads import turn_thread
 from memrelay.memory.errors import StoreBusy
-from memrelay.memory.records.kinds import EPISODE_KIND, STEP_KIND
+from memrelay.memory.records.kinds import EPISODE_KIND, NODE_KIND, STEP_KIND
 from memrelay.memory.sqlite.filters import Conditions, where
 from memrelay.memory.sqlite.fulltext import INDEXES
 from memrelay.memory.sqlite.idempotency import pack, unpack
@@ -37,6 +37,8 @@ HAS_TEXT = " OR ".join(
     [
         *(f"instr(coalesce({name}, ''), ?1) > 0" for name in TEXTS),
         *(f"instr(coalesce({name}, ''), ?2) > 0" for name in JSON_TEXTS),
+        # The content of recipes and rule engines is JSON.
+        "(kind GLOB 'recipe.*' AND instr(content, ?2) > 0)",
     ]
 )
 GUIDS_WITH_TEXT = (
@@ -75,6 +77,7 @@ DELETE_WITH_TEXT = [
         *SOURCE_COLUMNS.items(),
     )
 ]
+DELETE_EDGES = "DELETE FROM edges WHERE instance = ?1 AND (from_node = ?2 OR to_node = ?2)"
 # The execution of an agent's episode is the id of an errand, which begins with pipeline and input.
 INPUT_OF_ERRAND = re.compile(r"([^/]+/\d+-\d+)\.")
 # Returns whether a message holds an erased text.
@@ -166,12 +169,20 @@ class Erasures:
             self._records.versions.forget(guid)
             if place is not None:
                 self._records.remove(place)
+                self._delete_edges(place)
             records += 1
         self._records.feed.forget(guids, text)
         self._connection.execute(INSERT, (*about, records, versions))
         self._records.complete()
         self._records.expiry.reset()
         return records, versions
+
+    def _delete_edges(self, place: StoredRecord) -> None:
+        """Delete the edges of an erased node."""
+        state = place.whole
+        if state.kind == NODE_KIND:
+            instance = state.scope.removeprefix("graph/")
+            self._connection.execute(DELETE_EDGES, (instance, state.key))
 
     def erase_checkpoints(self, wanted: Wanted) -> None:
         """Delete the messages, values and writes of checkpoints that have what is wanted."""

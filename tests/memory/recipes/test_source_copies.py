@@ -26,7 +26,7 @@ def event(payload: Any, stream: str = "s") -> dict[str, Any]:
     return {"stream_id": stream, "event_type": "t", "payload": payload}
 
 
-def call(store: Store, name: str, **given: Any) -> Any:
+def call(store: Store, name: str, /, **given: Any) -> Any:
     with store.transaction() as tx:
         return perform(tx, name, **given)
 
@@ -116,6 +116,28 @@ def test_an_erasure_by_text_deletes_the_rows_that_quote_it(tmp_path: Path) -> No
             ("a",),
         ]
         assert connection.execute("SELECT id FROM views").fetchall() == [("v",)]
+    store.close()
+
+
+def test_an_erasure_by_text_finds_recipes_and_the_edges_of_nodes(tmp_path: Path) -> None:
+    store = make_store(tmp_path, OWN)
+    for label in (SECRET, "clean"):
+        definition = {"id": "r", "label": label}
+        name = "recipes.create" if label == SECRET else "recipes.update"
+        call(store, name, definition=definition, **({} if label == SECRET else {"id": "r"}))
+    call(store, "rules.create", name=SECRET)
+    call(store, "instances.create", sort="graph", name="g")
+    nodes = [{"id": "a", "kind": "p", "name": SECRET}, {"id": "b", "kind": "p", "name": "b"}]
+    call(store, "graph.add_nodes", instance="g", nodes=nodes)
+    edge = {"kind": "knows", "from_node_id": "a", "to_node_id": "b"}
+    call(store, "graph.add_edges", instance="g", edges=[edge])
+
+    erased = call(store, "records.erase", text=SECRET)
+
+    assert erased.records == 3
+    assert call(store, "graph.list_edges", instance="g").items == ()
+    assert [one.id for one in call(store, "graph.list_nodes", instance="g").items] == ["b"]
+    assert call(store, "recipes.list").items == call(store, "rules.list").items == ()
     store.close()
 
 
