@@ -234,7 +234,11 @@ def holds_objects(schema: dict[str, Any]) -> bool:
 
 
 def json_type(schema: dict[str, Any]) -> str:
-    """Return the first JSON type in the schema of a field, "" if any type is valid."""
-    return next(
-        (str(one["type"]) for one in [schema, *schema.get("anyOf", [])] if "type" in one), ""
-    )
+    """Return the first JSON type in the schema of a field, "" if any type is valid.
+
+    A reference is to a dataclass, whose values are objects.
+    """
+    for one in [schema, *schema.get("anyOf", [])]:
+        if "type" in one or "$ref" in one:
+            return str(one.get("type", "object"))
+    return ""

@@ -14,6 +14,9 @@ from memrelay.memory.operation import (
     Operation,
     all_operations,
     find_operation,
+    input_schema,
+    json_type,
+    known_operation,
     operation,
 )
 from memrelay.memory.operations.records_get import GetRecord
@@ -247,3 +250,13 @@ def test_all_input_errors_are_reported_at_once() -> None:
         ("kind",),
         ("kin",),
     }
+
+
+def test_a_field_that_takes_a_dataclass_has_the_type_object() -> None:
+    fields = input_schema(known_operation("events.query"))["properties"]
+
+    assert [json_type(fields[name]) for name in ("reduce", "where", "limit")] == [
+        "object",
+        "array",
+        "integer",
+    ]

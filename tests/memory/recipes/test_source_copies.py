@@ -120,7 +120,7 @@ def test_an_erasure_by_text_deletes_the_rows_that_quote_it(tmp_path: Path) -> No
 
 
 def test_an_erasure_by_text_finds_recipes_and_the_edges_of_nodes(tmp_path: Path) -> None:
-    store = make_store(tmp_path, OWN)
+    store = make_store(tmp_path, RECIPES_ID)
     for label in (SECRET, "clean"):
         definition = {"id": "r", "label": label}
         name = "recipes.create" if label == SECRET else "recipes.update"
