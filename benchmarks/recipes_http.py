@@ -159,7 +159,7 @@ def make_write() -> bytes:
 
 
 async def write_with_recipes(product: Product, queries: Sequence[str], per_s: int) -> float:
-    """Return the p99 of writes in ms, with so many recipes per second beside them."""
+    """Return the p99 of writes in ms, while so many recipes per second run."""
     loop, threads, texts = asyncio.get_running_loop(), ThreadPoolExecutor(8), cycle(queries)
     writing = asyncio.create_task(paced(product.port, make_write(), WRITES_S, SECONDS))
     runs = []
