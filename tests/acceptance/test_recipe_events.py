@@ -202,3 +202,9 @@ def test_each_change_sends_its_event() -> None:
         with Listener(served.url, project.uid, path=path) as listener:
             for change in CHANGES:
                 check(project, listener, change)
+            wrong = {"scope_variables": {"taks": {}}}
+            assert project.ask("POST", "/context-assembly/assemble", wrong).status == 422
+            heard = [listener.hear() for _ in range(2)]
+
+    assert [one["event"] for one in heard] == ["contextAssembly:started", "contextAssembly:error"]
+    assert "taks" in heard[1]["data"]["message"]

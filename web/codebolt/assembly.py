@@ -21,6 +21,7 @@ from memrelay.web.codebolt.live_events import (
     RULES_EVALUATED,
     publish_live,
 )
+from memrelay.web.server.error_dialects import describe_faults
 from memrelay.web.server.errors import Problem
 
 routes = web.RouteTableDef()
@@ -60,7 +61,9 @@ async def _publish_result(call: Call) -> None:
 
 async def _publish_failure(request: web.Request, uid: str, problem: Problem) -> None:
     """Publish why an assembly failed."""
-    await publish_live(request, uid, ASSEMBLY_ERROR, {"message": problem.detail})
+    faults = problem.members.get("faults", ())
+    message = describe_faults({"detail": problem.detail, "faults": faults})
+    await publish_live(request, uid, ASSEMBLY_ERROR, {"message": message})
 
 
 def _to_memory_type(view: Json) -> Json:
