@@ -160,7 +160,7 @@ def make_write() -> bytes:
 
 
 def run_recipes(port: int, queries: Sequence[str], per_s: int) -> None:
-    """Run so many recipes per second for a while. It has a process of its own."""
+    """Run so many recipes per second for a while, in a separate process."""
     product, texts, started_s = Product(port), cycle(queries), time.perf_counter()
     for number in range(int(SECONDS * per_s)):
         time.sleep(max(0.0, started_s + number / per_s - time.perf_counter()))

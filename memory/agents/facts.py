@@ -297,7 +297,7 @@ def value_text(value: Any) -> str:
 
 
 def _visible(tx: Transaction, ids: Ids) -> list[str]:
-    """Return the visible scopes. Those of a merged user are the ones of the other user."""
+    """Return the visible scopes. A merged user has the scopes of the other user."""
     return ids._replace(user_id=current_id(tx, ids.user_id)).visible
 
 

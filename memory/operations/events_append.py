@@ -28,7 +28,7 @@ class NewEvent:
     event_type: EventName
     """The type."""
     payload: Any
-    """What happened: any JSON, at most 256 KiB."""
+    """The data of the event: any JSON, at most 256 KiB."""
     metadata: dict[str, Any] | None = None
     """Further data; by default an empty object."""
     timestamp: str | int | None = None

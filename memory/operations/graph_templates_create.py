@@ -23,7 +23,7 @@ class CreateGraphTemplate:
     id: NewId = ""
     """The id: letters, digits, dots, dashes and underscores. By default generated."""
     description: Description = ""
-    """What graphs with this template are for."""
+    """The purpose of graphs with this template."""
     record_kinds: dict[str, Any] = field(default_factory=dict)
     """The kinds of nodes: {Kind: {fields: {field: {type, required}}}}. None allow any kind."""
     edge_types: dict[str, Any] = field(default_factory=dict)

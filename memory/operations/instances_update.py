@@ -21,7 +21,7 @@ from memrelay.memory.sqlite.store import Transaction
 
 @dataclass(frozen=True, slots=True)
 class UpdateInstance:
-    """The instance to change. What is not set stays as it is."""
+    """The instance to change. Fields that are not set stay unchanged."""
 
     sort: Sort
     """The sort: kv, events or graph."""

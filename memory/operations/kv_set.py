@@ -18,7 +18,7 @@ class SetPair:
     instance: InstanceName
     """The id or the name of the key-value store."""
     namespace: KvName
-    """A part of the store with keys of its own."""
+    """A part of the store with separate keys."""
     key: KvName
     """The key."""
     value: Any

@@ -24,7 +24,7 @@ class RuleVariable:
     name: str
     """The name of the field."""
     source: Literal["scope", "input", "recipe", "rule"]
-    """What defines it: a scope, the input, an active recipe, or another rule."""
+    """Its source: a scope, the input, an active recipe, or another rule."""
 
 
 @dataclass(frozen=True, slots=True)

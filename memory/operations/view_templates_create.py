@@ -25,7 +25,7 @@ class CreateViewTemplate:
     id: NewId = ""
     """The id: letters, digits, dots, dashes and underscores. By default generated."""
     description: Description = ""
-    """What the views show."""
+    """The contents of the views."""
     applicable_template_ids: Annotated[tuple[SearchId, ...], Field(max_length=64)] = ()
     """The graph templates to which views may apply it; none for any graph."""
 

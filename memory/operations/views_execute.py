@@ -49,6 +49,6 @@ def execute(tx: Transaction, wanted: ExecuteView, context: Context) -> ViewResul
         found = (row.values for row in read_rows(tx, view, query))
         rows, was_cut = take_page(found, query.limit, context.result_bytes)
         is_last = not was_cut and 0 < len(rows) < query.limit
-        # The last page tells the number of all rows.
+        # The last page gives the number of all rows.
         total = query.skip + len(rows) if is_last else count_rows(tx, view, query)
     return ViewResult(tuple(name for _, name in query.columns), tuple(rows), total)

@@ -19,8 +19,8 @@ MAX_ROUNDS = 12
 class Case(NamedTuple):
     """An operation, its input for the number of a round, and its effect after some rounds.
 
-    `first` is the name and the input of a call of each round that comes before all of them.
-    `is_effect` tells the selected rows from those that the first calls left.
+    `first` is the name and the input of a call that prepares each round, before the first kill.
+    `is_effect` excludes the rows of these calls.
     """
 
     operation: str

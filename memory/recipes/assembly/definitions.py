@@ -1,4 +1,4 @@
-"""What an assembly needs to know of a recipe before it runs: variables and contribution."""
+"""Variables and contribution of a recipe, which an assembly needs before it runs."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
