@@ -130,6 +130,11 @@ class Layout:
         """Whether any record has a thread."""
         return bool((self.source >= 0).any())
 
+    @cached_property
+    def has_neighbors(self) -> bool:
+        """Whether any thread has several turns."""
+        return bool(((self.thread[1:] == self.thread[:-1]) & (self.source[1:] >= 0)).any())
+
     def find_speakers(self, words: set[str]) -> list[int]:
         """Return the speakers whose whole names occur in the words.
 

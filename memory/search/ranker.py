@@ -99,21 +99,24 @@ class Ranker:
         question: str = "",
         semantic: bool = False,
         boosts: Boosts = NO_BOOSTS,
+        conversations: bool = True,
         floor: bool = True,
         vector_share: float = VECTOR_SHARE,
     ) -> Ranked:
         """Return the best `limit` records that meet all conditions.
 
         `question` is the text that is compared with vectors. With `semantic`, only vectors count.
-        Without `floor`, the best records are returned however low their scores are. `vector_share`
-        is the part of meaning in a score of words and meaning.
+        Without `conversations`, threads are not turns of speakers: nothing is reranked, and the
+        order is that of the scores. Without `floor`, the best records are returned however low
+        their scores are. `vector_share` is the part of meaning in a score of words and meaning.
 
         Raises VectorPending: when the vector of the question is not computed yet.
         Raises EmbeddingFault: when `semantic` is set and the store cannot compare vectors.
         """
         context = self._make_context(query, conditions)
         self._pool.mark_used(self)
-        factors = self._make_factors(context.layout, boosts, semantic=semantic)
+        conversations &= context.layout.threaded and not semantic
+        factors = self._make_factors(context.layout, boosts, conversations=conversations)
         if semantic:
             with self._without_limit():  # it has its own limit
                 vector = self._vectors.search(context, question)
@@ -122,7 +125,8 @@ class Ranker:
                 limit,
             )
         else:
-            most = limit if boosts or limit < 1 or not context.layout.threaded else max(limit, READ)
+            is_reranked = conversations and not boosts and limit > 0
+            most = max(limit, READ) if is_reranked else limit
             ranked, standalone = self._search_hybrid(
                 context,
                 query,
@@ -133,7 +137,7 @@ class Ranker:
                 vector_share=vector_share,
             )
             ranked = factors.select_best(ranked, most)
-            if not boosts:
+            if is_reranked:
                 ranked = self._rerank_and_diversify(ranked, factors, language, standalone)
             ranked = replace(ranked, places=ranked.places[: max(limit, 0)])
         self._pool.mark_used(self)  # the search has filled its caches
@@ -264,17 +268,17 @@ class Ranker:
     ) -> Ranked:
         """Rerank the best records, then spread the result over threads."""
         layout, text, reader = ranked.context.layout, ranked.arms[0], None
-        if not layout.threaded or not len(ranked.places):
+        if not len(ranked.places):
             return ranked
         if language in LANGUAGES and isinstance(text, TextScores):
             reader = Reader(self._connection, layout, text)
             ranked = rerank(ranked, reader, factors)
         return diversify(ranked, factors, standalone, reader)
 
-    def _make_factors(self, layout: Layout, boosts: Boosts, *, semantic: bool) -> ScoreFactors:
-        """Return the boosts; a search for words also gets the factor for closing questions."""
+    def _make_factors(self, layout: Layout, boosts: Boosts, *, conversations: bool) -> ScoreFactors:
+        """Return the boosts, and for conversations the factor for closing questions."""
         factors = boost_factors(self._connection, layout, boosts)
-        if layout.threaded and not semantic:
+        if conversations:
             factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
         return ScoreFactors(factors, len(layout))
 

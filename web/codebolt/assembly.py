@@ -42,12 +42,12 @@ RULES = Crud("rules", "rule engine", shapes.RuleEngine)
 EVALUATED = answer_json(one_of(shapes.RulesEvaluated))
 
 
-async def _publish_start(request: web.Request, uid: str, given: Json) -> None:
+def _publish_start(request: web.Request, uid: str, given: Json) -> None:
     """Publish the beginning of an assembly."""
-    await publish_live(request, uid, ASSEMBLY_STARTED, {"ids": given.get("explicit_memory") or []})
+    publish_live(request, uid, ASSEMBLY_STARTED, {"ids": given.get("explicit_memory") or []})
 
 
-async def _publish_result(call: Call) -> None:
+def _publish_result(call: Call) -> None:
     """Publish what the rules added, each recipe's run, and the figures of the context."""
     trace = call.output["trace"]
     added = dict.fromkeys(
@@ -56,14 +56,14 @@ async def _publish_result(call: Call) -> None:
     events = [(RULES_EVALUATED, {"ids": list(added)})]
     events += [(PIPELINE_COMPLETE, one) for one in trace["memory_calls"]]
     for event, data in [*events, (ASSEMBLY_COMPLETE, call.output["meta"])]:
-        await publish_live(call.request, call.uid, event, data)
+        publish_live(call.request, call.uid, event, data)
 
 
-async def _publish_failure(request: web.Request, uid: str, problem: Problem) -> None:
+def _publish_failure(request: web.Request, uid: str, problem: Problem) -> None:
     """Publish why an assembly failed."""
     faults = problem.members.get("faults", ())
     message = describe_faults({"detail": problem.detail, "faults": faults})
-    await publish_live(request, uid, ASSEMBLY_ERROR, {"message": message})
+    publish_live(request, uid, ASSEMBLY_ERROR, {"message": message})
 
 
 def _to_memory_type(view: Json) -> Json:

@@ -5,7 +5,7 @@ the response.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_type_hints
 
@@ -93,9 +93,9 @@ class Route:
     headers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     body: Body | None = None
     check: Callable[[web.Request, Json], None] | None = None
-    before: Callable[[web.Request, str, Json], Awaitable[None]] | None = None
-    after: Callable[[Call], Awaitable[None]] | None = None
-    failed: Callable[[web.Request, str, Problem], Awaitable[None]] | None = None
+    before: Callable[[web.Request, str, Json], None] | None = None
+    after: Callable[[Call], None] | None = None
+    failed: Callable[[web.Request, str, Problem], None] | None = None
 
     @property
     def name(self) -> str:

@@ -44,16 +44,16 @@ def _make_handler(route: Route, operation: Operation) -> Any:
         given, is_batch = await _read(request, route, operation)
         uid = await find_pipeline(request)
         if route.before is not None:
-            await route.before(request, uid, given.values)
+            route.before(request, uid, given.values)
         try:
             output = await call_operation(request, operation.name, uid, given.values)
         except Problem as problem:
             if route.failed is not None:
-                await route.failed(request, uid, problem)
+                route.failed(request, uid, problem)
             raise _locate_faults(problem, given) from problem
         call = Call(request, uid, given.values, output, is_batch)
         if route.after is not None:
-            await route.after(call)
+            route.after(call)
         return _add_etag(call, route.answer(call))
 
     return handle

@@ -42,7 +42,7 @@ def _answer_import(call: Call) -> web.Response:
     return json_response(to_definition(recipe), status, ETag=f'"{recipe["version"]}"')
 
 
-async def _publish_execution(call: Call) -> None:
+def _publish_execution(call: Call) -> None:
     """Publish a run to the clients that follow the pipeline's events."""
     event = {
         "id": call.given["id"],
@@ -51,7 +51,7 @@ async def _publish_execution(call: Call) -> None:
         "success": call.output["success"],
         "durationMs": call.output["timing"]["totalMs"],
     }
-    await publish_live(call.request, call.uid, PIPELINE_EXECUTED, event)
+    publish_live(call.request, call.uid, PIPELINE_EXECUTED, event)
 
 
 def _result(call: Call) -> Json:

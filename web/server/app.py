@@ -12,6 +12,7 @@ from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.codebolt import assembly, events, graph, recipes, sources
+from memrelay.web.codebolt.live_events import publish_forever
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
@@ -93,7 +94,7 @@ def make_app(services: Services) -> web.Application:
         app.add_routes(module.routes)
     app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
-    app.cleanup_ctx.append(watch_callers)
+    app.cleanup_ctx.extend((watch_callers, publish_forever))
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
     )

@@ -196,6 +196,7 @@ def _rank(
             context.language,
             question=wanted.query,
             semantic=wanted.mode == "semantic",
+            conversations=False,
             floor=floor,
             vector_share=VECTOR_SHARE,
         )
