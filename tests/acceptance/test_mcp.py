@@ -50,7 +50,7 @@ def test_a_the_printed_configuration_starts_the_server(tmp_path: Path, client_na
         environment_without_settings(),
     )
     configuration = json.loads(printed.out)
-    servers = configuration["servers" if client_name == "vscode" else "mcpServers"]
+    (servers,) = configuration.values() if "command" not in configuration else [{"": configuration}]
     (entry,) = servers.values()
 
     async def talk() -> tuple[Any, Any, Any]:

@@ -13,8 +13,9 @@ import aiohttp
 from aiohttp import web
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from memrelay.web.mcp.bridge import Application
+from memrelay.web.mcp.bridge import AsgiApplication
 from memrelay.web.mcp.loading import APPLICATIONS
+from memrelay.web.server.services import SERVICES
 from tests.support.mcp_fixture import fixture_server
 from tests.support.routes import app_for
 
@@ -32,7 +33,7 @@ class FixtureApplications:
         self._started, self._ending = asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
-    async def get(self, toolset: str) -> Application:
+    async def get(self, toolset: str) -> AsgiApplication:
         await self._started.wait()
         return self._manager.handle_request  # type: ignore[return-value]
 
@@ -88,10 +89,11 @@ async def main(root: Path, key: str) -> None:
     """Serve until the process ends."""
     app = app_for(root)
     app[APPLICATIONS] = FixtureApplications()  # type: ignore[misc]
-    url = await _listen(app)
-    proxy = await _listen(make_proxy(url, key))
-    print(json.dumps({"event": "web_ready", "url": url, "proxy": proxy}), flush=True)
-    await asyncio.Event().wait()
+    async with app[SERVICES].catalog:
+        url = await _listen(app)
+        proxy = await _listen(make_proxy(url, key))
+        print(json.dumps({"event": "web_ready", "url": url, "proxy": proxy}), flush=True)
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
