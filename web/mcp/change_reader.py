@@ -5,7 +5,7 @@ a client that reads slowly costs no memory.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ ACTOR = "mcp"
 PAGE_SIZE = 100
 # Before the feeds are read again after a failure.
 PAUSE_S = 1.0
+# How long to ask whether a store has a feed. A client's handshake waits for the answer.
+MAX_ASKING_S = 2.0
 # Codes of errors that end.
 TEMPORARY = (BUSY, UNAVAILABLE, LEAVING, BROKEN)
 
@@ -46,8 +48,9 @@ class Bus(NamedTuple):
 class Subscription:
     """What one client follows, and what changed since it last asked."""
 
-    def __init__(self, uris: Iterable[ResourceUri], *, follows_list: bool) -> None:
-        self.uris, self.follows_list = set(uris), follows_list
+    def __init__(self, uris: Mapping[ResourceUri, str], *, follows_list: bool) -> None:
+        """`uris` has each resource with the URI as the client spelled it."""
+        self.uris, self.follows_list = dict(uris), follows_list
         self._changed = set[ResourceUri]()
         self._is_list_changed = False
         self._news = asyncio.Event()
@@ -55,7 +58,7 @@ class Subscription:
 
     def add(self, changes: Changes) -> None:
         """Note changes of a pipeline."""
-        self._changed |= self.uris if changes.is_gap else self.uris & changes.uris
+        self._changed |= self.uris.keys() if changes.is_gap else self.uris.keys() & changes.uris
         self._is_list_changed |= self.follows_list and (changes.is_list_changed or changes.is_gap)
         if self._changed or self._is_list_changed:
             self._news.set()
@@ -65,10 +68,11 @@ class Subscription:
         self.is_ended = True
         self._news.set()
 
-    async def wait(self) -> tuple[list[ResourceUri], bool]:
-        """Wait for changes, and return the changed resources and whether the list changed."""
+    async def wait(self) -> tuple[list[str], bool]:
+        """Wait for changes, and return the changed URIs and whether the list changed."""
         await self._news.wait()
-        taken = sorted(self._changed), self._is_list_changed
+        changed = sorted(self.uris[uri] for uri in self._changed if uri in self.uris)
+        taken = changed, self._is_list_changed
         self._changed.clear()
         self._is_list_changed = False
         if not self.is_ended:
@@ -87,7 +91,8 @@ class ChangeReaders:
         """Return whether the pipeline's first store has a change feed. Raises BusError and
         FeedError.
         """
-        page = await _call(self._bus, uid, "changes.list", {"limit": 1}, "")
+        bus = self._bus._replace(call_timeout_s=min(self._bus.call_timeout_s, MAX_ASKING_S))
+        page = await _call(bus, uid, "changes.list", {"limit": 1}, "")
         return bool(page["enabled"])
 
     @contextmanager
@@ -99,15 +104,17 @@ class ChangeReaders:
             yield reader
         finally:
             reader.subscriptions.remove(subscription)
+            reader.forget_ends()
             if not reader.subscriptions:
                 reader.close()
-                self._readers.pop(uid, None)
+                del self._readers[uid]
 
-    def end_all(self) -> None:
-        """End all subscriptions, because the process ends."""
-        for reader in self._readers.values():
-            for subscription in reader.subscriptions:
-                subscription.end()
+    def end_all(self) -> bool:
+        """End all subscriptions, because the process ends. Return whether there are any."""
+        subscriptions = [one for reader in self._readers.values() for one in reader.subscriptions]
+        for subscription in subscriptions:
+            subscription.end()
+        return bool(subscriptions)
 
 
 class _Reader:
@@ -163,6 +170,13 @@ class _Reader:
 
     def _followed(self) -> set[ResourceUri]:
         return set[ResourceUri]().union(*(one.uris for one in self.subscriptions))
+
+    def forget_ends(self) -> None:
+        """Forget the places in feeds that no subscription needs any more."""
+        needed = {source.name for source in self._needed_sources()}
+        self._reached = {name: n for name, n in self._reached.items() if name in needed}
+        if not self._follows_list:
+            self._in_context = ""
 
     def _needed_sources(self) -> list[Source]:
         kinds = {uri.kind for uri in self._followed()}

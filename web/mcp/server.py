@@ -20,6 +20,7 @@ from memrelay.web.mcp.arguments import (
 )
 from memrelay.web.mcp.failures import refuse
 from memrelay.web.mcp.instructions import INSTRUCTIONS
+from memrelay.web.mcp.resource_handlers import add_resources
 from memrelay.web.mcp.session import SESSION, Session
 from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError
 from memrelay.web.mcp.toolsets import TOOLSETS
@@ -69,6 +70,7 @@ def make_server(toolset: str, version: str) -> Server[Any]:
     )
     # Without a tracer, the SDK's spans only cost time.
     server.middleware.clear()
+    add_resources(server, toolset, session_of)
     return server
 
 
