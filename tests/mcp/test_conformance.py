@@ -18,7 +18,9 @@ def url() -> Iterator[str]:
     """The address of a pipeline with a record."""
     with Served(WEB__RATE="0") as served:
         uid = served.deploy()
-        served.post(f"/v1/pipelines/{uid}/records", {"content": "Ada likes tea"})
+        served.post(
+            f"/v1/pipelines/{uid}/records", {"content": "Ada likes tea", "in_context": True}
+        )
         yield f"{served.url}/mcp/{uid}"
 
 
