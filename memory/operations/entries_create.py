@@ -54,9 +54,9 @@ class CreateEntry:
     `supersede` replaces the text of an overlapping entry. `create` compares nothing.
     """
     memory: MaybeMemory = ""
-    """The name or id of the memory, instead of `memory_id`. An unknown name creates a memory.
+    """The name or id of the memory to write to. An unknown name creates a memory.
 
-    If several memories have the name, the oldest is used.
+    Use it instead of `memory_id`. If several memories have the name, the oldest is used.
     """
 
 

@@ -67,7 +67,7 @@ class KnowledgeConfig:
     extraction: bool | dict[str, Any] | None = None
     """How the agent extracts facts. Not used here."""
     memory: MaybeMemory = ""
-    """Only entries of the memory with this name or id, and of those in `memory_ids`."""
+    """Only entries of the memory with this name or id. `memory_ids` may name further memories."""
 
 
 @dataclass(frozen=True, slots=True)
