@@ -119,10 +119,10 @@ def _describe(key: ToolKey, takes_pipeline: bool, is_required: bool) -> types.To
         input_schema=schema,
         output_schema=tool.output_schema,
         annotations=types.ToolAnnotations(
-            title=tool.title,
             read_only_hint=hints.read_only,
-            destructive_hint=hints.destructive,
-            idempotent_hint=hints.idempotent,
+            # They say nothing about a tool that changes nothing, and each costs tokens.
+            destructive_hint=None if hints.read_only else hints.destructive,
+            idempotent_hint=None if hints.read_only else hints.idempotent,
             open_world_hint=False,
         ),
     )
