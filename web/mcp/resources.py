@@ -33,7 +33,7 @@ MAX_BYTES = 75_000
 MAX_TITLE = 80
 # The first states of a history, or entries of a memory.
 MAX_ITEMS = 50
-CURSOR = re.compile(r"(records|memories|graph)\.([A-Za-z0-9_-]{0,64})\.([0-9]{0,19})")
+CURSOR = re.compile(r"(records|memories)\.([A-Za-z0-9_-]{0,64})\.([0-9]{0,19})")
 
 
 @dataclass(frozen=True, slots=True)

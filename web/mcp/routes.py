@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from aiohttp import web
 
@@ -14,7 +15,7 @@ from memrelay.web.mcp.http_target import HttpTarget
 from memrelay.web.mcp.loading import APPLICATIONS
 from memrelay.web.mcp.session import SESSION, Session
 from memrelay.web.mcp.toolsets import FILES, GRAPH, MEMORY
-from memrelay.web.openapi.route_docs import documented
+from memrelay.web.openapi.route_docs import ANY, documented
 from memrelay.web.server.errors import Unprocessable
 from memrelay.web.server.request_body import read_json_body
 from memrelay.web.server.services import get_services
@@ -28,13 +29,16 @@ DOCUMENTATION = documented(
     {
         200: "The JSON-RPC response, or a stream of events.",
         202: "The notification was accepted.",
-        404: "The pipeline does not exist.",
+        400: "The request is malformed, or it is refused in a JSON-RPC response.",
+        404: "The pipeline or the JSON-RPC method does not exist.",
         405: "Only POST is offered: the server keeps no sessions.",
         406: "Accept must allow application/json and text/event-stream.",
         422: "The body has too many keys.",
         501: "The extra `mcp` is not installed.",
     },
     body="A JSON-RPC message of the Model Context Protocol.",
+    media_type=ANY,
+    schemas={400: Any, 404: Any},
 )
 
 

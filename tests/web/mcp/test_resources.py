@@ -90,7 +90,7 @@ def test_every_resource_is_on_one_page_of_a_long_list(served: Served) -> None:
     assert [one["name"] for one in found[60:]] == names
 
 
-@pytest.mark.parametrize("cursor", ["x", "records..", "records.other.99999999999999999999"])
+@pytest.mark.parametrize("cursor", ["x", "records.x", "graph..", "records.other.99999999999999999999"])
 def test_an_invalid_cursor_is_refused(served: Served, cursor: str) -> None:
     with pytest.raises(McpError) as refused:
         connect(served, served.deploy())("resources/list", cursor=cursor)
@@ -132,7 +132,7 @@ def test_a_memory_shows_its_newest_entries_as_far_as_they_fit(served: Served) ->
     texts = [f"{word} " * 1500 for word in ("alpha", "beta", "gamma", "delta", "eta", "zeta")]
     texts += [f"{n} {text}"[:8000] for n, text in enumerate(texts)]
     for text in texts:
-        call(served, uid, "entries", {"memory_id": memory, "content": text, "mode": "append"})
+        call(served, uid, "entries", {"memory_id": memory, "content": text, "mode": "create"})
 
     found = connect(served, uid).read(f"memory://{uid}/memories/{memory}")
 
@@ -171,7 +171,7 @@ def test_another_pipeline_is_answered_as_an_unknown_resource(served: Served, uri
 
 def test_a_missing_record_names_the_fix(served: Served) -> None:
     uid = served.deploy()
-    with pytest.raises(McpError, match="records.list") as refused:
+    with pytest.raises(McpError, match=r"records\.list") as refused:
         connect(served, uid).read(f"memory://{uid}/records/none")
     assert refused.value.code == -32602
 
