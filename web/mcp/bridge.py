@@ -15,7 +15,7 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApplication = Callable[[Message, Receive, Send], Awaitable[None]]
 DISCONNECT: Message = {"type": "http.disconnect"}
 
-EXCHANGES: "web.AppKey[set[_Exchange]]" = web.AppKey("exchanges", set)
+EXCHANGES = web.AppKey("exchanges", set["_Exchange"])
 
 
 async def serve_asgi(
@@ -45,7 +45,8 @@ async def serve_asgi(
 
 async def end_exchanges(app: web.Application) -> None:
     """End all open requests when the server stops."""
-    for exchange in tuple(app[EXCHANGES]):
+    exchanges = app[EXCHANGES]
+    for exchange in tuple(exchanges):
         exchange.end()
 
 
