@@ -1,5 +1,9 @@
 """Serve one client over the standard streams, until its input ends."""
 
+import asyncio
+import os
+import stat
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
@@ -10,6 +14,9 @@ from mcp.server.stdio import stdio_server
 from memrelay.web.mcp.resource_handlers import add_subscribing
 from memrelay.web.mcp.server import NAME, make_server
 from memrelay.web.mcp.session import Session
+
+# Bytes of a message from the client.
+MAX_LINE_BYTES = 64 << 20
 
 
 async def serve_stdio(session: Session) -> None:
@@ -25,5 +32,33 @@ async def serve_stdio(session: Session) -> None:
         subscriptions = await add_subscribing(server, session)
         if subscriptions is not None:
             await stack.enter_async_context(subscriptions)
-        incoming, outgoing = await stack.enter_async_context(stdio_server())
+        incoming, outgoing = await stack.enter_async_context(stdio_server(await _open_stdin()))
         await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+class _Lines:
+    """The lines of a pipe. The SDK reads stdin in a thread, which no signal could end."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> "_Lines":
+        return self
+
+    async def __anext__(self) -> str:
+        line = await self._reader.readline()
+        if not line:
+            raise StopAsyncIteration
+        return line.decode(errors="replace")
+
+
+async def _open_stdin() -> Any:
+    """Return the lines of stdin; None if it is a file, which the SDK must read."""
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return None
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    return _Lines(reader)
