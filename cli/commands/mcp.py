@@ -33,8 +33,8 @@ from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.clients import CLIENTS, make_configuration
 from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
-from memrelay.web.mcp.local_targets import ACTOR, BusConnection, BusTarget, FileTarget
-from memrelay.web.mcp.session import Session
+from memrelay.web.mcp.local_targets import BusConnection, BusTarget, FileTarget
+from memrelay.web.mcp.session import ACTOR, Session
 from memrelay.web.mcp.toolsets import MEMORY, TOOLSETS
 
 REFERENCES = ("env:", "file:")

@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 
 from tests.support.child import CHECKOUT
-from tests.support.npm import npm_command, npm_environment
+from tests.support.npm import npm_command, npm_environment, npm_packages
 
 pytestmark = pytest.mark.slow
+# It looks for its package.json in the parent of the current folder.
+INSPECTOR = "@modelcontextprotocol/inspector-cli/build"
 
 
 def inspect(folder: Path, *arguments: str) -> Any:
     """Return the JSON that the inspector prints about a server on a file."""
     server = [sys.executable, "-m", "memrelay.cli.main", "mcp", "--file", str(folder / "notes.db")]
     ended = subprocess.run(
-        [*npm_command("mcp-inspector-cli"), *server, *arguments],
-        cwd=folder,
+        [*npm_command("mcp-inspector-cli"), "--cli", *server, *arguments],
+        cwd=npm_packages() / INSPECTOR,
         env=npm_environment() | {"PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,

@@ -20,7 +20,8 @@ REFERENCE = re.compile(r"\$(\d+)((?:\.\w+)+)")
 CHANGING = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "GUID"),
     (re.compile(r"\b(mem|me)_[A-Za-z0-9-]+_[0-9a-f]{32}\b"), "ID"),
-    (re.compile(r"\b\d{13}\b"), "TIME"),
+    (re.compile(r"\b[0-9a-f]{11}-[0-9a-f]{10,16}\b"), "VERSION"),
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d{13}\b"), "TIME"),
 )
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("memory_write", {"content": "The harbor opens at six", "tags": ["harbor"], "kind": "fact"}),
@@ -34,7 +35,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("memory_read", {"guid": "$0.guid", "offset": 4}),
     ("memory_read", {"kind": "fact"}),
     ("memory_read", {"tags": ["harbor"]}),
-    ("memory_read", {"limit": 2, "order": "oldest"}),
+    ("memory_read", {"limit": 2, "order": "asc"}),
     ("memory_read", {"guid": "00000000-0000-7000-8000-000000000000"}),
     ("memory_search", {"query": "harbor"}),
     ("memory_search", {"query": "tomatoes", "limit": 1}),

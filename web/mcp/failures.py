@@ -38,6 +38,15 @@ def bus_failure(error: BusError) -> ToolError:
     )
 
 
+def describe_invalid(faults: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return one line per fault of a validated input: its pointer, the rule and the fix."""
+    return [
+        f"{one['pointer']}: {one['rule']}"
+        + (f" ({one['suggestion']})" if one.get("suggestion") else "")
+        for one in faults
+    ]
+
+
 def describe_faults(faults: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return one line per fault of an operation's answer."""
     return [f"{one['path']}: {one['message']}" for one in faults]

@@ -12,14 +12,14 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.operation import all_operations
 from memrelay.web.api.operation_scopes import scopes_of
 from memrelay.web.api.operations import (
-    NO_KEY_ACTOR,
     hide_stored_text,
     send_call,
     validate_input,
 )
 from memrelay.web.api.tool_scopes import check_command
 from memrelay.web.auth.access import get_caller
-from memrelay.web.mcp.failures import bus_failure, refuse, retry_later
+from memrelay.web.mcp.failures import bus_failure, describe_invalid, refuse, retry_later
+from memrelay.web.mcp.session import ACTOR
 from memrelay.web.mcp.tool import JsonObject, ToolError
 from memrelay.web.server.errors import Problem, RetryLater
 from memrelay.web.server.services import get_services
@@ -67,7 +67,7 @@ class HttpTarget:
             validate_input(operation, given),
             operation.mutates,
             store,
-            caller.name or NO_KEY_ACTOR,
+            caller.name or ACTOR,
             call_id if operation.mutates else "",
         )
         return hide_stored_text(request, operation, await send_call(request, call))
@@ -77,9 +77,5 @@ def _as_tool_error(problem: Problem) -> ToolError:
     if isinstance(problem, RetryLater):
         detail = problem.detail.replace(IDEMPOTENCY_HEADER, "idempotency_key")
         return retry_later(detail, problem.retry_after_s)
-    faults = [
-        f"{one['pointer']}: {one['rule']}"
-        + (f" ({one['suggestion']})" if one.get("suggestion") else "")
-        for one in problem.members.get("faults", ())
-    ]
+    faults = describe_invalid(problem.members.get("faults", ()))
     return refuse(problem.detail.removesuffix("; see `faults`"), faults)

@@ -19,10 +19,15 @@ from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.shape import report_validation_error
 from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
-from memrelay.web.mcp.failures import bus_failure, describe_faults, refuse, retry_later
+from memrelay.web.mcp.failures import (
+    bus_failure,
+    describe_faults,
+    describe_invalid,
+    refuse,
+    retry_later,
+)
+from memrelay.web.mcp.session import ACTOR
 from memrelay.web.mcp.tool import JsonObject
-
-ACTOR = "mcp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,8 @@ def _encode_input(operation: Operation, given: JsonObject) -> bytes:
         report_validation_error(error, given, (), report)
     except orjson.JSONEncodeError as error:
         raise refuse(f"the input cannot be encoded as JSON: {error}") from error
+    count = len(report.errors)
     raise refuse(
-        f"the input of {operation.name} is invalid:", [one.as_line() for one in report.errors]
+        f"the input of {operation.name} has {count} fault{'s' * (count > 1)}",
+        describe_invalid(fault.as_json() for fault in report.errors),
     )

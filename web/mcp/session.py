@@ -9,6 +9,8 @@ from memrelay.web.mcp.tool import Target, ToolError
 
 # The key of the session in the state of an ASGI scope.
 SESSION = "session"
+# The actor of changes by a client that has no key.
+ACTOR = "mcp"
 # Uids that an error lists.
 MAX_LISTED = 20
 
