@@ -72,8 +72,8 @@ lock:  ## renew both lock files from pyproject.toml
 	@$(need_python)
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && "$(PYTHON)" -m venv "$$tools" && \
 	"$$tools/bin/python" -m pip install -q --disable-pip-version-check uv && \
-	"$$tools/bin/uv" $(COMPILE) --extra local pyproject.toml -o requirements.lock && \
-	"$$tools/bin/uv" $(COMPILE) --extra local --extra wordllama --extra jwt --extra seal --extra agents --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
+	"$$tools/bin/uv" $(COMPILE) --extra local --extra mcp pyproject.toml -o requirements.lock && \
+	"$$tools/bin/uv" $(COMPILE) --extra local --extra mcp --extra wordllama --extra jwt --extra seal --extra agents --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
 
 clean:  ## remove .venv and the caches; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -29,6 +29,7 @@ COMMANDS = {
     "up": "Start the bus, a worker and the web server, with a sample pipeline.",
     "worker": "Serve the deployed pipelines.",
     "web": "Serve HTTP: webhooks, the API and the console.",
+    "mcp": "Serve an MCP client over stdin and stdout.",
     "bus": "Run only the embedded bus.",
     "blocks": "List the available blocks and their source.",
     "deploy": "Check a bundle and activate it.",
@@ -62,7 +63,7 @@ COMMANDS = {
 OPERATIONS = Path(__file__).parent.parent / "memory" / "operations"
 # The group that also has commands for files.
 RECIPES = "recipes"
-TWO_WORD_NOUNS = ("graph_templates", "memory_tool", "view_templates")
+TWO_WORD_NOUNS = ("graph_templates", "knowledge_graph", "memory_tool", "view_templates")
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
     "add_completion": False,

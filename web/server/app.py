@@ -16,6 +16,10 @@ from memrelay.web.codebolt.live_events import publish_forever
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
+from memrelay.web.mcp.change_reader import Bus, ChangeReaders
+from memrelay.web.mcp.transports import routes as mcp
+from memrelay.web.mcp.transports.bridge import EXCHANGES, end_exchanges
+from memrelay.web.mcp.transports.loading import APPLICATIONS, LazyApplications, close_applications
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
 from memrelay.web.pipelit import history, lists
@@ -62,6 +66,7 @@ ROUTE_MODULES = (
     graph,
     assembly,
     events,
+    mcp,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
@@ -88,6 +93,10 @@ def make_app(services: Services) -> web.Application:
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
     app[pages.GRAPHS], app[events.FEEDS] = {}, {}
+    app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
+    app[mcp.READERS] = ChangeReaders(
+        Bus(services.requester, services.channels, services.options.call_timeout_s)
+    )
     app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:
@@ -98,7 +107,8 @@ def make_app(services: Services) -> web.Application:
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
     )
-    app.on_shutdown.append(close_listeners)
+    app.on_shutdown.extend((close_listeners, mcp.end_streams, end_exchanges))
+    app.on_cleanup.append(close_applications)
     return app
 
 

@@ -1,0 +1,1 @@
+"""Importers of the memories of other systems, one file per source."""

@@ -1,0 +1,1 @@
+"""The Model Context Protocol (MCP): tools, resources and prompts that call operations."""
