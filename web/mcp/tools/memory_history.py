@@ -40,6 +40,7 @@ def _cut(state: JsonObject, room: int) -> JsonObject:
     if "record" not in state:
         return state
     record = fit_record(state["record"], room=room)
-    if "to_continue" in record:
-        record["to_continue"] = "restore this state with memory_change to read all of it"
+    if "change" in state and "to_continue" in record:
+        number = state["number"]
+        record["to_continue"] = f"memory_change with restore {number} brings back the whole text"
     return state | {"record": record}
