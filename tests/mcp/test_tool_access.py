@@ -12,6 +12,7 @@ from tests.support.keys import Held, await_closed, make_key, revoke
 from tests.support.mcp_tools import TOOLS
 from tests.support.served import Served
 
+MAX_LIST_TOKENS, BYTES_PER_TOKEN = 2_500, 3
 UNKNOWN = "01a21446-0000-7000-8000-000000000000"
 # Each kind of call with the scope that it needs.
 CALLS: list[tuple[str, dict[str, Any], str]] = [
@@ -50,9 +51,10 @@ class ToolServer(NamedTuple):
         } | self.keys[key].headers
         return ask(self.served.url, "POST", f"/mcp/{uid or self.uid}", body, headers)
 
-    def names(self, key: str) -> set[str]:
-        """Return the names of the listed tools."""
-        return {one["name"] for one in _result(self.post(key, "tools/list"))["tools"]}
+    def list(self, key: str) -> list[dict[str, Any]]:
+        """Return the listed tools."""
+        tools: list[dict[str, Any]] = _result(self.post(key, "tools/list"))["tools"]
+        return tools
 
     def call(self, key: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a tool call."""
@@ -93,7 +95,9 @@ def test_a_key_lists_the_tools_and_makes_the_calls_of_its_scopes(
 ) -> None:
     scopes = KINDS[kind]
 
-    assert server.names(kind) == {name for name, _, needed in CALLS if needed in scopes}
+    assert {one["name"] for one in server.list(kind)} == {
+        name for name, _, needed in CALLS if needed in scopes
+    }
     for name, given, needed in CALLS:
         entry = f"me_{server.uid}_{'0' * 32}"
         arguments = {field: entry if one == "ENTRY" else one for field, one in given.items()}
@@ -151,6 +155,13 @@ def test_a_store_of_the_pipeline_can_be_read(server: ToolServer) -> None:
     texts = [one["content"] for one in listed["structuredContent"]["items"]]
     assert "Ada likes coffee" in texts
     assert refused["isError"] and "nowhere" in refused["content"][0]["text"]
+
+
+def test_the_whole_list_of_tools_fits_its_limit(server: ToolServer) -> None:
+    listed = server.list("all")
+
+    assert [one["name"] for one in listed] == list(TOOLS)
+    assert len(orjson.dumps(listed)) <= MAX_LIST_TOKENS * BYTES_PER_TOKEN
 
 
 def test_every_known_tool_has_a_call() -> None:

@@ -1,17 +1,13 @@
 """The declarations of the tools: equal to the operations, and small."""
 
-import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
 from memrelay.memory.operation import all_operations, input_schema
-from memrelay.web.mcp.arguments import ToolKey
-from memrelay.web.mcp.server import _describe
 from memrelay.web.mcp.tool import Hints, Tool
 from memrelay.web.mcp.tools.declaration import UNEXPLAINED, Field, object_of, tool
 from tests.support.mcp_tools import TOOLS
 
-MAX_LIST_TOKENS, BYTES_PER_TOKEN = 2_500, 3
 # Arguments of tools by operation: the name of the argument, and of the field if it differs.
 FIELDS = {
     ("memory_remember", "entries.create"): "text=content memory tags metadata mode",
@@ -119,23 +115,6 @@ def test_hints_agree_with_the_access_of_the_operations() -> None:
     idempotent = {one.name for one in TOOLS.values() if one.hints.idempotent}
     assert destructive == {"memory_change", "memory_forget"}
     assert idempotent == {"memory_remember", "memory_forget"}
-
-
-def test_the_whole_list_fits_its_limit() -> None:
-    listed = [
-        _describe(ToolKey(one), False, False).model_dump(mode="json", by_alias=True)
-        for one in TOOLS.values()
-    ]
-
-    assert len(listed) == 8
-    size = sum(len(orjson.dumps(without_null(one))) for one in listed)
-    assert size <= MAX_LIST_TOKENS * BYTES_PER_TOKEN
-
-
-def without_null(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: without_null(one) for name, one in value.items() if one is not None}
-    return value
 
 
 def test_a_long_description_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What the tools do, on a store file."""
+"""The tools of the toolset `memory` on a store file."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -32,7 +32,7 @@ NAMES = ("query", "mode", "kind", "scope", "tags", "filter", "limit", "explain")
         "explain": Field(OPERATION, "explain"),
         "store": STORE,
     },
-    output=object_of({"items": "array", "left_out": "integer"}, "items", "left_out"),
+    output=object_of({"items": "array", "left_out": "integer"}, "items"),
     hints=Hints(read_only=True),
 )
 async def memory_search(target: Target, given: JsonObject) -> JsonObject:
