@@ -37,6 +37,8 @@ UNEXPLAINED = (
 # A client of a tool has no documentation files.
 DOCUMENT = re.compile(r" \(docs/[a-z-]+\.md\)")
 FIRST_SENTENCE = re.compile(r".*?[.](?=\s|$)", re.DOTALL)
+# The other hints mean nothing for a tool that only reads, and each costs tokens.
+READS = Hints(read_only=True, destructive=None, idempotent=None)
 Run = Callable[[Target, JsonObject], Awaitable[JsonObject]]
 
 

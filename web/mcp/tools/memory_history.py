@@ -1,8 +1,9 @@
 """The tool `memory_history`: lists the states of a record."""
 
-from memrelay.web.mcp.tool import Hints, JsonObject, Target
+from memrelay.web.mcp.tool import JsonObject, Target
 from memrelay.web.mcp.tools.answer_size import fit_items, fit_record, without_empty
 from memrelay.web.mcp.tools.declaration import (
+    READS,
     Field,
     object_of,
     pick,
@@ -19,7 +20,7 @@ OPERATION = "records.history"
     required=("guid",),
     arguments={name: Field(OPERATION, name) for name in ("guid", "limit", "cursor")},
     output=object_of({"items": "array", "next_cursor": "string"}, "items"),
-    hints=Hints(read_only=True),
+    hints=READS,
 )
 async def memory_history(target: Target, given: JsonObject) -> JsonObject:
     """Use it to see who did what, and why."""
