@@ -1,11 +1,12 @@
-"""Answer the tool calls of handshake clients without a transport for each request.
+"""Answer tool calls without the SDK's transports.
 
-The SDK's stateless transport starts four tasks and five streams per request, which takes longer
-than the call of an operation. A tool of the product sends one answer and nothing before it.
+For each request of a handshake client, the SDK's stateless transport starts four tasks and five
+streams. That takes as long as the call of an operation. A tool of the product sends its answer and
+nothing before it.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import orjson
@@ -14,6 +15,13 @@ from mcp.server.connection import Connection
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_one
 from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.inbound import (
+    ERROR_CODE_HTTP_STATUS,
+    MCP_PARAM_HEADER_PREFIX,
+    MCP_PROTOCOL_VERSION_HEADER,
+    InboundModernRoute,
+    classify_inbound_request,
+)
 from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 from mcp.shared.message import ServerMessageMetadata
 from mcp.shared.transport_context import TransportContext
@@ -25,9 +33,12 @@ from starlette.requests import Request
 from memrelay.web.mcp.bridge import AsgiApplication, Message, Receive, Send
 
 METHOD = "tools/call"
-JSON = b"application/json"
+JSON = "application/json"
 # Values of Accept that allow JSON. The SDK answers all other requests.
-ACCEPTS = (JSON, b"application/*", b"*/*")
+ACCEPTS = (JSON, "application/*", "*/*")
+HEADERS = [(b"content-type", JSON.encode())]
+PARAMETER_PREFIX = MCP_PARAM_HEADER_PREFIX.lower()
+OK = 200
 
 
 class DirectCalls:
@@ -39,58 +50,81 @@ class DirectCalls:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request whose body comes in one message."""
         message = await receive()
-        headers = dict(scope["headers"])
-        call = _parse_call(message["body"]) if _may_be_call(scope, headers) else None
+        headers = {
+            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
+        }
+        is_plain = _is_plain_post(scope, headers) and METHOD.encode() in message["body"]
+        call = _parse_call(headers, message["body"]) if is_plain else None
         if call is None:
             await self._others(scope, _Replay(message, receive), send)
             return
-        answer = {"jsonrpc": "2.0", "id": call.id} | await self._answer(scope, headers, call)
-        start = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", JSON)]}
+        status, answer = await self._answer(scope, call)
+        start = {"type": "http.response.start", "status": status, "headers": HEADERS}
         await send(start)
-        await send({"type": "http.response.body", "body": orjson.dumps(answer)})
+        body = orjson.dumps({"jsonrpc": "2.0", "id": call.request.id} | answer)
+        await send({"type": "http.response.body", "body": body})
 
-    async def _answer(
-        self, scope: Message, headers: Mapping[bytes, bytes], call: JSONRPCRequest
-    ) -> dict[str, Any]:
-        """Return the member `result` or `error` of the response."""
-        version = headers.get(b"mcp-protocol-version", b"").decode() or DEFAULT_NEGOTIATED_VERSION
-        connection = Connection.from_envelope(version, None, None)
-        exchange = _Exchange(call.id, Request(scope))
+    async def _answer(self, scope: Message, call: "_Call") -> tuple[int, dict[str, Any]]:
+        """Return the status, and the member `result` or `error` of the response."""
+        request = call.request
+        exchange = _Exchange(request.id, Request(scope))
         try:
             result = await serve_one(
                 self._server,
                 exchange,
-                call.method,
-                call.params,
-                connection=connection,
+                request.method,
+                request.params,
+                connection=call.connection,
                 lifespan_state={},
             )
         except (MCPError, ValidationError) as error:
             fault = handler_exception_to_error_data(error)
-            return {"error": fault.model_dump(exclude_none=True) if fault else None}
-        return {"result": result}
+            if fault is None:
+                raise
+            status = ERROR_CODE_HTTP_STATUS.get(fault.code, OK) if call.is_modern else OK
+            return status, {"error": fault.model_dump(exclude_none=True)}
+        return OK, {"result": result}
 
 
-def _may_be_call(scope: Message, headers: Mapping[bytes, bytes]) -> bool:
-    version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-    accept = headers.get(b"accept", b"").lower()
+class _Call(NamedTuple):
+    """A valid call of a tool. `is_modern`: its client made no handshake."""
+
+    request: JSONRPCRequest
+    connection: Connection
+    is_modern: bool
+
+
+def _is_plain_post(scope: Message, headers: Mapping[str, str]) -> bool:
+    """Return whether the headers are valid in every version and appear once."""
+    accept = headers.get("accept", "").lower()
     return (
         scope["method"] == "POST"
-        and (not version or version in HANDSHAKE_PROTOCOL_VERSIONS)
-        and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == JSON
+        and headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
         and any(one in accept for one in ACCEPTS)
+        and len(headers) == len(scope["headers"])
+        and not any(name.startswith(PARAMETER_PREFIX) for name in headers)
     )
 
 
-def _parse_call(body: bytes) -> JSONRPCRequest | None:
-    """Return the request in a body, None if it is not a valid one that calls a tool."""
-    if METHOD.encode() not in body:
-        return None
+def _parse_call(headers: Mapping[str, str], body: bytes) -> _Call | None:
+    """Return the call in a body, None if the SDK must refuse or answer it."""
     try:
-        call = JSONRPCRequest.model_validate(pydantic_core.from_json(body), by_name=False)
+        decoded = pydantic_core.from_json(body)
+        request = JSONRPCRequest.model_validate(decoded, by_name=False)
     except ValueError:
         return None
-    return call if call.method == METHOD else None
+    if request.method != METHOD:
+        return None
+    version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+    if version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return _Call(request, Connection.from_envelope(version, None, None), is_modern=False)
+    route = classify_inbound_request(decoded, headers=headers)
+    if not isinstance(route, InboundModernRoute):
+        return None
+    connection = Connection.from_envelope(
+        route.protocol_version, route.client_info, route.client_capabilities
+    )
+    return _Call(request, connection, is_modern=True)
 
 
 class _Replay:
