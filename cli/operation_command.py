@@ -33,6 +33,7 @@ from memrelay.memory.operation import (
     holds_objects,
     input_schema,
     json_type,
+    positional_fields,
 )
 from memrelay.memory.records.json_integers import check_integers
 from memrelay.memory.records.tags import parse
@@ -110,8 +111,8 @@ def make_command(operation: Operation) -> Callable[..., None]:
 
 def _parameters(operation: Operation) -> list[Parameter]:
     schema = input_schema(operation)
-    required = schema["required"]
-    # Required fields first, and of the optional ones the query.
+    required = positional_fields(operation) + schema["required"]
+    # Positional fields first, and of the optional ones the query.
     fields = sorted(
         schema["properties"].items(),
         key=lambda field: (field[0] not in required, field[0] not in OPTIONAL_ARGUMENTS),

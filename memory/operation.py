@@ -227,6 +227,18 @@ def input_schema(operation: Operation) -> dict[str, Any]:
     return schema | {"properties": fields, "required": schema.get("required", [])}
 
 
+def positional_fields(operation: Operation) -> list[str]:
+    """Return the fields that methods and commands take by position.
+
+    These are the required ones, except the calling agent, and optional ones before the first.
+    """
+    schema = input_schema(operation)
+    by_name = {"agent"} if operation.has_caller else set()
+    fields = [name for name in schema["properties"] if name not in by_name]
+    required = [name for name in fields if name in schema["required"]]
+    return [*fields[: fields.index(required[0])], *required] if required else []
+
+
 def holds_objects(schema: dict[str, Any]) -> bool:
     """Return whether a field with that schema is a list of objects."""
     items = schema.get("items", {})

@@ -12,7 +12,13 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_origin
 
-from memrelay.memory.operation import Operation, all_operations, holds_objects, input_schema
+from memrelay.memory.operation import (
+    Operation,
+    all_operations,
+    holds_objects,
+    input_schema,
+    positional_fields,
+)
 from memrelay.web.api.operation_routes import selects_store
 
 FOLDER = Path(__file__).with_name("methods")
@@ -150,14 +156,25 @@ def _method(operation: Operation) -> Method:
     schema = input_schema(operation)
     # The calling agent is always named, as the user and the chat are.
     by_name = ["agent"] if operation.has_caller else []
-    first = {*schema["required"], "query"}.difference(by_name)
+    first = {*positional_fields(operation), "query"}
     fields = schema["properties"]
     parameters = {name: _parameter(name, fields[name]) for name in (*by_name, *fields)}
+    if any(name not in schema["required"] for name in positional_fields(operation)):
+        parameters |= _with_defaults(schema)
     return Method(
         operation,
         tuple(text for name, text in parameters.items() if name in first),
         tuple(text for name, text in parameters.items() if name not in first),
     )
+
+
+def _with_defaults(schema: dict[str, Any]) -> dict[str, str]:
+    """Return the required texts with the default "", which the operation refuses.
+
+    Python allows no parameter without a default after one with a default.
+    """
+    fields = schema["properties"]
+    return {name: _parameter(name, fields[name] | {"default": ""}) for name in schema["required"]}
 
 
 def _parameter(name: str, field: dict[str, Any]) -> str:

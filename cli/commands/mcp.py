@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from memrelay.bus.request import Requester
+from memrelay.bus.streams.channels import Channels
 from memrelay.cli.composition import (
     bus_address,
     fail,
@@ -29,6 +30,7 @@ from memrelay.cli.settings import CONFIG_VARIABLE, Settings, default_config_file
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
+from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.clients import CLIENTS, make_configuration
 from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
 from memrelay.web.mcp.local_targets import ACTOR, BusConnection, BusTarget, FileTarget
@@ -117,7 +119,9 @@ async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: 
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, pipeline)).uid
         found = await _find_key(catalog, key, uid) if key else None
-    async with Requester(bus_address(settings)) as requester:
+    address = bus_address(settings)
+    async with Requester(address) as requester, Channels(address) as channels:
+        readers = ChangeReaders(Bus(requester, channels, settings.web.call_timeout_s))
         connection = BusConnection(
             requester,
             make_seal_keys(settings),
@@ -125,7 +129,7 @@ async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: 
             _scopes_of(found),
             found.name if found else ACTOR,
         )
-        session = Session(toolset, lambda uid: BusTarget(connection, uid), uid=uid)
+        session = Session(toolset, lambda uid: BusTarget(connection, uid), uid=uid, readers=readers)
         await importlib.import_module(STDIO).serve_stdio(session)
 
 

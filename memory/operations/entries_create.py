@@ -6,15 +6,19 @@ from typing import Annotated
 from pydantic import Field
 
 from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
+from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.entries_write import Mode, NewEntry, WriteResult, write_entry
-from memrelay.memory.operations.memories_get import fetch_memory
+from memrelay.memory.operations.memories_create import CreateMemory, add_memory
+from memrelay.memory.operations.memories_get import fetch_memory, find_memory
 from memrelay.memory.operations.records_get import fetch
 from memrelay.memory.records.data import Data
 from memrelay.memory.records.entry_vector import find_cached_vector
+from memrelay.memory.records.ids import uid_of
 from memrelay.memory.records.memory_view import (
     Fact,
-    Ident,
+    MaybeIdent,
+    MaybeMemory,
     Source,
     TagList,
     WrittenEntry,
@@ -25,12 +29,12 @@ from memrelay.memory.sqlite.store import Transaction
 Threshold = Annotated[float, Field(ge=0, le=2)]  # no score is above 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateEntry:
     """An entry to write, and the rules of its deduplication."""
 
-    memory_id: Ident
-    """The memory to write to."""
+    memory_id: MaybeIdent = ""
+    """The memory to write to, by its id; "" if `memory` names it."""
     content: Fact
     """The fact or observation."""
     source: Source = "manual"
@@ -49,19 +53,24 @@ class CreateEntry:
     `skip` never updates an entry. `merge` also updates an entry that is a duplicate.
     `supersede` replaces the text of an overlapping entry. `create` compares nothing.
     """
+    memory: MaybeMemory = ""
+    """The name or id of the memory to write to. An unknown name creates a memory.
+
+    Use it instead of `memory_id`. If several memories have the name, the oldest is used.
+    """
 
 
 @operation("entries.create", access="write", mutates=True, home="memories", embeds="content")
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
     """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
 
-    Raises RecordNotFound: when the memory does not exist.
+    Raises Refused: when the input names no memory, or two.
+    Raises RecordNotFound: when no memory has the id.
     Raises VectorPending: when the vector of a merged text is not computed yet.
     """
-    fetch_memory(tx, new.memory_id)
     entry = NewEntry(
         context.new_guid(),
-        new.memory_id,
+        _find_or_create_memory(tx, new, context),
         new.content,
         context.now_ms,
         new.source,
@@ -73,6 +82,20 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
         context.may_wait,
     )
     return view_written_entry(tx, write_entry(tx, entry, find_cached_vector(tx, new.content)))
+
+
+def _find_or_create_memory(tx: Transaction, new: CreateEntry, context: Context) -> str:
+    """Return the id of the memory that the input names. Raises Refused and RecordNotFound."""
+    if bool(new.memory_id) == bool(new.memory):
+        raise Refused("name one memory: set either `memory_id`, or `memory` to its name or id")
+    if new.memory_id:
+        return fetch_memory(tx, new.memory_id).id
+    found = find_memory(tx, new.memory)
+    if found is not None:
+        return found.id
+    if uid_of("mem", new.memory):
+        return fetch_memory(tx, new.memory).id
+    return add_memory(tx, CreateMemory(new.memory), context.new_guid(), context.now_ms).id
 
 
 def view_written_entry(tx: Transaction, written: WriteResult) -> WrittenEntry:

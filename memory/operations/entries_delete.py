@@ -7,7 +7,7 @@ from memrelay.memory.operations.entries_get import fetch_entry
 from memrelay.memory.operations.records_delete import DeleteInput, delete
 from memrelay.memory.operations.records_update import check_version
 from memrelay.memory.records.memory_view import Ident, MaybeIdent
-from memrelay.memory.records.view import Versions
+from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.sqlite.store import Transaction
 
 
@@ -21,6 +21,8 @@ class DeleteEntry:
     """The memory that must contain the entry."""
     if_version: Versions = ()
     """Delete only if the entry has one of these versions."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
 
 
 @operation("entries.delete", access="delete", mutates=True, home="memories")

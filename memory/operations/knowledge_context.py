@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.filter.input import Filter
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.knowledge_search import (
@@ -21,7 +22,8 @@ from memrelay.memory.operations.knowledge_search import (
     SearchKnowledge,
     find_knowledge,
 )
-from memrelay.memory.records.memory_view import Globs, Ident
+from memrelay.memory.operations.memories_get import find_memory
+from memrelay.memory.records.memory_view import Globs, Ident, MaybeMemory
 from memrelay.memory.sqlite.store import Transaction
 
 BYTES_A_TOKEN = 3  # fewer than in most texts, so that the budget holds
@@ -64,6 +66,8 @@ class KnowledgeConfig:
     """Not used: there are no documents."""
     extraction: bool | dict[str, Any] | None = None
     """How the agent extracts facts. Not used here."""
+    memory: MaybeMemory = ""
+    """Only entries of the memory with this name or id. `memory_ids` may name further memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ def knowledge_context(
 ) -> KnowledgeContext:
     """Return what named memories contain about a question, as text for a prompt.
 
+    Raises RecordNotFound: when no memory has the name or id in `memory`.
     Raises the same errors as knowledge.search.
     """
     found = _find(tx, wanted, context) if wanted.query.strip() else NOTHING
@@ -114,7 +119,7 @@ def knowledge_context(
 def _find(tx: Transaction, wanted: KnowledgeConfig, context: Context) -> Knowledge:
     search = SearchKnowledge(
         wanted.query,
-        wanted.memory_ids,
+        _memory_ids(tx, wanted),
         wanted.memory_tags,
         wanted.entry_tags,
         wanted.min_score,
@@ -122,6 +127,19 @@ def _find(tx: Transaction, wanted: KnowledgeConfig, context: Context) -> Knowled
         filter=wanted.filter,
     )
     return find_knowledge(tx, search, context, relevant=wanted.min_score is None)
+
+
+def _memory_ids(tx: Transaction, wanted: KnowledgeConfig) -> tuple[str, ...] | None:
+    """Return the ids of the named memories, None if none is named. Raises RecordNotFound."""
+    if not wanted.memory:
+        return wanted.memory_ids
+    memory = find_memory(tx, wanted.memory)
+    if memory is None:
+        raise RecordNotFound(
+            f"Memory not found: no memory has the name or id {wanted.memory!r}; "
+            "omit `memory` to search all memories"
+        )
+    return (*(wanted.memory_ids or ()), memory.id)
 
 
 def escape_fence(content: str) -> str:

@@ -34,3 +34,8 @@ def fetch_memory(tx: Transaction, ident: str) -> Memory:
             f"Memory not found: no memory has the id {ident[:128]!r}; memories.list lists them"
         )
     return memory
+
+
+def find_memory(tx: Transaction, name_or_id: str) -> Memory | None:
+    """Return the memory with that id, else the oldest with that name, None if there is none."""
+    return tx.memories.find(name_or_id) or tx.memories.named(name_or_id)

@@ -25,6 +25,8 @@ MaybeIdent = Annotated[str, Field(max_length=128)]
 MemoryName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS, pattern=r"\S")
 ]
+# The name or id of a memory. "" for none.
+MaybeMemory = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS, pattern=r"^$|\S")]
 Description = Annotated[str, Field(max_length=4096)]
 Tag = MemoryName
 TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]

@@ -22,11 +22,11 @@ from memrelay.nouns import (
 class RemoteEntries(RemoteNoun):
     """The operations on entries, for the async client."""
 
-    async def create(self, pipeline: str, memory_id: str, content: str, *,
+    async def create(self, pipeline: str, memory_id: str = "", content: str = "", *,
             source: Literal["manual", "agent", "extraction", "orchestration"] = "manual",
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
-            mode: Literal["skip", "merge", "create", "supersede"] | None = None,
+            mode: Literal["skip", "merge", "create", "supersede"] | None = None, memory: str = "",
             idempotency_key: str | None = None) -> WrittenEntry:
         """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
         return await self._call("entries.create", locals())
@@ -34,7 +34,7 @@ class RemoteEntries(RemoteNoun):
     write = create
 
     async def delete(self, pipeline: str, id: str, *, memory_id: str = "", if_version: Strings = (),
-            idempotency_key: str | None = None) -> None:
+            reason: str | None = "", idempotency_key: str | None = None) -> None:
         """Delete one entry."""
         await self._call("entries.delete", locals())
 
@@ -71,17 +71,19 @@ class BlockingEntries(BlockingNoun):
 class EmbeddedEntries(EmbeddedNoun):
     """The operations on entries, for the embedded store."""
 
-    def create(self, memory_id: str, content: str, *,
+    def create(self, memory_id: str = "", content: str = "", *,
             source: Literal["manual", "agent", "extraction", "orchestration"] = "manual",
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
-            mode: Literal["skip", "merge", "create", "supersede"] | None = None) -> WrittenEntry:
+            mode: Literal["skip", "merge", "create", "supersede"] | None = None,
+            memory: str = "") -> WrittenEntry:
         """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
         return self._call("entries.create", locals())
 
     write = create
 
-    def delete(self, id: str, *, memory_id: str = "", if_version: Strings = ()) -> None:
+    def delete(self, id: str, *, memory_id: str = "", if_version: Strings = (),
+            reason: str | None = "") -> None:
         """Delete one entry."""
         self._call("entries.delete", locals())
 

@@ -27,7 +27,7 @@ class RemoteKnowledge(RemoteNoun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None) -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
         return await self._call("knowledge.context", locals())
 
@@ -54,7 +54,7 @@ class EmbeddedKnowledge(EmbeddedNoun):
             filter: JsonObject | None = None, min_score: float | None = None, limit: int = 10,
             token_budget: int = 2000, with_ids: bool = True, write_memory_id: str | None = None,
             document_ids: Strings | None = None, document_paths: Strings | None = None,
-            extraction: bool | JsonObject | None = None) -> KnowledgeContext:
+            extraction: bool | JsonObject | None = None, memory: str = "") -> KnowledgeContext:
         """Return what named memories contain about a question, as text for a prompt."""
         return self._call("knowledge.context", locals())
 

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from importlib.metadata import version
+from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from memrelay.web.mcp.bridge import AsgiApplication
+from memrelay.web.mcp.direct_calls import DirectCalls
 from memrelay.web.mcp.server import NAME, make_server
 
 # It logs the beginning and the end of every request.
@@ -42,17 +44,14 @@ class RunningServer:
     The product's routes limit the size of bodies before.
     """
 
-    def __init__(self, server: "Server[object]", *, streams: bool = False) -> None:
+    def __init__(self, server: "Server[Any]", *, streams: bool = False) -> None:
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, json_response=not streams, max_request_body_size=1 << 40
         )
+        handle: AsgiApplication = self._manager.handle_request
+        self.application = handle if streams else DirectCalls(server, handle)
         self.started, self._stopping = asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._run())
-
-    @property
-    def application(self) -> AsgiApplication:
-        """The ASGI application."""
-        return self._manager.handle_request
 
     async def stop(self) -> None:
         """End the session manager."""

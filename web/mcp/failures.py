@@ -5,7 +5,7 @@ from math import ceil
 from typing import Any
 
 from memrelay.bus.errors import BusBusy, BusError, NoAnswer, NoOwner
-from memrelay.web.mcp.tool import ToolError
+from memrelay.web.mcp.tool import NotAnswered, ToolError
 
 # Faults of one call that its error lists.
 MAX_FAULTS = 20
@@ -25,7 +25,7 @@ def refuse(detail: str, faults: Iterable[str] = ()) -> ToolError:
 
 def retry_later(detail: str, after_s: float = RETRY_AFTER_S) -> ToolError:
     """Return the error of a call that may succeed later."""
-    return ToolError(f"{detail.rstrip('.')}. Retry in {ceil(after_s)} s")
+    return NotAnswered(f"{detail.rstrip('.')}. Retry in {ceil(after_s)} s")
 
 
 def bus_failure(error: BusError) -> ToolError:

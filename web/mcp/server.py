@@ -1,5 +1,6 @@
 """The MCP server of a toolset: it lists and calls tools. It is the same over HTTP and stdio."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -20,6 +21,7 @@ from memrelay.web.mcp.arguments import (
 )
 from memrelay.web.mcp.failures import refuse
 from memrelay.web.mcp.instructions import INSTRUCTIONS
+from memrelay.web.mcp.resource_handlers import add_resources
 from memrelay.web.mcp.session import SESSION, Session
 from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError
 from memrelay.web.mcp.toolsets import TOOLSETS
@@ -30,46 +32,60 @@ Request = ServerRequestContext[Any, Any]
 
 def make_server(toolset: str, version: str) -> Server[Any]:
     """Return the server of a toolset. `version` is that of the product."""
-    tools = {tool.name: tool for tool in TOOLSETS[toolset]}
+    tools = _Tools(TOOLSETS[toolset])
+    server = Server(
+        NAME,
+        version=version,
+        title=TITLE,
+        instructions=INSTRUCTIONS[toolset],
+        get_tool_input_schema=tools.find_schema,
+        on_list_tools=tools.list,
+        on_call_tool=tools.call,
+    )
+    # Without a tracer, the SDK's spans only cost time.
+    server.middleware.clear()
+    add_resources(server, toolset, session_of)
+    return server
 
-    async def list_tools(
-        request: Request, _: types.PaginatedRequestParams | None
+
+class _Tools:
+    """The handlers of a toolset."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+
+    def find_schema(self, name: str) -> JsonObject | None:
+        """Return the input schema of a tool, None for an unknown one."""
+        tool = self._tools.get(name)
+        return None if tool is None else tool.input_schema
+
+    async def list(
+        self, request: Request, _: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        """Return the tools that the client's key may use."""
         session = session_of(request)
         target, takes_pipeline = session.any_target, session.takes_pipeline
         is_required = await session.needs_pipeline()
         shown = [
             _describe(ToolKey(tool), takes_pipeline, is_required)
-            for tool in tools.values()
+            for tool in self._tools.values()
             if may_use(tool, target)
         ]
         return types.ListToolsResult(tools=shown, cache_scope="private")
 
-    async def call_tool(
-        request: Request, params: types.CallToolRequestParams
+    async def call(
+        self, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        tool = tools.get(params.name)
+        """Return the result of a tool, or its error. Raises MCPError: there is no such tool."""
+        tool = self._tools.get(params.name)
         if tool is None:
-            known = ", ".join(tools)
+            known = ", ".join(self._tools)
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name[:100]!r}; known: {known}")
         try:
             return await run_tool(session_of(request), tool, params.arguments or {})
         except ToolError as error:
             text = types.TextContent(type="text", text=str(error))
             return types.CallToolResult(content=[text], is_error=True)
-
-    server = Server(
-        NAME,
-        version=version,
-        title=TITLE,
-        instructions=INSTRUCTIONS[toolset],
-        get_tool_input_schema=lambda name: tools[name].input_schema if name in tools else None,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
-    # Without a tracer, the SDK's spans only cost time.
-    server.middleware.clear()
-    return server
 
 
 def session_of(request: Request) -> Session:
@@ -117,10 +133,10 @@ def _describe(key: ToolKey, takes_pipeline: bool, is_required: bool) -> types.To
         input_schema=schema,
         output_schema=tool.output_schema,
         annotations=types.ToolAnnotations(
-            title=tool.title,
             read_only_hint=hints.read_only,
-            destructive_hint=hints.destructive,
-            idempotent_hint=hints.idempotent,
+            # They say nothing about a tool that changes nothing, and each costs tokens.
+            destructive_hint=None if hints.read_only else hints.destructive,
+            idempotent_hint=None if hints.read_only else hints.idempotent,
             open_world_hint=False,
         ),
     )

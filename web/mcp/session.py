@@ -1,8 +1,10 @@
 """What one client of the MCP server reaches: a toolset, and the pipelines in which it calls."""
 
+from asyncio import Transport
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from memrelay.web.mcp.change_reader import ChangeReaders
 from memrelay.web.mcp.tool import Target, ToolError
 
 # The key of the session in the state of an ASGI scope.
@@ -27,6 +29,10 @@ class Session:
     uid: str | None = None
     # Returns the uids that the client sees, if calls name the pipeline.
     list_uids: Callable[[], Awaitable[Sequence[str]]] = no_pipelines
+    # The readers of change feeds; None for a file.
+    readers: ChangeReaders | None = None
+    # The connection of the request, which a stream aborts if its client stops reading.
+    transport: Transport | None = None
 
     @property
     def takes_pipeline(self) -> bool:

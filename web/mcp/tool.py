@@ -14,6 +14,10 @@ class ToolError(Exception):
     """A tool call failed. The text names the rule and the fix, so that a model can correct it."""
 
 
+class NotAnswered(ToolError):
+    """Nobody answered the call, or the owner is overloaded. The same call may succeed later."""
+
+
 class Target(Protocol):
     """One pipeline, or one file, in which tools call operations.
 

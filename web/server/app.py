@@ -17,6 +17,7 @@ from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
 from memrelay.web.mcp import routes as mcp
 from memrelay.web.mcp.bridge import EXCHANGES, end_exchanges
+from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.loading import APPLICATIONS, LazyApplications, close_applications
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
@@ -92,6 +93,9 @@ def make_app(services: Services) -> web.Application:
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
     app[pages.GRAPHS], app[events.FEEDS] = {}, {}
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
+    app[mcp.READERS] = ChangeReaders(
+        Bus(services.requester, services.channels, services.options.call_timeout_s)
+    )
     app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:
@@ -102,7 +106,7 @@ def make_app(services: Services) -> web.Application:
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
     )
-    app.on_shutdown.extend((close_listeners, end_exchanges))
+    app.on_shutdown.extend((close_listeners, mcp.end_streams, end_exchanges))
     app.on_cleanup.append(close_applications)
     return app
 

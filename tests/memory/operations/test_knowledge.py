@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from memrelay.memory.errors import RecordNotFound
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import perform
 from tests.memory.operations.named_memories import A, B, C, contents, make_memory, write
@@ -162,3 +165,18 @@ def test_a_context_is_fenced_and_within_its_budget(tx: Store) -> None:
         )
         == context
     )
+
+
+def test_a_context_searches_the_memory_with_a_name_or_id(tx: Store) -> None:
+    one, other = make_memory(tx, "one"), make_memory(tx, "other")
+    first, second = write(tx, one, A), write(tx, other, f"{A}, says Ada")
+
+    found = [
+        perform(tx, "knowledge.context", query="email", min_score=0, **named).entry_ids
+        for named in ({"memory": "one"}, {"memory": other}, {"memory": one, "memory_ids": [other]})
+    ]
+
+    assert found[:2] == [(first.id,), (second.id,)]
+    assert set(found[2]) == {first.id, second.id}
+    with pytest.raises(RecordNotFound, match="omit `memory` to search all memories"):
+        perform(tx, "knowledge.context", query="email", memory="nobody")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.errors import RecordNotFound, VersionConflict
+from memrelay.memory.errors import RecordNotFound, Refused, VersionConflict
 from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
-from memrelay.memory.records.ids import uid_of
+from memrelay.memory.records.ids import guid_of, uid_of
 from memrelay.memory.sqlite.filters import Conditions
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, fresh_store, make_store, perform
@@ -333,3 +333,45 @@ def test_an_expired_entry_is_created_again(tx: Store) -> None:
     results = [write(tx, memory, A, now_ms=later_ms).action for _ in range(2)]
 
     assert results == ["created", "skipped"]
+
+
+def test_a_name_selects_the_oldest_memory_or_creates_one(tx: Store) -> None:
+    first, second = make_memory(tx, "Ada"), make_memory(tx, "Ada")
+
+    written = [
+        perform(tx, "entries.create", memory=named, content=text)
+        for named, text in (("Ada", A), (second, A), ("Bob", A), ("Bob", B))
+    ]
+
+    assert [one.memory_id for one in written[:2]] == [first, second]
+    assert written[2].memory_id == written[3].memory_id
+    (created,) = perform(tx, "memories.list", order="desc", limit=1).items
+    assert (created.id, created.name) == (written[2].memory_id, "Bob")
+
+
+@pytest.mark.parametrize("named", [{}, {"memory_id": "mem_x", "memory": "Ada"}])
+def test_a_write_names_exactly_one_memory(tx: Store, named: dict[str, str]) -> None:
+    with pytest.raises(Refused, match="set either `memory_id`, or `memory`"):
+        perform(tx, "entries.create", content=A, **named)
+
+    assert perform(tx, "memories.list").total == 0
+
+
+def test_an_id_of_a_deleted_memory_creates_none(tx: Store) -> None:
+    memory = make_memory(tx)
+    perform(tx, "memories.delete", id=memory)
+
+    with pytest.raises(RecordNotFound, match="no memory has the id"):
+        perform(tx, "entries.create", memory=memory, content=A)
+
+    assert perform(tx, "memories.list").total == 0
+
+
+def test_the_history_keeps_the_reason_of_a_deleted_entry(tx: Store) -> None:
+    entry = write(tx, make_memory(tx), A)
+    guid = guid_of("me", tx.memory_id, entry.id)
+
+    perform(tx, "entries.delete", id=entry.id, reason="Ada asked for it")
+
+    states = perform(tx, "records.history", guid=guid).items
+    assert (states[1].change, states[1].reason) == ("delete", "Ada asked for it")

@@ -1,29 +1,45 @@
-"""The tool `memory_history`: the earlier versions of a record."""
+"""The tool `memory_history`: lists the states of a record."""
 
-from memrelay.web.mcp.tool import Hints, JsonObject, Target, Tool
-
-
-async def _run(target: Target, arguments: JsonObject) -> JsonObject:
-    output: JsonObject = await target.call("records.history", arguments)
-    return output
-
-
-TOOL = Tool(
-    name="memory_history",
-    title="Show earlier versions",
-    description="List all versions of a record, newest first, with the time and the actor of each.",
-    input_schema={
-        "type": "object",
-        "properties": {
-            "guid": {"type": "string", "description": "The guid of the record."},
-            "limit": {"type": "integer", "description": "The maximum number of versions."},
-            "cursor": {"type": "string", "description": "The `next_cursor` of the previous page."},
-        },
-        "required": ["guid"],
-        "additionalProperties": False,
-    },
-    output_schema={"type": "object"},
-    operations=("records.history",),
-    hints=Hints(read_only=True, idempotent=True),
-    run=_run,
+from memrelay.web.mcp.tool import Hints, JsonObject, Target
+from memrelay.web.mcp.tools.answer_size import fit_items, fit_record, without_empty
+from memrelay.web.mcp.tools.declaration import (
+    Field,
+    object_of,
+    pick,
+    tool,
 )
+from memrelay.web.mcp.tools.entry_ids import refuse_entry_id
+
+OPERATION = "records.history"
+
+
+@tool(
+    title="Read history",
+    operations=(OPERATION,),
+    required=("guid",),
+    arguments={name: Field(OPERATION, name) for name in ("guid", "limit", "cursor")},
+    output=object_of({"items": "array", "next_cursor": "string"}, "items"),
+    hints=Hints(read_only=True),
+)
+async def memory_history(target: Target, given: JsonObject) -> JsonObject:
+    """Use it to see who did what, and why."""
+    refuse_entry_id(given["guid"])
+    page = await target.call(OPERATION, pick(given, "guid", "limit", "cursor"))
+    states = [_short(state) for state in page["items"]]
+    items = fit_items(states, _cut)
+    cursor = page["next_cursor"] if len(items) == len(states) else str(items[-1]["number"])
+    return without_empty({"next_cursor": cursor}) | {"items": items, "total": page["total"]}
+
+
+def _short(state: JsonObject) -> JsonObject:
+    record = {} if state["record"] is None else {"record": without_empty(state["record"])}
+    return without_empty(state) | record
+
+
+def _cut(state: JsonObject, room: int) -> JsonObject:
+    if "record" not in state:
+        return state
+    record = fit_record(state["record"], room=room)
+    if "to_continue" in record:
+        record["to_continue"] = "restore this state with memory_change to read all of it"
+    return state | {"record": record}

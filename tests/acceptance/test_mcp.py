@@ -1,0 +1,193 @@
+"""The acceptance statements of the MCP server, against a running product."""
+
+import asyncio
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.support.client import input_of
+from tests.support.http import Answer
+from tests.support.keys import await_closed, make_key
+from tests.support.mcp_clients import (
+    HANDSHAKE,
+    STATELESS,
+    call,
+    from_configuration,
+    names_of_tools,
+    over_http,
+    refused,
+    started,
+)
+from tests.support.program import environment_without_settings, run_as_process
+from tests.support.served import Served
+from tests.support.waiting import LATE_S, wait_for
+
+pytestmark = pytest.mark.slow
+CALL_TIMEOUT_S = 2
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    """Start a system that the test may break."""
+    with Served(WEB__RATE="0", WEB__CALL_TIMEOUT_S=str(CALL_TIMEOUT_S)) as served:
+        yield served
+
+
+@pytest.mark.parametrize("client_name", ["claude-desktop", "claude-code", "cursor", "vscode"])
+def test_a_the_printed_configuration_starts_the_server(tmp_path: Path, client_name: str) -> None:
+    printed = run_as_process(
+        ["mcp", "--file", "notes.db", "--print", client_name],
+        tmp_path,
+        environment_without_settings(),
+    )
+    configuration = json.loads(printed.out)
+    (servers,) = configuration.values() if "command" not in configuration else [{"": configuration}]
+    (entry,) = servers.values()
+
+    async def talk() -> tuple[Any, Any, Any]:
+        async with started(from_configuration(entry, tmp_path), tmp_path) as client:
+            first = await call(client, "memory_remember", text="Ada likes tea")
+            found = await call(client, "memory_recall", query="what does Ada drink")
+            return first, found, await call(client, "memory_remember", text="Ada likes tea")
+
+    first, found, again = asyncio.run(talk())
+    assert (first["action"], again["action"]) == ("created", "skipped")
+    assert "Ada likes tea" in json.dumps(found)
+
+
+@pytest.mark.parametrize("mode", [HANDSHAKE, STATELESS])
+def test_b_a_key_sees_only_the_tools_that_it_may_call(served: Served, mode: str) -> None:
+    uid = served.deploy()
+    key = make_key(served.house.root, "search")
+    await_closed(served)
+
+    async def talk() -> tuple[list[str], str]:
+        async with over_http(f"{served.url}/mcp/{uid}", mode, key.text) as client:
+            return await names_of_tools(client), await refused(client, "memory_write", content="x")
+
+    names, text = asyncio.run(talk())
+    assert names == ["memory_recall", "memory_search"]
+    assert "write" in text.replace("memory_write", "")
+
+
+def test_c_a_key_learns_nothing_about_other_pipelines(served: Served) -> None:
+    ours, theirs = served.deploy(), served.deploy()
+    post_record(served, theirs, "The vault code is 7788", in_context=True)
+    key = make_key(served.house.root, pipelines=(ours,))
+    await_closed(served)
+
+    def ask_other(uid: str) -> Answer:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        headers = key.headers | {"Accept": "application/json, text/event-stream"}
+        return served.post(f"/mcp/{uid}", body, **headers)
+
+    async def look() -> list[str]:
+        async with over_http(f"{served.url}/mcp", STATELESS, key.text) as client:
+            return [*await everything(client), await read_error(client, theirs)]
+
+    other, unknown = ask_other(theirs), ask_other("0" * len(theirs))
+    seen = asyncio.run(look())
+    assert (other.status, unknown.status) == (404, 404)
+    assert other.body.replace(theirs.encode(), b"") == unknown.body.replace(b"0" * len(theirs), b"")
+    assert [text for text in seen[:-1] if theirs in text or "7788" in text] == []
+    assert "7788" not in seen[-1]
+
+
+def post_record(served: Served, uid: str, content: str, **fields: Any) -> None:
+    answer = served.post(f"/v1/pipelines/{uid}/records", {"content": content} | fields)
+    assert answer.status == 201, answer
+
+
+async def everything(client: Client) -> list[str]:
+    """Return all lists that a client sees, and what searches return, as JSON."""
+    lists = [
+        await client.list_tools(),
+        await client.list_resources(),
+        await client.list_resource_templates(),
+        await client.list_prompts(),
+        await client.call_tool("memory_search", {"query": "vault code"}),
+        await client.call_tool("memory_read", {}),
+    ]
+    return [one.model_dump_json() for one in lists]
+
+
+async def read_error(client: Client, uid: str) -> str:
+    """Return the answers to a resource and a call of another pipeline."""
+    result = await client.call_tool("memory_search", {"query": "vault", "pipeline": uid})
+    assert result.is_error
+    with pytest.raises(MCPError) as caught:
+        await client.read_resource(f"memory://{uid}/records/00000000-0000-7000-8000-000000000000")
+    return f"{result.model_dump_json()} {caught.value}"
+
+
+def test_d_calls_fail_in_time_without_the_bus_and_work_again_after_it(served: Served) -> None:
+    uid = served.deploy()
+
+    async def talk() -> tuple[str, float]:
+        async with over_http(f"{served.url}/mcp/{uid}", HANDSHAKE) as client:
+            await call(client, "memory_write", content="before")
+            served.house.kill_server()
+            began_s = time.monotonic()
+            text = await refused(client, "memory_write", content="during")
+            waited_s = time.monotonic() - began_s
+            served.house.server.start()
+            served.house.client.redis.connection_pool.disconnect()
+            await work_again(client)
+            return text, waited_s
+
+    text, waited_s = asyncio.run(talk())
+    assert waited_s < CALL_TIMEOUT_S + LATE_S
+    assert any(word in text.lower() for word in ("retry", "again"))
+
+
+async def work_again(client: Client) -> None:
+    """Wait until calls of the same client succeed."""
+    deadline_s = time.monotonic() + 60
+    while (await client.call_tool("memory_write", {"content": "after"})).is_error:
+        assert time.monotonic() < deadline_s, "calls fail although the bus runs"
+        await asyncio.sleep(0.2)
+
+
+def test_e_the_first_answer_returns_after_the_web_server_was_killed(served: Served) -> None:
+    uid = served.deploy()
+    given = {"content": "exactly once", "idempotency_key": "k1"}
+    before = served.house.client.redis.xlen(input_of(uid))
+    served.house.workers[-1].tell(signal.SIGSTOP)
+    lost = threading.Thread(target=write_into_nothing, args=(f"{served.url}/mcp/{uid}", given))
+    lost.start()
+    wait_for(
+        lambda: served.house.client.redis.xlen(input_of(uid)) > before, "the call is on the bus"
+    )
+    served.web.kill()
+    served.house.workers[-1].tell(signal.SIGCONT)
+    lost.join(60)
+    wait_for(lambda: served.house.contents(uid) == ["exactly once"], "the call was executed")
+    served.start_web()
+
+    async def repeat() -> list[Any]:
+        async with over_http(f"{served.url}/mcp/{uid}") as client:
+            return [await call(client, "memory_write", **given) for _ in range(2)]
+
+    first, second = asyncio.run(repeat())
+    assert first == second and served.house.contents(uid) == ["exactly once"]
+    assert served.house.rows(uid, "SELECT guid FROM records") == [(first["guid"],)]
+
+
+def write_into_nothing(url: str, given: dict[str, Any]) -> None:
+    """Make a call whose server dies before it answers."""
+
+    async def write() -> None:
+        async with over_http(url) as client:
+            await client.call_tool("memory_write", given)
+
+    with pytest.raises((MCPError, httpx2.HTTPError, BaseExceptionGroup)):
+        asyncio.run(write())

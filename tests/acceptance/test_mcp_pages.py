@@ -1,0 +1,170 @@
+"""The configurations and programs of docs/mcp/ run as shown."""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.child import CHECKOUT
+from tests.support.keys import make_key
+from tests.support.mcp_clients import (
+    STATELESS,
+    from_configuration,
+    names_of_tools,
+    over_http,
+    started,
+)
+from tests.support.npm import npm_command, npm_environment
+from tests.support.served import Served
+from tests.support.sessions import fences
+
+pytestmark = pytest.mark.slow
+PAGES = CHECKOUT / "docs/mcp"
+CONFIGURED = ("claude-desktop", "claude-code", "cursor", "vscode")
+SHOWN_URL, SHOWN_UID, SHOWN_HOME = "http://127.0.0.1:8765", "3f9c2a71", "/home/ada"
+SHOWN_BUS = "unix:///home/ada/memrelay/data/bus/server.sock"
+INSTALL_TIMEOUT_S = 200
+# The adapter of LangChain needs version 1 of the SDK.
+LANGCHAIN = ("langchain-mcp-adapters==0.3.2", "mcp==1.30.0")
+
+
+class Reader:
+    """A reader of the pages, with a running product, a key and a home folder."""
+
+    def __init__(self, served: Served, home: Path) -> None:
+        self.served, self.home = served, home
+        self.uid = served.deploy()
+        self.key = make_key(served.house.root).text
+        commands = home / "bin"
+        commands.mkdir()
+        program = commands / "memrelay"
+        program.write_text(
+            f'#!/bin/sh\nPYTHONPATH={CHECKOUT} exec {sys.executable} -m memrelay.cli.main "$@"\n'
+        )
+        program.chmod(0o755)
+        self.environment = npm_environment() | {
+            "HOME": str(home),
+            "PATH": f"{commands}{os.pathsep}{npm_environment()['PATH']}",
+            "MEMRELAY_MEMORY__ROOT": str(served.house.root),
+        }
+
+    def adapt(self, text: str) -> str:
+        """Return an example with this run's address, uid, key and folder."""
+        bus = f"unix://{self.served.house.client.socket}"
+        changed = {
+            SHOWN_BUS: bus,
+            SHOWN_URL: self.served.url,
+            SHOWN_UID: self.uid,
+            SHOWN_HOME: str(self.home),
+            "Bearer KEY": f"Bearer {self.key}",
+        }
+        for shown, real in changed.items():
+            text = text.replace(shown, real)
+        return text
+
+    def examples(self, page: str, language: str) -> list[str]:
+        """Return the adapted examples of a page."""
+        shown = fences(PAGES / f"{page}.md")
+        return [self.adapt(text) for each, text in shown if each == language]
+
+    def run(self, *command: str) -> str:
+        """Run a command in the home folder and return its output."""
+        ended = subprocess.run(
+            command,
+            cwd=self.home,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_TIMEOUT_S,
+            check=False,
+        )
+        assert ended.returncode == 0, ended
+        return ended.stdout
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    with Served(WEB__RATE="0") as served:
+        yield Reader(served, tmp_path)
+
+
+@pytest.mark.parametrize("page", CONFIGURED)
+def test_each_configuration_of_a_page_leads_to_the_tools(reader: Reader, page: str) -> None:
+    examples = reader.examples(page, "json")
+
+    names = [asyncio.run(list_tools(reader, json.loads(example))) for example in examples]
+
+    assert len(names) == 2
+    assert [name for each in names for name in each].count("memory_recall") == 2
+
+
+async def list_tools(reader: Reader, configuration: dict[str, Any]) -> list[str]:
+    """Return the tools of the server that a configuration names."""
+    (servers,) = configuration.values()
+    entry = servers["memrelay"]
+    if "url" in entry:
+        key = entry["headers"]["Authorization"].removeprefix("Bearer ")
+        async with over_http(entry["url"], STATELESS, key) as client:
+            return await names_of_tools(client)
+    environment = {"MEMRELAY_MEMORY__ROOT": str(reader.served.house.root)}
+    entry["env"] = environment | entry.get("env", {})
+    async with started(from_configuration(entry, reader.home), reader.home) as client:
+        return await names_of_tools(client)
+
+
+def test_claude_code_connects_to_the_servers_of_its_page(reader: Reader) -> None:
+    commands = [shlex.split(text) for text in reader.examples("claude-code", "bash")]
+    claude = npm_command("claude")
+
+    for command in commands:
+        assert command[0] == "claude"
+        reader.run(*claude, *command[1:])
+    listed = reader.run(*claude, "mcp", "list")
+
+    states = re.findall(r"^(memrelay[\w-]*):.*Connected", listed, re.MULTILINE)
+    assert sorted(states) == ["memrelay", "memrelay-http"], listed
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["file", "server"])
+def test_an_example_of_the_agents_sdk_runs(reader: Reader, place: int) -> None:
+    example = reader.examples("openai-agents", "python")[place]
+
+    # Isolated: the folder `agents` of the checkout would hide the package of that name.
+    printed = reader.run(sys.executable, "-P", "-c", isolated(example))
+
+    assert "memory_remember" in printed and "Ada likes tea" in printed
+
+
+def isolated(example: str) -> str:
+    """Return a program that imports nothing from the checkout."""
+    return (
+        "import sys\n"
+        f"sys.path[:] = [path for path in sys.path if path != {str(CHECKOUT)!r}]\n{example}"
+    )
+
+
+@pytest.fixture(scope="module")
+def langchain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Python of an environment with LangChain's adapter."""
+    folder = tmp_path_factory.mktemp("langchain")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=INSTALL_TIMEOUT_S)
+    python = str(folder / "bin/python")
+    install = [python, "-m", "pip", "install", "--quiet", *LANGCHAIN]
+    subprocess.run(install, check=True, timeout=INSTALL_TIMEOUT_S)
+    return python
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["file", "server"])
+def test_an_example_of_langchain_runs(reader: Reader, langchain: str, place: int) -> None:
+    printed = reader.run(langchain, "-c", reader.examples("langchain", "python")[place])
+
+    assert "memory_remember" in printed and "Ada likes tea" in printed

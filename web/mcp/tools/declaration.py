@@ -1,0 +1,146 @@
+"""Declare tools. Their schemas and descriptions come from the fields and texts of operations."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from memrelay.memory.operation import input_schema, known_operation
+from memrelay.web.mcp.tool import Hints, JsonObject, Target, Tool, ToolError
+
+MAX_DESCRIPTION = 300  # characters
+# Keywords that a schema keeps. The operation checks the others.
+KEPT_KEYWORDS = ("type", "enum")
+# Arguments whose names say enough: every description costs tokens in each conversation.
+UNEXPLAINED = (
+    "content",
+    "cursor",
+    "explain",
+    "guid",
+    "if_version",
+    "kind",
+    "limit",
+    "metadata",
+    "owner",
+    "query",
+    "reason",
+    "scope",
+    "text",
+    "thread",
+    "token_budget",
+)
+# A client of a tool has no documentation files.
+DOCUMENT = re.compile(r" \(docs/[a-z-]+\.md\)")
+FIRST_SENTENCE = re.compile(r".*?[.](?=\s|$)", re.DOTALL)
+Run = Callable[[Target, JsonObject], Awaitable[JsonObject]]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An argument of a tool that is a field of an operation."""
+
+    operation: str
+    name: str
+    # The default of the tool, if it is not that of the operation.
+    default: Any = None
+
+
+def tool(
+    *,
+    title: str,
+    operations: tuple[str, ...],
+    required: tuple[str, ...],
+    arguments: Mapping[str, Field | JsonObject],
+    output: JsonObject,
+    hints: Hints,
+    to_text: Callable[[JsonObject], str] | None = None,
+) -> Callable[[Run], Tool]:
+    """Return the decorator that makes a tool of the function which runs it.
+
+    The name is that of the function. The description is the docstring, and what its operations do.
+    `arguments` are fields of operations, or schemas of their own. `output` is the schema of the
+    result. Raises ValueError: the description is too long.
+    """
+
+    def declare(run: Run) -> Tool:
+        return Tool(
+            run.__name__,
+            title,
+            _describe(run, operations),
+            {
+                "type": "object",
+                "properties": {
+                    name: field_schema(one, explained=name not in UNEXPLAINED)
+                    if isinstance(one, Field)
+                    else one
+                    for name, one in arguments.items()
+                },
+                "required": list(required),
+                "additionalProperties": False,
+            },
+            output,
+            operations,
+            hints,
+            run,
+            to_text,
+        )
+
+    return declare
+
+
+def _describe(run: Run, operations: tuple[str, ...]) -> str:
+    """Return the docstring and the first sentence of each operation's summary."""
+    advice = " ".join((run.__doc__ or "").split())
+    does = [first_sentence(known_operation(name).summary) for name in operations]
+    description = " ".join([*does, advice])
+    if len(description) > MAX_DESCRIPTION:
+        raise ValueError(
+            f"the description of {run.__name__} has {len(description)} characters, "
+            f"and at most {MAX_DESCRIPTION} are allowed"
+        )
+    return description
+
+
+def field_schema(field: Field, *, explained: bool) -> JsonObject:
+    """Return the schema of an argument: short, because clients give all of it to a model."""
+    full = input_schema(known_operation(field.operation))["properties"][field.name]
+    one = next((each for each in full.get("anyOf", ()) if each.get("type") != "null"), full)
+    schema = {name: one[name] for name in KEPT_KEYWORDS if name in one}
+    if "items" in one:
+        schema["items"] = {"type": one["items"]["type"]}
+    default = full.get("default") if field.default is None else field.default
+    if default:
+        schema["default"] = default
+    if not explained:
+        return schema
+    paragraph = " ".join(full["description"].partition("\n\n")[0].split())
+    text = DOCUMENT.sub("", paragraph if "enum" in one else first_sentence(paragraph))
+    if "examples" in one:
+        text += f" Example: {orjson.dumps(one['examples'][0]).decode()}"
+    return schema | {"description": text}
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence, or the whole text if it has none."""
+    found = FIRST_SENTENCE.match(text)
+    return found[0] if found else text
+
+
+def object_of(types: Mapping[str, str], *required: str) -> JsonObject:
+    """Return the schema of an object with properties of these types, and maybe others."""
+    properties = {name: {"type": type_} for name, type_ in types.items()}
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def pick(given: JsonObject, *names: str) -> JsonObject:
+    """Return the arguments with these names that are given."""
+    return {name: given[name] for name in names if name in given}
+
+
+def refuse_extra(given: JsonObject, allowed: tuple[str, ...], rule: str) -> None:
+    """Raise ToolError if other arguments are given. `rule` says why they are not allowed."""
+    extra = [name for name in given if name not in allowed]
+    if extra:
+        raise ToolError(f"{rule}: omit {', '.join(f'`{name}`' for name in extra)}")
