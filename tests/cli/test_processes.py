@@ -49,6 +49,8 @@ CALLS = {
     "kv": "kv set first app prefs theme dark --auto-create",
     "events": 'events append first log {"stream_id":"s","event_type":"e"} --auto-create',
     "graph": "graph list-nodes first team",
+    "knowledge-graph": "knowledge-graph create-entities first "
+    '{"name":"Ada","entity_type":"person","observations":[]}',
     "assembly": "assembly assemble first {}",
     "reseal": "reseal first",
     "erase": "erase first --text hello",

@@ -29,6 +29,18 @@ RECIPES = {
     *[("POST", f"/graph/{{id}}/{verb}") for verb in ("delete_edge", "delete_node", "update_node")],
     ("GET", "/graph/{id}/get_node"),
     *[
+        ("POST", f"/knowledge_graph/{verb}_{things}")
+        for verb, things in (
+            ("create", "entities"),
+            ("create", "relations"),
+            ("add", "observations"),
+            ("delete", "entities"),
+            ("delete", "observations"),
+            ("delete", "relations"),
+        )
+    ],
+    *[("POST", f"/knowledge_graph/{verb}") for verb in ("open", "read", "search")],
+    *[
         (method, f"/{noun}{path}")
         for noun in ("graph_templates", "view_templates")
         for method, path in (
