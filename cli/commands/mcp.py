@@ -30,12 +30,12 @@ from memrelay.cli.settings import CONFIG_VARIABLE, Settings, default_config_file
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
-from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.clients import CLIENTS, make_configuration
 from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
 from memrelay.web.mcp.local_targets import ACTOR, BusConnection, BusTarget, FileTarget
 from memrelay.web.mcp.session import Session
 from memrelay.web.mcp.toolsets import MEMORY, TOOLSETS
+from memrelay.web.mcp.updates.change_reader import Bus, ChangeReaders
 
 REFERENCES = ("env:", "file:")
 STDIO = "memrelay.web.mcp.stdio"

@@ -98,6 +98,7 @@ class McpStream:
         lines = [
             f"POST {calls.path} HTTP/1.1",
             f"Host: {parts.netloc}",
+            "Connection: close",
             *[f"{name}: {value}" for name, value in headers.items()],
             f"Content-Length: {len(data)}",
         ]

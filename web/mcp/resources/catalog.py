@@ -7,13 +7,14 @@ answer of an unknown one.
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
 
 import mcp_types as types
 import orjson
 from mcp.shared.exceptions import MCPError
 
-from memrelay.web.mcp.resource_uris import (
+from memrelay.web.mcp.resources.uris import (
     GRAPH_URI,
     ResourceKind,
     ResourceUri,
@@ -193,18 +194,13 @@ def _parts(
     targets: Sequence[Target], cursor: ListCursor | None
 ) -> Iterator[tuple[Target, _Part, str]]:
     """Yield what is left to list: a pipeline, a part, and the cursor in the part."""
+    ordered = sorted(targets, key=lambda one: one.uid)
     names = [part.name for part in PARTS]
-    for target in sorted(targets, key=lambda one: one.uid):
-        for part in PARTS:
-            place = ""
-            if cursor is not None:
-                here = (target.uid, names.index(part.name))
-                there = (cursor.uid, names.index(cursor.part))
-                if here < there:
-                    continue
-                place = cursor.place if here == there else ""
-            if target.may_call(part.operation):
-                yield target, part, place
+    first = ("", 0) if cursor is None else (cursor.uid, names.index(cursor.part))
+    for target, (index, part) in product(ordered, enumerate(PARTS)):
+        here = (target.uid, index)
+        if here >= first and target.may_call(part.operation):
+            yield target, part, cursor.place if cursor and here == first else ""
 
 
 def _title_of(text: str) -> str:

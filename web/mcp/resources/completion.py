@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import mcp_types as types
 
-from memrelay.web.mcp.resource_uris import name_of
+from memrelay.web.mcp.resources.uris import name_of
 from memrelay.web.mcp.tool import JsonObject, Target
 
 # Values of an answer, as the protocol allows. Records arrive whole, so there are fewer of them.

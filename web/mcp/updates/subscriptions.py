@@ -19,10 +19,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from memrelay.bus.errors import BusError
-from memrelay.web.mcp.change_reader import ChangeReaders, FeedError, Subscription
-from memrelay.web.mcp.resource_uris import ResourceUri, name_of, parse_uri
-from memrelay.web.mcp.resources import find_target, unknown_resource
+from memrelay.web.mcp.resources.catalog import find_target, unknown_resource
+from memrelay.web.mcp.resources.uris import ResourceUri, name_of, parse_uri
 from memrelay.web.mcp.tool import Target
+from memrelay.web.mcp.updates.change_reader import ChangeReaders, FeedError, Subscription
 
 log = structlog.stdlib.get_logger(__name__)
 # How long a client may take to receive one notification.

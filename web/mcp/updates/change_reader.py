@@ -18,8 +18,8 @@ from memrelay.bus.request import BROKEN, BUSY, LEAVING, UNAVAILABLE, NewCall, Re
 from memrelay.bus.streams.channels import Channels
 from memrelay.memory.memory_id import home_of
 from memrelay.memory.operation import all_operations
-from memrelay.web.mcp.change_sources import SOURCES, CallOperation, Changes, Source
-from memrelay.web.mcp.resource_uris import ResourceUri
+from memrelay.web.mcp.resources.uris import ResourceUri
+from memrelay.web.mcp.updates.change_sources import SOURCES, CallOperation, Changes, Source
 
 log = structlog.stdlib.get_logger(__name__)
 # The actor of the reads that serve all subscriptions of a pipeline.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from memrelay.memory.feed import ERASED
 from memrelay.memory.memory_id import home_of
-from memrelay.web.mcp.resource_uris import ResourceKind, ResourceUri
+from memrelay.web.mcp.resources.uris import ResourceKind, ResourceUri
 
 Json = dict[str, Any]
 # The instance of the toolset `graph`.

@@ -1,0 +1,1 @@
+"""Resources of pipelines, the completion of their URIs, and prompts."""

@@ -1,0 +1,1 @@
+"""Updates of resources: change feeds, and the streams that report changes."""
