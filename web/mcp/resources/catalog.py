@@ -22,6 +22,7 @@ from memrelay.web.mcp.resources.uris import (
     parse_uri,
 )
 from memrelay.web.mcp.tool import JsonObject, Target, ToolError
+from memrelay.web.mcp.tools.graph import read_whole_graph
 
 JSON = "application/json"
 # Resources on a page of the list.
@@ -278,8 +279,7 @@ async def _read_recipe(target: Target, ident: str) -> JsonObject:
 
 
 async def _read_graph(target: Target, _: str) -> JsonObject:
-    graph: JsonObject = await target.call(GRAPH_READ, {})
-    return _refuse_long(graph)
+    return _refuse_long(await read_whole_graph(target))
 
 
 _READERS: dict[ResourceKind, Callable[[Target, str], Awaitable[JsonObject]]] = {
