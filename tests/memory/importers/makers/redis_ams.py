@@ -38,7 +38,10 @@ def write(folder: Path) -> None:
     messages = [
         MemoryMessage(id="01HZ0", role="user", content="Which train?", created_at=START),
         MemoryMessage(
-            id="01HZ1", role="assistant", content="The Nozomi.", created_at=START + timedelta(seconds=2)
+            id="01HZ1",
+            role="assistant",
+            content="The Nozomi.",
+            created_at=START + timedelta(seconds=2),
         ),
     ]
     working = WorkingMemoryResponse(
