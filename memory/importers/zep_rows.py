@@ -65,23 +65,34 @@ def read_csv(path: Path, table: str) -> Iterator[Row]:
     """
     csv.field_size_limit(MAX_STATEMENT)
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        try:
-            names, before = next(reader, []), reader.line_num
-            if "session_id" not in names and "user_id" not in names:
-                raise RefusedFile(
-                    f"{path} has no column `session_id` in its first line; export it with HEADER"
-                )
-            for values in reader:
-                position, before = f"line {before + 1}", reader.line_num
-                try:
-                    yield Row(position, table, _named(names, values))
-                except LeftOut as error:
-                    yield Row(position, table, {}, str(error))
-        except csv.Error as error:
+        lines = _csv_lines(path, csv.reader(file, strict=True))
+        _, names = next(lines, (1, []))
+        if "session_id" not in names and "user_id" not in names:
             raise RefusedFile(
-                f"{path} is not valid CSV at line {reader.line_num}: {error}; export it again"
-            ) from error
+                f"{path} has no column `session_id` in its first line; export it with HEADER"
+            )
+        for number, values in lines:
+            yield _csv_row(f"line {number}", table, names, values)
+
+
+def _csv_lines(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
+    """Yield (number of its first line, values) of each row."""
+    before = 0
+    try:
+        for values in reader:
+            yield before + 1, values
+            before = reader.line_num
+    except csv.Error as error:
+        raise RefusedFile(
+            f"{path} is not valid CSV at line {reader.line_num}: {error}; export it again"
+        ) from error
+
+
+def _csv_row(position: str, table: str, names: list[str], values: list[str]) -> Row:
+    try:
+        return Row(position, table, _named(names, values))
+    except LeftOut as error:
+        return Row(position, table, {}, str(error))
 
 
 def _statements(path: Path) -> Iterator[tuple[int, str]]:
@@ -90,10 +101,10 @@ def _statements(path: Path) -> Iterator[tuple[int, str]]:
     begun, quotes, size = 0, 0, 0
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
         for number, line in enumerate(file, 1):
+            if not lines and not line.startswith("INSERT INTO "):
+                _refuse_copy(path, line)
+                continue
             if not lines:
-                if not line.startswith("INSERT INTO "):
-                    _refuse_copy(path, line)
-                    continue
                 begun, quotes, size = number, 0, 0
             lines.append(line)
             quotes, size = quotes + line.count("'"), size + len(line)
