@@ -10,7 +10,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from memrelay.embedded import open_store
-from memrelay.web.mcp.local_targets import FileTarget
+from memrelay.web.mcp.transports.local_targets import FileTarget
 from memrelay.web.mcp.tool import Tool, ToolError
 from tests.memory.builders import FAST_ROOT
 
