@@ -38,7 +38,7 @@ DOCUMENTATION = documented(
     },
     body="A JSON-RPC message of the Model Context Protocol.",
     media_type=ANY,
-    schemas={400: Any, 404: Any},
+    schemas={400: Any, 404: Any, 406: Any},
 )
 
 

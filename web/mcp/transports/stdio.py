@@ -50,13 +50,13 @@ class _Running:
     def __init__(self) -> None:
         self._count = 0
 
-    async def __call__(self, request: Any, call_next: Any) -> Any:
+    async def __call__(self, ctx: Any, call_next: Any) -> Any:
         """Run a request (the SDK's middleware)."""
-        if request.method == LISTEN:
-            return await call_next(request)
+        if ctx.method == LISTEN:
+            return await call_next(ctx)
         self._count += 1
         try:
-            return await call_next(request)
+            return await call_next(ctx)
         finally:
             self._count -= 1
 
