@@ -4,7 +4,7 @@ records.import.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import orjson
@@ -15,9 +15,10 @@ from memrelay.cli.import_calls import NAME, SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.importers.items import Fault
+from memrelay.memory.importers.redis_ams_api import read_api
 from memrelay.memory.importers.report import ImportReport
 from memrelay.memory.importers.run import Options, Outcome, Ready, Same, find_source, read_lines
-from memrelay.memory.importers.source import Given
+from memrelay.memory.importers.source import Given, RefusedFile, all_sources
 
 # Calls whose answers are awaited at the same time: the next one is made while one runs.
 IN_FLIGHT = 2
@@ -40,6 +41,8 @@ class ForeignImport(NamedTuple):
     dedupe: bool = False
     dry_run: bool = False
     wait_s: float = 60.0
+    # The address of a REST API that is read instead of a file, else "".
+    url: str = ""
 
 
 async def import_foreign(settings: Settings, wanted: ForeignImport, report: ImportReport) -> None:
@@ -49,6 +52,9 @@ async def import_foreign(settings: Settings, wanted: ForeignImport, report: Impo
     """
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, wanted.pipeline)).uid
+    if wanted.url:
+        pages = _read_url(settings, wanted)
+        wanted = wanted._replace(given=wanted.given._replace(pages=pages))
     source = find_source(wanted.source, wanted.given)
     for _ in read_lines(source, wanted.given, wanted.options):
         pass
@@ -57,6 +63,14 @@ async def import_foreign(settings: Settings, wanted: ForeignImport, report: Impo
     async with Requester(bus_address(settings)) as requester:
         sender = _Sender(requester, uid, (wanted, outcomes), report)
         await sender.send_all(settings.bus.max_message_bytes // SHARE)
+
+
+def _read_url(settings: Settings, wanted: ForeignImport) -> Callable[[], Iterator[object]]:
+    """Return what reads the API. Raises RefusedFile."""
+    with_url = [name for name, source in all_sources().items() if source.has_url]
+    if wanted.source not in with_url:
+        raise RefusedFile(f"--url requires --from {' or '.join(with_url)}")
+    return read_api(wanted.url, private=settings.agents.private)
 
 
 class _Sender:

@@ -35,7 +35,7 @@ from memrelay.memory.sealed_import import seal_line
 # Faults of one reason that the report prints; --json has all.
 MOST_OF_A_REASON = 10
 ImportedFile = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
         metavar="FILE",
         help="A file from `memrelay export --records`, or with --from a file of another system.",
@@ -93,6 +93,15 @@ Dedupe = Annotated[
         "--dedupe", help="With --from: merge facts into similar ones, as entries.create does."
     ),
 ]
+Url = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        help="With --from redis-ams: read from its REST API instead of a file, for example at "
+        "http://localhost:8000.",
+        show_default=False,
+    ),
+]
 AllBranches = Annotated[
     bool,
     typer.Option(
@@ -103,7 +112,7 @@ AllBranches = Annotated[
 
 def import_(
     pipeline: Pipeline,
-    file: ImportedFile,
+    file: ImportedFile = None,
     *,
     from_: From = "",
     as_: As = "",
@@ -112,6 +121,7 @@ def import_(
     owner: Owner = "",
     dedupe: Dedupe = False,
     all_branches: AllBranches = False,
+    url: Url = "",
     store: Store = "",
     replace: Replace = False,
     wait: AnswerTimeout = 60.0,
@@ -130,11 +140,14 @@ def import_(
         "--owner": owner,
         "--dedupe": dedupe,
         "--all-branches": all_branches,
+        "--url": url,
     }
+    if (file is None) != bool(url):
+        fail("an import reads a FILE or a --url; give one of them")
     if not from_:
         if given := [name for name, value in only_foreign.items() if value]:
             fail(f"{given[0]} requires --from")
-        _import_export(pipeline, file, store, wait, replace=replace, as_json=as_json)
+        _import_export(pipeline, file or Path(), store, wait, replace=replace, as_json=as_json)
         return
     if dry_run and dedupe:
         fail("--dry-run cannot know what --dedupe merges; leave out one of them")
@@ -148,6 +161,7 @@ def import_(
         dedupe,
         dry_run,
         wait,
+        url,
     )
     _import_foreign(wanted, as_json=as_json)
 
