@@ -61,8 +61,8 @@ class _Session(NamedTuple):
 def read(given: Given) -> Iterator[Found]:
     """Yield the messages as turns.
 
-    A folder may hold `messages.csv` and `sessions.csv`. Without the sessions, a message has the
-    owner of its own column `user_id`.
+    A folder may hold `messages.csv` and `sessions.csv`. Without sessions, the column `user_id` of a
+    message is its owner.
     """
     sessions, is_empty = _read_sessions(given.file), True
     for row in _read_rows(given.file):
