@@ -20,6 +20,7 @@ PACKAGES = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(INSTALL_S + RUN_S + 60)
 @pytest.mark.parametrize("maker", PACKAGES)
 def test_a_maker_writes_the_fixtures_again(maker: str, tmp_path: Path) -> None:
     given = []
@@ -52,7 +53,10 @@ def install(folder: Path, *packages: str) -> str:
     pip = [str(folder / "bin" / "pip"), "install", "-q"]
     # The pip of older Pythons cannot resolve the packages of Letta.
     for command in ([*pip, "-U", "pip"], [*pip, *packages]):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S)
+        except subprocess.TimeoutExpired:
+            pytest.skip("the packages cannot be installed in time")
         if done.returncode:
             pytest.skip(f"the packages cannot be installed: {done.stderr[-200:]}")
     return str(folder / "bin" / "python")
