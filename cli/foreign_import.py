@@ -4,7 +4,7 @@ records.import.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,7 +18,7 @@ from memrelay.memory.importers.items import Fault
 from memrelay.memory.importers.redis_ams_api import read_api
 from memrelay.memory.importers.report import ImportReport
 from memrelay.memory.importers.run import Options, Outcome, Ready, Same, find_source, read_lines
-from memrelay.memory.importers.source import Given, RefusedFile, all_sources
+from memrelay.memory.importers.source import Given
 
 # Calls whose answers are awaited at the same time: the next one is made while one runs.
 IN_FLIGHT = 2
@@ -41,7 +41,7 @@ class ForeignImport(NamedTuple):
     dedupe: bool = False
     dry_run: bool = False
     wait_s: float = 60.0
-    # The address of a REST API that is read instead of a file, else "".
+    # The address of the server to read from instead of a file, "" for none.
     url: str = ""
 
 
@@ -52,25 +52,19 @@ async def import_foreign(settings: Settings, wanted: ForeignImport, report: Impo
     """
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, wanted.pipeline)).uid
+    given = wanted.given
     if wanted.url:
-        pages = _read_url(settings, wanted)
-        wanted = wanted._replace(given=wanted.given._replace(pages=pages))
-    source = find_source(wanted.source, wanted.given)
-    for _ in read_lines(source, wanted.given, wanted.options):
+        given = given._replace(pages=read_api(wanted.url, private=settings.agents.private))
+    source = find_source(wanted.source, given)
+    if wanted.url and not source.has_url:
+        fail(f"--url is for redis-ams; {source.name} reads a file")
+    for _ in read_lines(source, given, wanted.options):
         pass
-    given = wanted.given._replace(note=lambda text: report.notes.update({text: None}))
+    given = given._replace(note=lambda text: report.notes.update({text: None}))
     outcomes = read_lines(source, given, wanted.options)
     async with Requester(bus_address(settings)) as requester:
         sender = _Sender(requester, uid, (wanted, outcomes), report)
         await sender.send_all(settings.bus.max_message_bytes // SHARE)
-
-
-def _read_url(settings: Settings, wanted: ForeignImport) -> Callable[[], Iterator[object]]:
-    """Return what reads the API. Raises RefusedFile."""
-    with_url = [name for name, source in all_sources().items() if source.has_url]
-    if wanted.source not in with_url:
-        raise RefusedFile(f"--url requires --from {' or '.join(with_url)}")
-    return read_api(wanted.url, private=settings.agents.private)
 
 
 class _Sender:

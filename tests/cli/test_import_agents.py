@@ -174,9 +174,9 @@ def test_a_server_is_read_over_its_api(up: Program) -> None:
 @pytest.mark.parametrize(
     ("given", "rule"),
     [
-        (("zep.sql", "--from", "redis-ams", "--url", "http://localhost:1"), "give one of them"),
-        (("--from", "zep"), "give one of them"),
-        (("--from", "zep", "--url", "http://localhost:1"), "requires --from redis-ams"),
+        (("zep.sql", "--from", "redis-ams", "--url", "http://localhost:1"), "name the file"),
+        (("--from", "zep"), "name the file to import"),
+        (("--from", "zep", "--url", "http://localhost:1"), "--url is for redis-ams"),
         (("--url", "http://localhost:1"), "--url requires --from"),
         (("--from", "redis-ams", "--url", "nowhere"), "is not the address of a server"),
         (("--from", "redis-ams", "--url", "http://10.255.255.1"), "agents.private"),
