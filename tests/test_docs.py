@@ -20,6 +20,7 @@ PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/mcp").glob("*.md")),
+    *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
 ]
 HOPS = re.findall(r"`([a-z_/0-9]+)\.py:([A-Za-z_.]+)`", (ROOT / "docs" / "route.md").read_text())
 
