@@ -29,6 +29,7 @@ COMMANDS = {
     "up": "Start the bus, a worker and the web server, with a sample pipeline.",
     "worker": "Serve the deployed pipelines.",
     "web": "Serve HTTP: webhooks, the API and the console.",
+    "mcp": "Serve an MCP client over stdin and stdout.",
     "bus": "Run only the embedded bus.",
     "blocks": "List the available blocks and their source.",
     "deploy": "Check a bundle and activate it.",

@@ -1,10 +1,9 @@
 """`memrelay import PIPELINE FILE`: import exported records through the owner of a pipeline."""
 
-import secrets
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 import typer
@@ -18,51 +17,185 @@ from memrelay.cli.composition import (
     open_catalog,
     run,
 )
+from memrelay.cli.foreign_import import ForeignImport, import_foreign
+from memrelay.cli.import_calls import NAME, SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.files.export import read_export, verify_export
 from memrelay.memory.files.uid_placeholder import UID
-from memrelay.memory.operations.records_import import MOST
+from memrelay.memory.importers.report import ImportReport
+from memrelay.memory.importers.run import Options
+from memrelay.memory.importers.source import Given
+from memrelay.memory.importers.targets import TARGETS
+from memrelay.memory.importers.times import BadTime, read_time
 from memrelay.memory.sealed_import import seal_line
 
-NAME = "records.import"
-# A call holds this fraction of bus.max_message_bytes in characters of at most four bytes.
-SHARE = 5
-ExportFile = Annotated[
+# Faults of one reason that the report prints; --json has all.
+MOST_OF_A_REASON = 10
+ImportedFile = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="A file from `memrelay export --records`.", show_default=False
+        metavar="FILE",
+        help="A file from `memrelay export --records`, or with --from a file of another system.",
+        show_default=False,
     ),
 ]
 Store = Annotated[
     str,
     typer.Option(
         metavar="MEMORY_ID",
-        help="Import into this store. By default into the stores of the same names.",
+        help="Import into this store. By default into the stores of the same names; with --from, "
+        "turns and records go to the first store of the bundle.",
         show_default=False,
     ),
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace existing records that differ.")]
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="SYSTEM",
+        help="The system that made the file, or `auto` to detect it (docs/importing.md).",
+        show_default=False,
+    ),
+]
+As = Annotated[
+    str,
+    typer.Option(
+        "--as",
+        metavar="KIND",
+        help="With --from: import the items as facts, records or turns. By default as the source "
+        "has them.",
+        show_default=False,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="With --from: print the report and samples, and store nothing."),
+]
+Since = Annotated[
+    str,
+    typer.Option(
+        metavar="DATE",
+        help="With --from: import only items created at or after this time.",
+        show_default=False,
+    ),
+]
+Owner = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="With --from: the owner of all items.", show_default=False),
+]
+Dedupe = Annotated[
+    bool,
+    typer.Option(
+        "--dedupe", help="With --from: merge facts into similar ones, as entries.create does."
+    ),
+]
+AllBranches = Annotated[
+    bool,
+    typer.Option(
+        "--all-branches", help="With --from chatgpt: import all branches of a conversation."
+    ),
+]
 
 
 def import_(
     pipeline: Pipeline,
-    file: ExportFile,
+    file: ImportedFile,
     *,
+    from_: From = "",
+    as_: As = "",
+    dry_run: DryRun = False,
+    since: Since = "",
+    owner: Owner = "",
+    dedupe: Dedupe = False,
+    all_branches: AllBranches = False,
     store: Store = "",
     replace: Replace = False,
     wait: AnswerTimeout = 60.0,
     as_json: Json = False,
 ) -> None:
-    """Import an export into a served pipeline: records with guids, times, histories and memories.
+    """Import records into a served pipeline: a Memrelay export, or a file of another system.
 
-    The file is checked first. Identical records are skipped, so an import can be repeated. A record
-    that differs ends the import, unless --replace is given. With memory.seal_keys, internal values
-    are sealed.
+    The file is checked first. Identical records are skipped, so an import can be repeated. Without
+    --from, a record that differs ends the import, unless --replace is given; with memory.seal_keys,
+    internal values are sealed. With --from, such a record is reported and left out.
     """
+    only_foreign = {
+        "--as": as_,
+        "--dry-run": dry_run,
+        "--since": since,
+        "--owner": owner,
+        "--dedupe": dedupe,
+        "--all-branches": all_branches,
+    }
+    if not from_:
+        if given := [name for name, value in only_foreign.items() if value]:
+            fail(f"{given[0]} requires --from")
+        _import_export(pipeline, file, store, wait, replace=replace, as_json=as_json)
+        return
+    if dry_run and dedupe:
+        fail("--dry-run cannot know what --dedupe merges; leave out one of them")
+    wanted = ForeignImport(
+        pipeline,
+        from_,
+        Given(file, _target(as_), all_branches),
+        Options(_time(since), owner, time.time_ns() // 1_000_000),
+        store,
+        replace,
+        dedupe,
+        dry_run,
+        wait,
+    )
+    _import_foreign(wanted, as_json=as_json)
 
+
+def _target(given: str) -> str:
+    if given and given not in TARGETS:
+        fail(f"unknown kind {given!r} in --as; use one of {', '.join(TARGETS)}")
+    return given
+
+
+def _time(given: str) -> int | None:
+    try:
+        return read_time(given)
+    except BadTime as error:
+        fail(f"--since: {error}; write it like 2026-11-22 or 2026-11-22T05:00:00Z")
+
+
+def _import_foreign(wanted: ForeignImport, *, as_json: bool) -> None:
+    with ImportReport() as report:
+        run(lambda settings: import_foreign(settings, wanted, report))
+        if as_json:
+            print_json(report.as_json())
+            return
+        print_line(_counts(report))
+        for line in report.lines(MOST_OF_A_REASON):
+            print_line(f"  {line}")
+        for note in report.notes:
+            print_line(note)
+        if wanted.dry_run:
+            print_line("nothing was stored; samples:")
+        for sample in report.samples:
+            print_line(f"  {sample}")
+
+
+def _counts(report: ImportReport) -> str:
+    shown = [
+        "read",
+        "added",
+        "same",
+        *(one for one in ("merged", "replaced") if report.counts[one]),
+    ]
+    parts = [f"{name} {report.counts[name]:,}" for name in shown]
+    return "   ".join((*parts, f"left out {report.counts['left_out']:,}"))
+
+
+def _import_export(
+    pipeline: str, file: Path, store: str, wait: float, *, replace: bool, as_json: bool
+) -> None:
     async def command(settings: Settings) -> Counter[str]:
         verify_export(file)
         async with open_catalog(settings) as catalog:
@@ -75,14 +208,14 @@ def import_(
             for name, line in read_export(file)
         )
         async with Requester(bus_address(settings)) as requester:
-            for name, given in _calls(sealed, settings.bus.max_message_bytes // SHARE):
+            for name, given in split_calls(sealed, settings.bus.max_message_bytes // SHARE):
                 data = orjson.dumps(given | {"replace": replace})
                 data = await keys.seal_input(uid, NAME, data)
                 target = store or name.replace(UID, uid)
                 answer = await requester.call(NewCall(uid, NAME, data, True, target, ACTOR), wait)
                 if "error" in answer:
                     fail(f"{answer['error']['detail']}. Imported before: {_summary(total)}")
-                total.update(answer["output"])
+                total.update({name: answer["output"][name] for name in total})
         return total
 
     total = run(command)
@@ -94,28 +227,3 @@ def import_(
 
 def _summary(total: Counter[str]) -> str:
     return f"{total['added']} added, {total['same']} unchanged, {total['replaced']} replaced"
-
-
-def _calls(
-    lines: Iterable[tuple[str, str]], max_characters: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (store, input) per call. A line that is too long for one call is sent in pieces."""
-    page: list[str] = []
-    size, store = 0, ""
-    for name, line in lines:
-        is_full = size + len(line) > max_characters or len(page) == MOST
-        if page and (name != store or is_full):
-            yield store, {"lines": page}
-            page, size = [], 0
-        store = name
-        if len(line) <= max_characters:
-            page.append(line)
-            size += len(line)
-            continue
-        # The token keeps the pieces of concurrent imports separate.
-        rest, token = (len(line) - 1) // max_characters * max_characters, secrets.token_hex(8)
-        for at in range(0, rest, max_characters):
-            yield store, {"piece": line[at : at + max_characters], "at": at, "of": token}
-        yield store, {"lines": [line[rest:]], "at": rest, "of": token}
-    if page:
-        yield store, {"lines": page}

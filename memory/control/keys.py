@@ -4,11 +4,13 @@ secret is stored.
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from hmac import compare_digest
 from typing import NamedTuple, get_args
 
 from memrelay.memory.control.system_file import SystemFile
+from memrelay.memory.errors import MemoryFault
 from memrelay.memory.operation import Access
 
 # Every pipeline.
@@ -16,6 +18,15 @@ ALL = "*"
 SCOPES: tuple[str, ...] = ("deploy", "publish", *get_args(Access))
 # A key is `mr_<id>_<secret>`.
 FORM = re.compile(r"mr_([0-9a-f]{12})_([0-9a-f]{64})")
+
+MALFORMED = (
+    "the key is malformed; keys have the form mr_ID_SECRET (create one with `memrelay keys create`)"
+)
+UNKNOWN = "the key is unknown; `memrelay keys ls` lists all keys"
+
+
+class InvalidKey(MemoryFault):
+    """A text is no valid key."""
 
 
 class Key(NamedTuple):
@@ -48,6 +59,24 @@ def digest_of(secret: str) -> bytes:
     A secret has 256 random bits, so a slow hash is not needed.
     """
     return sha256(secret.encode()).digest()
+
+
+def check_key(keys: Mapping[str, Key], given: str, now_ms: int) -> Key:
+    """Return the key with this text.
+
+    Raises InvalidKey. Only a client with the right secret learns that a key is revoked.
+    """
+    form = FORM.fullmatch(given)
+    if form is None:
+        raise InvalidKey(MALFORMED)
+    key = keys.get(form[1])
+    if key is None or not compare_digest(key.digest, digest_of(form[2])):
+        raise InvalidKey(UNKNOWN)
+    if fault := key.fault(now_ms):
+        raise InvalidKey(
+            f"the key {key.name!r} {fault}; create another with `memrelay keys create`"
+        )
+    return key
 
 
 class Keys:

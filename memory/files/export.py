@@ -38,6 +38,7 @@ from memrelay.memory.files.uid_placeholder import UID, replace_uid
 from memrelay.memory.records.data import LARGEST, SMALLEST, as_text, checked
 from memrelay.memory.records.ids import HEX, uid_of_store
 from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.records.memory_view import KIND as ENTRY_KIND
 from memrelay.memory.sqlite.memories import Memory
 from memrelay.memory.sqlite.versions import What
 from memrelay.memory.timestamps import LAST_MS
@@ -166,6 +167,11 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
         """Return the scope of the record or version, "" for a named memory."""
         one = self.record or self.version
         return "" if one is None else one.scope
+
+    @property
+    def is_entry(self) -> bool:
+        """Return whether the line is an entry of a named memory."""
+        return self.record is not None and self.record.kind == ENTRY_KIND
 
     def without_uid(self, memory_id: str) -> "Line":
         """Return the line with the uid of that store's pipeline replaced by the placeholder."""

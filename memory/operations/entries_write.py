@@ -67,6 +67,7 @@ class NewEntry(NamedTuple):
     mode: Mode | None = None
     metadata: Mapping[str, Any] = {}
     may_wait: bool = True  # whether to raise VectorPending while the merged text has no vector
+    confirms: bool = True  # whether a duplicate counts as a confirmation of the existing entry
 
 
 class WriteResult(NamedTuple):
@@ -84,8 +85,20 @@ def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | Non
 
     Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
     """
+    found, similarity = merge_entry(tx, new, question)
+    return found or _create(tx, new, question, similarity)
+
+
+def merge_entry(
+    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
+) -> tuple[WriteResult | None, Similarity]:
+    """Update a similar entry, or confirm a duplicate. Return (None, highest similarity) if the
+    entry is to be created.
+
+    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
+    """
     if new.mode == "create":
-        return _create(tx, new, question, NOT_SIMILAR)
+        return None, NOT_SIMILAR
     tx.records.flush()
     found = tx.entries.same(new.memory, digest_of(new.content))
     unexpired = (
@@ -95,15 +108,14 @@ def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | Non
     )
     same = next(unexpired, None)
     if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
-        return _repeat(tx, new, same, SAME_TEXT, question)
+        return _repeat(tx, new, same, SAME_TEXT, question), SAME_TEXT
     old, similarity = _most_similar(tx, new, question)
     decided = _decide(new, similarity.score)
     if old is None or decided == "create":
-        return _create(tx, new, question, similarity)
+        return None, similarity
     if decided == "skip":
-        return _repeat(tx, new, old, similarity, question)
-    updated = _update(tx, new, old, similarity, question, how=decided)
-    return updated or _create(tx, new, question, similarity)
+        return _repeat(tx, new, old, similarity, question), similarity
+    return _update(tx, new, old, similarity, question, how=decided), similarity
 
 
 def _decide(new: NewEntry, score: float) -> Mode:
@@ -162,7 +174,8 @@ def _repeat(
 
 
 def _confirm(tx: Transaction, new: NewEntry, guid: str, similarity: Similarity) -> WriteResult:
-    tx.entries.confirm(guid, new.now_ms)
+    if new.confirms:
+        tx.entries.confirm(guid, new.now_ms)
     return WriteResult(guid, "skipped", similarity)
 
 

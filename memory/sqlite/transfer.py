@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from memrelay.memory.files.export import Confirmations, Ended, Exported, ExportedMemory, Line
-from memrelay.memory.files.export_rows import ROW_SORTS, ExportedRow
+from memrelay.memory.files.export_rows import ROW_SORTS, ExportedEdge, ExportedRow
 from memrelay.memory.records.columns import EXPORTED, column_list
 from memrelay.memory.records.record import beginning, checksum, names_of
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
@@ -102,6 +102,11 @@ VERSION = VERSIONS.replace(" ORDER BY n", " WHERE guid = ? AND number = ?")
 TALLY = ROW_SORTS["tally"]
 MEMORY = MEMORIES.replace(" ORDER BY row", " WHERE id = ?")
 LAST_VERSION = "SELECT number, what FROM versions WHERE guid = ? ORDER BY n DESC LIMIT 1"
+UNKNOWN_VALUES = "SELECT created_at, updated_at, seq FROM records WHERE guid = ?"
+EQUAL_EDGE = (
+    "SELECT EXISTS (SELECT 1 FROM edges WHERE instance = ? AND from_node = ? AND to_node = ? "
+    "AND kind = ?)"
+)
 VERSION_NUMBER = "SELECT number FROM records WHERE guid = ?"
 SET_CONFIRMATIONS = (
     "INSERT INTO entries(guid, memory, confirmations, confirmed_at) VALUES (?, ?, ?, ?) "
@@ -162,15 +167,54 @@ class Imports:
         self._connection.execute(DELETE_PIECES, (of,))
         return found
 
-    def has(self, line: Line) -> bool:
+    def complete(self) -> None:
+        """Make earlier writes of the transaction visible to `completed`."""
+        self._records.complete()
+
+    def completed(self, line: Line, memory_id: str, now_ms: int) -> Line:
+        """Return a line with all values that another system lacks: the scope, the position in a
+        thread, and the times.
+
+        They come from the store if it has the object. Otherwise the scope is the store, and the
+        time is `now_ms`.
+        """
+        if line.record is not None:
+            return replace(line, record=self._completed_record(line.record, memory_id, now_ms))
+        if line.version is not None and not line.version.scope:
+            return replace(line, version=replace(line.version, scope=memory_id))
+        if line.memory is not None and not line.memory.created_at:
+            found = self._memory(line.memory.id)
+            at = (now_ms, now_ms) if found is None else (found.created_at, found.updated_at)
+            return replace(line, memory=replace(line.memory, created_at=at[0], updated_at=at[1]))
+        if line.edge is not None and not line.edge.created_at:
+            row = self._row(line)
+            at_ms = row.created_at if isinstance(row, ExportedEdge) else now_ms
+            return replace(line, edge=replace(line.edge, created_at=at_ms))
+        return line
+
+    def _completed_record(self, one: Exported, memory_id: str, now_ms: int) -> Exported:
+        scope, lacks_seq = one.scope or memory_id, one.thread is not None and one.seq is None
+        if one.created_at and not lacks_seq:
+            return one if one.scope else replace(one, scope=scope)
+        found = self._connection.execute(UNKNOWN_VALUES, (one.guid,)).fetchone()
+        created_at, updated_at, seq = found or (now_ms, now_ms, None)
+        return replace(
+            one,
+            scope=scope,
+            created_at=one.created_at or created_at,
+            updated_at=one.updated_at or updated_at,
+            seq=seq if lacks_seq else one.seq,
+        )
+
+    def has(self, line: Line, *, with_confirmations: bool = True) -> bool:
         """Return whether the store has identical data."""
         self._records.complete()
         if line.record is not None:
             found = self._connection.execute(RECORD, (line.record.guid,)).fetchone()
-            return found is not None and (line.record, line.confirmed) == (
-                Exported(*found[:WIDTH]),
-                Confirmations(*found[WIDTH:]) if found[WIDTH] else None,
-            )
+            if found is None or line.record != Exported(*found[:WIDTH]):
+                return False
+            confirmed = Confirmations(*found[WIDTH:]) if found[WIDTH] else None
+            return not with_confirmations or line.confirmed == confirmed
         if line.version is not None:
             found = self._connection.execute(
                 VERSION, (line.version.guid, line.version.number)
@@ -182,6 +226,11 @@ class Imports:
         if line.memory is not None:
             return self._memory(line.memory.id) == line.memory
         return self._row(line) == line.row
+
+    def has_equal_edge(self, edge: ExportedEdge) -> bool:
+        """Return whether the graph has an edge of the same kind between the same nodes."""
+        values = (edge.instance, edge.from_node, edge.to_node, edge.kind)
+        return bool(self._connection.execute(EQUAL_EDGE, values).get)
 
     def conflict(self, line: Line) -> str:
         """Return what prevents the import of a line that the store lacks, "" for nothing."""

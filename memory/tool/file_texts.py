@@ -6,6 +6,7 @@ from typing import Any
 from memrelay.memory.tool.answer import ToolError
 
 ROOT = "/memories"
+MAX_PATH_BYTES = 1024
 NUMBER_WIDTH = 6
 # Levels of folders in a listing.
 DEPTH = 2
@@ -19,26 +20,16 @@ EDITED = (
 def parse_file_path(path: str) -> str:
     """Return the key or the folder of a path, without a slash at its ends; "" for the root.
 
-    Raises ToolError: the path leaves the root.
+    Raises ToolError: the path does not begin at the root, has a hidden name or `..`, a NUL or a
+    backslash, or is too long.
     """
     if not path.startswith(ROOT):
         raise ToolError(f"Path must start with {ROOT}, got: {path}")
-    top = ROOT.strip("/")
-    parts = [top]
-    for name in path.removeprefix(ROOT).split("/"):
-        if name == ".." and not parts:
-            raise _escape(path)
-        if name == "..":
-            parts.pop()
-        elif name not in ("", "."):
-            parts.append(name)
-    if parts[:1] != [top]:
-        raise _escape(path)
-    return "/".join(parts[1:])
-
-
-def _escape(path: str) -> ToolError:
-    return ToolError(f"Path {path} would escape {ROOT} directory")
+    names = [name for name in path.removeprefix(ROOT).split("/") if name not in ("", ".")]
+    is_hidden = any(name.startswith(".") for name in names)
+    if is_hidden or any(map(path.__contains__, "\0\\")) or len(path.encode()) > MAX_PATH_BYTES:
+        raise ToolError(f"Path {path} would escape {ROOT} directory")
+    return "/".join(names)
 
 
 def format_listing(path: str, files: Iterable[tuple[str, int]]) -> str:

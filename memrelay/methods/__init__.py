@@ -26,6 +26,11 @@ from memrelay.methods.graph_templates import (
 from memrelay.methods.instances import BlockingInstances, EmbeddedInstances, RemoteInstances
 from memrelay.methods.items import BlockingItems, EmbeddedItems, RemoteItems
 from memrelay.methods.knowledge import BlockingKnowledge, EmbeddedKnowledge, RemoteKnowledge
+from memrelay.methods.knowledge_graph import (
+    BlockingKnowledgeGraph,
+    EmbeddedKnowledgeGraph,
+    RemoteKnowledgeGraph,
+)
 from memrelay.methods.kv import BlockingKv, EmbeddedKv, RemoteKv
 from memrelay.methods.memories import BlockingMemories, EmbeddedMemories, RemoteMemories
 from memrelay.methods.memory_tool import BlockingMemoryTool, EmbeddedMemoryTool, RemoteMemoryTool
@@ -64,6 +69,7 @@ class RemoteNouns:
         self.instances = RemoteInstances(call)
         self.items = RemoteItems(call)
         self.knowledge = RemoteKnowledge(call)
+        self.knowledge_graph = RemoteKnowledgeGraph(call)
         self.kv = RemoteKv(call)
         self.memories = RemoteMemories(call)
         self.memory_tool = RemoteMemoryTool(call)
@@ -97,6 +103,7 @@ class BlockingNouns:
         self.instances = BlockingInstances(remote.instances, run)
         self.items = BlockingItems(remote.items, run)
         self.knowledge = BlockingKnowledge(remote.knowledge, run)
+        self.knowledge_graph = BlockingKnowledgeGraph(remote.knowledge_graph, run)
         self.kv = BlockingKv(remote.kv, run)
         self.memories = BlockingMemories(remote.memories, run)
         self.memory_tool = BlockingMemoryTool(remote.memory_tool, run)
@@ -130,6 +137,7 @@ class EmbeddedNouns:
         self.instances = EmbeddedInstances(call)
         self.items = EmbeddedItems(call)
         self.knowledge = EmbeddedKnowledge(call)
+        self.knowledge_graph = EmbeddedKnowledgeGraph(call)
         self.kv = EmbeddedKv(call)
         self.memories = EmbeddedMemories(call)
         self.memory_tool = EmbeddedMemoryTool(call)

@@ -80,7 +80,8 @@ class RemoteRecords(RemoteNoun):
         return await self._call("records.history", locals())
 
     async def import_(self, pipeline: str, *, lines: Strings = (), replace: bool = False,
-            piece: str = "", at: int = 0, of: str = "", store: str = "",
+            piece: str = "", at: int = 0, of: str = "", skip_conflicts: bool = False,
+            merge_entries: bool = False, check_only: bool = False, store: str = "",
             idempotency_key: str | None = None) -> Imported:
         """Import lines of an export with their guids, times and history. A repeat has no effect."""
         return await self._call("records.import", locals())
@@ -207,7 +208,8 @@ class EmbeddedRecords(EmbeddedNoun):
         return self._call("records.history", locals())
 
     def import_(self, *, lines: Strings = (), replace: bool = False, piece: str = "", at: int = 0,
-            of: str = "") -> Imported:
+            of: str = "", skip_conflicts: bool = False, merge_entries: bool = False,
+            check_only: bool = False) -> Imported:
         """Import lines of an export with their guids, times and history. A repeat has no effect."""
         return self._call("records.import", locals())
 

@@ -348,7 +348,7 @@ def test_imported_json_is_normalized_so_that_erasures_find_its_texts(up: Program
         one(up, TARGET, "records.erase", text="café"),
     ]
 
-    assert taken == {"added": 0, "same": 1, "replaced": 0}
+    assert taken == {"added": 0, "same": 1, "replaced": 0, "merged": 0, "skipped": []}
     assert [each["records"] for each in erased] == [1, 0]
 
 

@@ -25,7 +25,7 @@ from memrelay.memory.operations.records_get import GetRecord
 INTERNAL = {"records_write", "records_read", "entries_write"}
 
 # Nouns without a plural.
-NOUNS_OF_ONE = ("assembly", "graph", "knowledge", "kv", "memory_tool")
+NOUNS_OF_ONE = ("assembly", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool")
 
 # The operations of memories and entries: verb -> (access, mutates).
 CRUD = {
@@ -90,6 +90,15 @@ EXPECTED = {
     "instances.get": ("read", False),
     "instances.list": ("read", False),
     "instances.update": ("write", True),
+    "knowledge_graph.add_observations": ("write", True),
+    "knowledge_graph.create_entities": ("write", True),
+    "knowledge_graph.create_relations": ("write", True),
+    "knowledge_graph.delete_entities": ("delete", True),
+    "knowledge_graph.delete_observations": ("delete", True),
+    "knowledge_graph.delete_relations": ("delete", True),
+    "knowledge_graph.open": ("read", False),
+    "knowledge_graph.read": ("read", False),
+    "knowledge_graph.search": ("search", False),
     "kv.clear": ("delete", True),
     "kv.count": ("read", False),
     "kv.delete": ("delete", True),

@@ -48,17 +48,14 @@ from memrelay.web.api.operation_routes import (
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
-    REFERENCE_FIELDS,
     STORE,
-    STORED_FIELDS,
     OperationRoute,
-    returns_stored_text,
     route_of,
     selects_store,
 )
-from memrelay.web.api.tool_scopes import SCOPES as TOOL_SCOPES
-from memrelay.web.api.tool_scopes import WRITE as TOOL_WRITE
-from memrelay.web.api.tool_scopes import check_command, hide_context, scopes_of
+from memrelay.web.api.operation_scopes import SCOPES as TOOL_SCOPES
+from memrelay.web.api.operation_scopes import hide_output, scopes_of
+from memrelay.web.api.tool_scopes import check_command
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
@@ -222,7 +219,7 @@ async def _get_output(request: web.Request, call: NewCall, timeout_s: float) -> 
     if "error" not in answer:
         return answer["output"]
     code, detail = answer["error"]["code"], answer["error"]["detail"]
-    if code == KEY_REUSED:
+    if code == KEY_REUSED and get_caller(request).token is not None:
         detail = detail.replace(call.producer_id, parse_message_id(request))
     raise PROBLEMS.get(code, Unprocessable)(detail, **_faults_of(answer["error"]))
 
@@ -246,16 +243,7 @@ def _faults_of(error: dict[str, Any]) -> dict[str, Any]:
 
 def hide_stored_text(request: web.Request, operation: Operation, output: Any) -> Any:
     """Return only ids and the version if the caller may not read the stored text in the output."""
-    if "read" in get_caller(request).scopes:
-        return output
-    if operation.name == TOOL_WRITE:
-        return hide_context(output)
-    if not returns_stored_text(operation):
-        return output
-    stored = dict(output)
-    for name in STORED_FIELDS:
-        stored |= output.get(name, {})
-    return {name: stored[name] for name in REFERENCE_FIELDS if name in stored}
+    return hide_output(get_caller(request).scopes, operation, output)
 
 
 def _make_response(request: web.Request, operation: Operation, output: Any) -> web.Response:

@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Callable, Collection
-from hmac import compare_digest
 from typing import NamedTuple, Protocol
 
 from aiohttp import hdrs, web
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.keys import ALL, FORM, SCOPES, Key, digest_of
+from memrelay.memory.control.keys import ALL, SCOPES, InvalidKey, Key, check_key, digest_of
 from memrelay.memory.control.sessions import Session
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
@@ -25,10 +24,6 @@ NO_KEY = (
     "(create one with `memrelay keys create`)"
 )
 NO_SESSION = "your session has ended; log in again at /login"
-INVALID_KEY = (
-    "the key is malformed; keys have the form mr_ID_SECRET (create one with `memrelay keys create`)"
-)
-UNKNOWN_KEY = "the key is unknown; `memrelay keys ls` lists all keys"
 
 
 class TokenIdentity(NamedTuple):
@@ -186,20 +181,11 @@ class Credentials(NamedTuple):
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at, digest)
 
     def authenticate_key(self, given: str, now_ms: int) -> Caller:
-        """Return the owner of a key.
-
-        Raises Unauthorized. Only a client with the right secret learns that a key is revoked.
-        """
-        form = FORM.fullmatch(given)
-        if form is None:
-            raise Unauthorized(INVALID_KEY)
-        key = self.keys.get(form[1])
-        if key is None or not compare_digest(key.digest, digest_of(form[2])):
-            raise Unauthorized(UNKNOWN_KEY)
-        if fault := key.fault(now_ms):
-            raise Unauthorized(
-                f"the key {key.name!r} {fault}; create another with `memrelay keys create`"
-            )
+        """Return the owner of a key. Raises Unauthorized."""
+        try:
+            key = check_key(self.keys, given, now_ms)
+        except InvalidKey as error:
+            raise Unauthorized(str(error)) from error
         return Caller(key.scopes, key.pipelines, key.id, key.name, key.expires_at)
 
 

@@ -20,8 +20,9 @@ class Target(Protocol):
     The client's key, the bus and the time limit are those of the connection.
     """
 
-    uid: str
-    """The pipeline; "" for a file."""
+    @property
+    def uid(self) -> str:
+        """The pipeline; "" for a file."""
 
     def may_call(self, operation: str) -> bool:
         """Return whether the client's key has the access of an operation."""

@@ -15,6 +15,9 @@ from memrelay.web.codebolt import assembly, events, graph, recipes, sources
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
+from memrelay.web.mcp import routes as mcp
+from memrelay.web.mcp.bridge import EXCHANGES, end_exchanges
+from memrelay.web.mcp.loading import APPLICATIONS, LazyApplications, close_applications
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
 from memrelay.web.pipelit import history, lists
@@ -61,6 +64,7 @@ ROUTE_MODULES = (
     graph,
     assembly,
     events,
+    mcp,
 )
 # The shortest body worth compressing.
 MIN_COMPRESSED_BYTES = 1024
@@ -87,6 +91,7 @@ def make_app(services: Services) -> web.Application:
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
     app[pages.GRAPHS], app[events.FEEDS] = {}, {}
+    app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
     app.add_routes(operations.make_routes())
     for module in ROUTE_MODULES:
@@ -97,7 +102,8 @@ def make_app(services: Services) -> web.Application:
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
     )
-    app.on_shutdown.append(close_listeners)
+    app.on_shutdown.extend((close_listeners, end_exchanges))
+    app.on_cleanup.append(close_applications)
     return app
 
 

@@ -194,7 +194,8 @@ class LimitedConnection(asyncio.Protocol):
     `due` is the loop time at which the next request must be complete, None if no request is
     expected, or BUSY while one is handled. If `is_last`, the connection closes after the next
     response, even if the client is still sending. While it `is_unverified`, a body is read whose
-    sender is not authenticated yet. It `has_served` after its first request.
+    sender is not authenticated yet. It `has_served` after its first request. `on_lost` is called
+    when the connection closes.
     """
 
     __slots__ = (
@@ -211,6 +212,7 @@ class LimitedConnection(asyncio.Protocol):
         "holder",
         "is_last",
         "is_unverified",
+        "on_lost",
     )
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -222,6 +224,7 @@ class LimitedConnection(asyncio.Protocol):
         # The holder, and that of a sender who is not authenticated.
         self.holder = self.address_holder = UNLIMITED
         self.due: float | None = None
+        self.on_lost: Callable[[], None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
@@ -254,6 +257,8 @@ class LimitedConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._limits.connections.discard(self)
+        if self.on_lost is not None:
+            self.on_lost()
         if self._is_counted:
             self._limits.release(self)
         if self._inner is not None:

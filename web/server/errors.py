@@ -17,6 +17,7 @@ Problem                   500
 │   └── KeyReused         422  the Idempotency-Key belongs to another call
 ├── TooManyRequests       429  the caller exceeded the rate limit
 ├── LimitReached          429  a store has the maximum number of keys
+├── NotInstalled          501  an optional package is missing
 ├── Unavailable           503  the bus or the catalog is down or overloaded
 └── GatewayTimeout        504  no result in time
     └── CallTimeout       504  no answer from an operation, which the client may call again
@@ -70,7 +71,7 @@ class Problem(Exception):
         return problem_response(self.status, self.title, self.detail, self.members)
 
 
-class _RetryLater(Problem):
+class RetryLater(Problem):
     """An error whose response carries Retry-After."""
 
     retry_after_s: float = RETRY_AFTER_S
@@ -169,7 +170,7 @@ class KeyReused(Unprocessable):
     title = "Idempotency key reused"
 
 
-class TooManyRequests(_RetryLater):
+class TooManyRequests(RetryLater):
     """The caller exceeded the rate limit and may retry after `retry_after_s`."""
 
     status, title = 429, "Too many requests"
@@ -185,7 +186,13 @@ class LimitReached(Problem):
     status, title = 429, "Limit reached"
 
 
-class Unavailable(_RetryLater):
+class NotInstalled(Problem):
+    """An optional package is missing."""
+
+    status, title = 501, "Not installed"
+
+
+class Unavailable(RetryLater):
     """The bus or the catalog is down or overloaded."""
 
     status, title = 503, "Service unavailable"
@@ -197,7 +204,7 @@ class GatewayTimeout(Problem):
     status, title = 504, "No answer in time"
 
 
-class CallTimeout(_RetryLater, GatewayTimeout):
+class CallTimeout(RetryLater, GatewayTimeout):
     """An operation sent no answer in time. The client may call it again."""
 
 

@@ -14,6 +14,11 @@ from memrelay.memory.operation import Context
 from memrelay.memory.recipes.faults import FaultList
 from memrelay.memory.recipes.graph.instances import Graph
 from memrelay.memory.recipes.graph.names import check_name
+from memrelay.memory.recipes.graph.observations import (
+    OBSERVATIONS,
+    join_attributes,
+    split_observations,
+)
 from memrelay.memory.recipes.graph.table import scope_of
 from memrelay.memory.records.data import checked, load_json
 from memrelay.memory.records.kinds import NODE_KIND
@@ -75,10 +80,10 @@ def view_node(state: State) -> NodeView:
     data = load_json(state.data or "{}", state.guid)
     return NodeView(
         state.key or "",
-        state.scope.removeprefix("graph/"),
+        _instance_of(state),
         data["name"],
         data["kind"],
-        data["attributes"],
+        join_attributes(data, state.content),
         data["valid_from"],
         data["valid_to"],
         format_time(state.created_at),
@@ -109,8 +114,7 @@ def add_nodes(
     given = [node.id for node in nodes if node.id]
     if taken := tx.recipes.graph.node_kinds(graph.id, given):
         raise NameTaken(f"graph {graph.id!r} already has the nodes {', '.join([*taken][:5])}")
-    states = [_new_state(node, graph, context) for node in nodes]
-    return [tx.recipes.nodes.insert(state) for state in states]
+    return [insert_node(tx, graph.id, node, context) for node in nodes]
 
 
 def refuse_taken(ids: Iterable[str]) -> None:
@@ -127,7 +131,7 @@ def check_node(node: NewNode, graph: Graph, path: Place, faults: FaultList) -> N
         if value is not None and parse_ms(value) is None:
             faults.add((*path, side), "bad_type", "is a time like 2026-11-22T05:00:00Z, or null")
     try:
-        checked(_data_of(node))
+        checked(_data_of(node, graph.id))
     except ValidationError as error:
         for found in error.errors(include_input=False, include_url=False):
             faults.add((*path, *(found["loc"] or ("attributes",))), "bad_type", found["msg"])
@@ -136,24 +140,33 @@ def check_node(node: NewNode, graph: Graph, path: Place, faults: FaultList) -> N
         graph.template.check_node(node.kind, node.attributes, path, faults)
 
 
+def insert_node(tx: Transaction, instance: str, node: NewNode, context: Context) -> State:
+    """Insert a valid node whose id is free, and return it as stored."""
+    state = new_state(context.new_guid(), NODE_KIND, context.now_ms, context.actor)
+    placed = state._replace(scope=scope_of(instance), key=node.id or state.guid)
+    return tx.recipes.nodes.insert(with_values(placed, node))
+
+
 def with_values(state: State, node: NewNode) -> State:
     """Return the state of a record with the values of a node."""
-    texts = [value for value in node.attributes.values() if isinstance(value, str)]
-    data = orjson.dumps(_data_of(node)).decode()
-    return state._replace(content="\n".join([node.name, *texts]), data=data)
+    instance = _instance_of(state)
+    attributes, observations = split_observations(instance, node.attributes)
+    texts = [value for value in attributes.values() if isinstance(value, str)]
+    data = orjson.dumps(_data_of(node, instance)).decode()
+    return state._replace(content="\n".join([node.name, *texts, *observations]), data=data)
 
 
-def _new_state(node: NewNode, graph: Graph, context: Context) -> State:
-    state = new_state(context.new_guid(), NODE_KIND, context.now_ms, context.actor)
-    placed = state._replace(scope=scope_of(graph.id), key=node.id or state.guid)
-    return with_values(placed, node)
+def _instance_of(state: State) -> str:
+    return state.scope.removeprefix("graph/")
 
 
-def _data_of(node: NewNode) -> dict[str, Any]:
-    return {
+def _data_of(node: NewNode, instance: str) -> dict[str, Any]:
+    attributes, observations = split_observations(instance, node.attributes)
+    data = {
         "name": node.name,
         "kind": node.kind,
-        "attributes": node.attributes,
+        "attributes": attributes,
         "valid_from": node.valid_from,
         "valid_to": node.valid_to,
     }
+    return data | ({OBSERVATIONS: [*map(len, observations)]} if observations else {})

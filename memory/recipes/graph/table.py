@@ -41,6 +41,10 @@ class View(NamedTuple):
     created_at: int
 
 
+# The kind, and the ids of the nodes at which the edge begins and ends.
+EdgeValues = tuple[str, str, str]
+
+
 class EdgeFilter(NamedTuple):
     """The wanted edges: "" and 0 are no condition."""
 
@@ -60,6 +64,18 @@ EDGES_BETWEEN = (
     f"SELECT {column_list(Edge._fields, 'e.')} FROM json_each(?2) AS wanted CROSS JOIN edges AS e "
     "INDEXED BY edges_from ON e.instance = ?1 AND e.from_node = wanted.value "
     "WHERE e.to_node IN (SELECT value FROM json_each(?2)) ORDER BY e.row LIMIT ?3"
+)
+
+EDGES_TOUCHING = (
+    f"SELECT row, {EDGE} FROM edges INDEXED BY edges_from WHERE instance = ?1 "
+    "AND from_node IN (SELECT value FROM json_each(?2)) "
+    f"UNION SELECT row, {EDGE} FROM edges INDEXED BY edges_to WHERE instance = ?1 "
+    "AND to_node IN (SELECT value FROM json_each(?2)) ORDER BY row"
+)
+EQUAL_EDGES = (
+    f"SELECT {column_list(Edge._fields, 'e.')} FROM json_each(?2) AS wanted CROSS JOIN edges AS e "
+    "INDEXED BY edges_from ON e.instance = ?1 AND e.from_node = wanted.value ->> 1 "
+    "AND e.to_node = wanted.value ->> 2 AND e.kind = wanted.value ->> 0"
 )
 
 
@@ -173,6 +189,27 @@ class GraphTable:
         """Return the first edges that both begin and end at one of these nodes."""
         found = self._connection.execute(EDGES_BETWEEN, (instance, _json(nodes), limit))
         return [Edge._make(edge) for edge in found]
+
+    def all_edges(self, instance: str) -> Iterator[Edge]:
+        """Yield the edges of a graph in the order in which they were added."""
+        query = f"SELECT {EDGE} FROM edges WHERE instance = ? ORDER BY row"
+        return map(Edge._make, self._connection.execute(query, (instance,)))
+
+    def edges_touching(self, instance: str, nodes: Iterable[str]) -> Iterator[Edge]:
+        """Yield the edges that begin or end at one of these nodes, in the order of addition."""
+        found = self._connection.execute(EDGES_TOUCHING, (instance, _json(nodes)))
+        return (Edge._make(edge) for _, *edge in found)
+
+    def equal_edges(self, instance: str, edges: Iterable[EdgeValues]) -> Iterator[Edge]:
+        """Yield the edges that have the kind and the nodes of one of `edges`."""
+        wanted = orjson.dumps([*edges]).decode()
+        return map(Edge._make, self._connection.execute(EQUAL_EDGES, (instance, wanted)))
+
+    def places(self, instance: str, ids: Iterable[str]) -> Iterator[StoredRecord]:
+        """Yield the nodes with these ids, in the order in which they were added."""
+        self._records.flush()
+        clauses = f"{BY_ID} AND r.key IN (SELECT value FROM json_each(?)) ORDER BY r.row"
+        return stored_records(self._connection, clauses, [scope_of(instance), _json(ids)])
 
     def delete_edge(self, instance: str, id_: str) -> None:
         """Delete an edge."""

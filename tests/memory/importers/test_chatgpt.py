@@ -211,7 +211,7 @@ def test_the_structure_of_a_file_is_recognized(tmp_path: Path) -> None:
     assert detect(path) and not detect(other)
 
 
-def test_a_branch_of_50_000_messages_is_read(tmp_path: Path) -> None:
-    found = found_in(tmp_path, long_chat(1, 50_000, "x"))
+def test_a_branch_of_5_000_messages_is_read(tmp_path: Path) -> None:
+    found = found_in(tmp_path, long_chat(1, 5_000, "x"))
 
-    assert [seq for _, seq, _, _ in turns(found)] == list(range(1, 50_001))
+    assert [seq for _, seq, _, _ in turns(found)] == list(range(1, 5_001))

@@ -15,7 +15,7 @@ from tests.memory.builders import FAST_ROOT
 from tests.memory.tool.calls import Agent, open_home
 
 LENGTH = 10
-NAMES = ("a", "b.md", ".h", "a-b")
+NAMES = ("a", "b.md", "a.b", "a-b")
 LINES = ("one", "two", "", "a a", "é", "aaa")
 
 
@@ -92,7 +92,7 @@ def hide_folder_sizes(text: str) -> str:
 
 def make_path(random: Random) -> str:
     path = "/".join(["/memories", *random.choices(NAMES, k=random.choice((1, 1, 2, 3)))])
-    odd = ("/memories", "/memories/", "/x", "/memories/../x", f"{path}/", "/memories/a/../b.md")
+    odd = ("/memories", "/memories/", "/x", "/memories/../x", f"{path}/", "/memories/../x/../y")
     return random.choice(odd) if random.random() < 0.12 else path
 
 

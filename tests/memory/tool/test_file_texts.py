@@ -22,8 +22,8 @@ from memrelay.memory.tool.file_texts import (
         ("/memories/", ""),
         ("/memories/a.md", "a.md"),
         ("/memories//a//b/", "a/b"),
-        ("/memories/./a/../b", "b"),
-        ("/memories/../memories/a", "a"),
+        ("/memories/./a/./b", "a/b"),
+        ("/memories/" + "x" * 1014, "x" * 1014),
     ],
 )
 def test_a_path_names_a_key_with_its_suffix(path: str, key: str) -> None:
@@ -37,9 +37,18 @@ def test_a_path_names_a_key_with_its_suffix(path: str, key: str) -> None:
         ("", "Path must start with /memories, got: "),
         ("/memories/../x", "Path /memories/../x would escape /memories directory"),
         ("/memories/..", "Path /memories/.. would escape /memories directory"),
-        (
-            "/memories/../../memories/x",
-            "Path /memories/../../memories/x would escape /memories directory",
+        *(
+            (path, f"Path {path} would escape /memories directory")
+            for path in (
+                "/memories/../../memories/x",
+                "/memories/a/../b",
+                "/memories/.hidden",
+                "/memories/a/.git/b",
+                "/memories/a\\b",
+                "/memories/a\0b",
+                "/memories/" + "x" * 1015,
+                "/memories/" + "\u00e9" * 508,
+            )
         ),
     ],
 )

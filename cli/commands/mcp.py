@@ -1,0 +1,216 @@
+"""`memrelay mcp PIPELINE`: serve an MCP client over stdin and stdout."""
+
+import importlib
+import shutil
+import sys
+import time
+from collections.abc import Callable, Collection
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memrelay.bus.request import Requester
+from memrelay.cli.composition import (
+    bus_address,
+    fail,
+    find_pipeline,
+    make_seal_keys,
+    make_secrets_of_operator,
+    note,
+    open_catalog,
+    run,
+    run_with_settings,
+    seal_references,
+)
+from memrelay.cli.options import complete_pipelines
+from memrelay.cli.settings import CONFIG_VARIABLE, Settings, default_config_file
+from memrelay.cli.terminal.output import print_json
+from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
+from memrelay.web.mcp.clients import CLIENTS, make_configuration
+from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
+from memrelay.web.mcp.local_targets import ACTOR, BusConnection, BusTarget, FileTarget
+from memrelay.web.mcp.session import Session
+from memrelay.web.mcp.toolsets import MEMORY, TOOLSETS
+
+REFERENCES = ("env:", "file:")
+STDIO = "memrelay.web.mcp.stdio"
+PipelineOrNone = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="PIPELINE",
+        help="The uid of the pipeline, or its name if the name is unique.",
+        show_default=False,
+        autocompletion=complete_pipelines,
+    ),
+]
+Toolset = Annotated[
+    str, typer.Option(metavar="|".join(TOOLSETS), help="The tools that the client gets.")
+]
+KeyText = Annotated[
+    str,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        show_default=False,
+        help="Offer only what this API key permits. env:NAME and file:PATH read it from there.",
+    ),
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Serve a store file, without a bus. It is created if it does not exist.",
+        show_default=False,
+    ),
+]
+Client = Annotated[
+    str,
+    typer.Option(
+        "--print",
+        metavar="|".join(CLIENTS),
+        help="Print the configuration of this client instead of serving.",
+        show_default=False,
+    ),
+]
+
+
+def mcp(
+    pipeline: PipelineOrNone = None,
+    *,
+    toolset: Toolset = MEMORY,
+    key: KeyText = "",
+    file: File = None,
+    client: Client = "",
+) -> None:
+    """Serve an MCP client over stdin and stdout, until stdin ends. Logs go to stderr."""
+    _check_options(pipeline, toolset, key, file, client)
+    if client:
+        run_with_settings(
+            lambda settings: _print_configuration(settings, client, pipeline, toolset, key, file)
+        )
+    elif file is not None:
+        run(lambda settings: _serve_file(settings, file, toolset))
+    else:
+        run(lambda settings: _serve_pipeline(settings, pipeline or "", toolset, key))
+
+
+def _check_options(
+    pipeline: str | None, toolset: str, key: str, file: Path | None, client: str
+) -> None:
+    """End the command if the options do not fit together."""
+    if (pipeline is None) == (file is None):
+        fail("name a PIPELINE, or a store with --file FILE, and not both")
+    if toolset not in TOOLSETS:
+        fail(f"--toolset must be one of {', '.join(TOOLSETS)}")
+    if client and client not in CLIENTS:
+        fail(f"--print must be one of {', '.join(CLIENTS)}")
+    if key and file is not None:
+        fail("a file has no keys; omit --key, or serve a pipeline")
+    if find_spec(SDK) is None:
+        fail(NOT_INSTALLED)
+
+
+async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: str) -> None:
+    async with open_catalog(settings) as catalog:
+        uid = (await find_pipeline(catalog, pipeline)).uid
+        found = await _find_key(catalog, key, uid) if key else None
+    async with Requester(bus_address(settings)) as requester:
+        connection = BusConnection(
+            requester,
+            make_seal_keys(settings),
+            settings.web.call_timeout_s,
+            _scopes_of(found),
+            found.name if found else ACTOR,
+        )
+        session = Session(toolset, lambda uid: BusTarget(connection, uid), uid=uid)
+        await importlib.import_module(STDIO).serve_stdio(session)
+
+
+async def _find_key(catalog: Catalog, given: str, uid: str) -> Key:
+    """Return the key. End the command if it is not for this pipeline. Raises InvalidKey."""
+    text = given
+    if given.startswith(REFERENCES):
+        text = await _resolve(_make_absolute(given))
+    keys = {key.id: key for key in await catalog.keys.every()}
+    key = check_key(keys, text, _now_ms())
+    if uid not in key.pipelines and ALL not in key.pipelines:
+        fail(f"the key {key.name!r} is not for pipeline {uid}; use one of its keys")
+    return key
+
+
+async def _resolve(reference: str) -> str:
+    """Return the secret of a reference. End the command if there is none."""
+    try:
+        return (await make_secrets_of_operator().resolve(reference)).strip()
+    except LookupError as error:
+        fail(str(error))
+
+
+def _make_absolute(reference: str) -> str:
+    scheme, _, rest = reference.partition(":")
+    return f"{scheme}:{Path(rest).absolute()}" if scheme == "file" else reference
+
+
+def _scopes_of(key: Key | None) -> Callable[[], Collection[str]]:
+    """Return a function that returns the scopes of a key, none after it has expired."""
+    if key is None:
+        return lambda: SCOPES
+    return lambda: frozenset() if key.fault(_now_ms()) else key.scopes
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def _serve_file(settings: Settings, file: Path, toolset: str) -> None:
+    keys = [await _resolve(one) for one in seal_references(settings)]
+    # A client of a pipeline must not load the store engine.
+    embedded = importlib.import_module("memrelay.embedded")
+    with embedded.open_store(file, ACTOR, seal_keys=keys) as store:
+        target = FileTarget(store.operate)
+        session = Session(toolset, lambda _: target, uid="")
+        await importlib.import_module(STDIO).serve_stdio(session)
+
+
+def _print_configuration(
+    settings: Settings,
+    client: str,
+    pipeline: str | None,
+    toolset: str,
+    key: str,
+    file: Path | None,
+) -> None:
+    served = [pipeline] if file is None else ["--file", str(file.absolute())]
+    options = ["--toolset", toolset] if toolset != MEMORY else []
+    if key:
+        options += ["--key", _make_absolute(key)]
+    command, first = _find_command()
+    arguments = [*first, "mcp", *served, *options]
+    print_json(
+        make_configuration(client, command, arguments, _environment_of(settings)), indent=True
+    )
+
+
+def _find_command() -> tuple[str, list[str]]:
+    """Return the program and its first arguments. Clients start it in any folder."""
+    found = shutil.which(sys.argv[0])
+    if found is not None and Path(found).name == "memrelay":
+        return str(Path(found).absolute()), []
+    return sys.executable, ["-m", "memrelay.cli.main"]
+
+
+def _environment_of(settings: Settings) -> dict[str, str]:
+    """Return the variables with which the client finds the same data from any folder."""
+    config = default_config_file()
+    variables = {CONFIG_VARIABLE: str(config.absolute())} if config else {}
+    variables["MEMRELAY_MEMORY__ROOT"] = str(settings.memory.root.absolute())
+    if not settings.bus.url:
+        variables["MEMRELAY_BUS__DATA"] = str(settings.bus.data.absolute())
+    elif "@" in settings.bus.url:
+        note("the URL of the bus has a password; add MEMRELAY_BUS__URL to `env` yourself")
+    else:
+        variables["MEMRELAY_BUS__URL"] = settings.bus.url
+    return variables

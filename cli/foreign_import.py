@@ -1,0 +1,143 @@
+"""Import the files of other systems: check the file, then send its items in calls of
+records.import.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import orjson
+
+from memrelay.bus.request import NewCall, Requester
+from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog
+from memrelay.cli.import_calls import NAME, SHARE, split_calls
+from memrelay.cli.operation_command import ACTOR
+from memrelay.cli.settings import Settings
+from memrelay.memory.importers.items import Fault
+from memrelay.memory.importers.report import ImportReport
+from memrelay.memory.importers.run import Options, Outcome, Ready, Same, find_source, read_lines
+from memrelay.memory.importers.source import Given
+
+# Calls whose answers are awaited at the same time: the next one is made while one runs.
+IN_FLIGHT = 2
+SAMPLES = 10
+SAMPLE_CHARACTERS = 160
+COUNTS = ("added", "same", "merged", "replaced")
+
+
+class ForeignImport(NamedTuple):
+    """An import from another system."""
+
+    pipeline: str
+    # A name of a source, or `auto`.
+    source: str
+    given: Given
+    options: Options
+    # The store of turns and records, "" for the first one of the bundle.
+    store: str = ""
+    replace: bool = False
+    dedupe: bool = False
+    dry_run: bool = False
+    wait_s: float = 60.0
+
+
+async def import_foreign(settings: Settings, wanted: ForeignImport, report: ImportReport) -> None:
+    """Import a file and fill the report. With `dry_run`, nothing is stored.
+
+    Raises BadExport and OSError before anything is stored: the file or the source is refused.
+    """
+    async with open_catalog(settings) as catalog:
+        uid = (await find_pipeline(catalog, wanted.pipeline)).uid
+    source = find_source(wanted.source, wanted.given)
+    for _ in read_lines(source, wanted.given, wanted.options):
+        pass
+    given = wanted.given._replace(note=lambda text: report.notes.update({text: None}))
+    outcomes = read_lines(source, given, wanted.options)
+    async with Requester(bus_address(settings)) as requester:
+        sender = _Sender(requester, uid, (wanted, outcomes), report)
+        await sender.send_all(settings.bus.max_message_bytes // SHARE)
+
+
+class _Sender:
+    """Sends the items and counts the answers."""
+
+    def __init__(
+        self,
+        requester: Requester,
+        uid: str,
+        work: tuple[ForeignImport, Iterator[Outcome]],
+        report: ImportReport,
+    ) -> None:
+        self._requester, self._uid, self._report = requester, uid, report
+        self._wanted, self._outcomes = work
+        # Positions of the lines that no call has yet, "" for a line that is no item.
+        self._positions: deque[str] = deque()
+        self._running: deque[tuple[asyncio.Task[Any], list[str]]] = deque()
+        self._setups: set[str] = set()
+
+    async def send_all(self, max_characters: int) -> None:
+        """Send all items. End the command if a call fails."""
+        try:
+            for home, given in split_calls(self._lines(), max_characters):
+                positions = [self._positions.popleft() for _ in given.get("lines", ())]
+                self._running.append((asyncio.create_task(self._call(home, given)), positions))
+                # The task sends its call here, before the next one is made.
+                await asyncio.sleep(0)
+                if len(self._running) >= IN_FLIGHT:
+                    await self._finish_one()
+            while self._running:
+                await self._finish_one()
+        finally:
+            for task, _ in self._running:
+                task.cancel()
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        """Yield (home, line) of each item, and before it what must exist."""
+        report = self._report
+        for one in self._outcomes:
+            report.counts["read"] += 1
+            if isinstance(one, Fault):
+                report.leave_out(one.position, one.reason)
+            elif isinstance(one, Same):
+                report.counts["same"] += 1
+            else:
+                yield from self._lines_of(one)
+
+    def _lines_of(self, item: Ready) -> Iterator[tuple[str, str]]:
+        prepared = item.prepared
+        if self._wanted.dry_run and len(self._report.samples) < SAMPLES:
+            self._report.samples.append(prepared.sample[:SAMPLE_CHARACTERS])
+        if prepared.setup and prepared.setup not in self._setups:
+            self._setups.add(prepared.setup)
+            self._positions.append("")
+            yield prepared.home, prepared.setup
+        self._positions.append(item.position)
+        yield prepared.home, prepared.line
+
+    async def _call(self, home: str, given: dict[str, Any]) -> Any:
+        wanted = self._wanted
+        flags = {"skip_conflicts": True, "replace": wanted.replace}
+        flags |= {"merge_entries": wanted.dedupe, "check_only": wanted.dry_run}
+        store = f"instances/{self._uid}/{home}" if home else wanted.store
+        data = orjson.dumps(given | flags)
+        call = NewCall(self._uid, NAME, data, True, store, ACTOR)
+        return await self._requester.call(call, wanted.wait_s)
+
+    async def _finish_one(self) -> None:
+        task, positions = self._running.popleft()
+        answer, counts = await task, self._report.counts
+        if "error" in answer:
+            fail(
+                f"{answer['error']['detail']}. Imported before: {counts['added']:,}; run the "
+                "command again to import the rest"
+            )
+        output = answer["output"]
+        for name in COUNTS:
+            counts[name] += output[name]
+        for skipped in output["skipped"]:
+            self._report.leave_out(positions[skipped["at"]], _reason(skipped["reason"]))
+
+
+def _reason(conflict: str) -> str:
+    return f"{conflict}; --replace would replace it"

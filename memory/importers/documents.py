@@ -1,0 +1,51 @@
+"""Read files that hold one document, several, or single items of another system."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memrelay.memory.importers.json_items import read_items
+
+# A larger document is streamed, bytes. Then its fields outside of lists are not known.
+MAX_WHOLE = 64 << 20
+# Bytes that decide the source of a file.
+BEGINNING = 1 << 16
+
+
+def read_documents(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
+    """Yield (position, value) of a JSON file or JSON lines: a whole document at `line 1`, or each
+    element of a list, each line, or each element of `lists` in a large document.
+
+    Raises RefusedFile and OSError.
+    """
+    is_large = path.stat().st_size > MAX_WHOLE
+    yield from read_items(path, *(lists if is_large else ()))
+
+
+def read_list(document: dict[str, Any], key: str, position: str) -> Iterator[tuple[str, Any]]:
+    """Yield (position, element) of a list of a document, nothing if there is none."""
+    elements = document.get(key)
+    start = "" if position == "line 1" else f"{position}, "
+    for index, element in enumerate(elements if isinstance(elements, list) else ()):
+        yield f"{start}{key}[{index}]", element
+
+
+def list_of(position: str) -> str:
+    """Return the key of the list that an element of a large document is in, else ""."""
+    found = re.fullmatch(r"(\w+)\[\d+\]", position)
+    return "" if found is None else found[1]
+
+
+def begins_with(path: Path, *groups: str) -> bool:
+    """Return whether the beginning of a JSON file has all keys of one of the groups.
+
+    A group is a text of keys, separated by spaces.
+    """
+    if path.is_dir():
+        return False
+    with path.open("rb") as file:
+        text = file.read(BEGINNING).decode(errors="replace").lstrip("\ufeff \t\r\n")
+    return text.startswith(("{", "[")) and any(
+        all(re.search(rf'"{key}"\s*:', text) for key in group.split()) for group in groups
+    )

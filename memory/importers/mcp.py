@@ -1,0 +1,93 @@
+"""The official MCP memory server: the entities and relations of its `memory.jsonl`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memrelay.memory.importers.documents import begins_with
+from memrelay.memory.importers.fields import ITEM_FAULTS, LeftOut, fields_of
+from memrelay.memory.importers.items import Edge, Fact, Fault, Found, Node
+from memrelay.memory.importers.json_items import read_items
+from memrelay.memory.importers.source import Given, source
+
+NAME = "mcp"
+
+
+def detect(path: Path) -> bool:
+    """Return whether a file has entities or relations of the server."""
+    return begins_with(path, "type entityType observations", "type relationType from to")
+
+
+@source(NAME, detect, default="graph")
+def read(given: Given) -> Iterator[Found]:
+    """Yield the entities and relations as nodes and edges, or the observations as facts."""
+    for position, value in read_items(given.file):
+        if isinstance(value, Fault):
+            yield value
+            continue
+        try:
+            fields = fields_of(value)
+            if given.target in ("", "graph"):
+                yield _graph_item(position, fields)
+            else:
+                yield from _facts(position, fields)
+        except ITEM_FAULTS as error:
+            yield Fault(position, str(error))
+
+
+def _graph_item(position: str, fields: dict[str, Any]) -> Found:
+    if fields.get("type") == "entity":
+        name, kind = _label(fields, "name"), _label(fields, "entityType")
+        observations = tuple(_observations(fields))
+        return Node(
+            position=position, id=f"entity\n{name}", name=name, kind=kind, observations=observations
+        )
+    if fields.get("type") != "relation":
+        raise LeftOut('`type` is neither "entity" nor "relation"')
+    triple = [_label(fields, key) for key in ("from", "to", "relationType")]
+    start, end, kind = triple
+    return Edge(
+        position=position,
+        id="\n".join(("relation", *triple)),
+        from_name=start,
+        to_name=end,
+        kind=kind,
+    )
+
+
+def _facts(position: str, fields: dict[str, Any]) -> Iterator[Found]:
+    """Yield a fact for each observation of an entity."""
+    if fields.get("type") != "entity":
+        yield Fault(position, "a relation has no text; import the graph without --as")
+        return
+    name, kind = _label(fields, "name"), _label(fields, "entityType")
+    observations = _observations(fields)
+    if not observations:
+        yield Fault(position, "the entity has no observations")
+    for at, text in enumerate(observations):
+        place = f"{position}, observations[{at}]"
+        if not text.strip():
+            yield Fault(place, "the text is empty")
+            continue
+        yield Fact(
+            position=place,
+            id=f"observation\n{name}\n{text}",
+            text=f"{name}: {text}",
+            memory=NAME,
+            source="agent",
+            data={"entity": name, "entity_type": kind},
+        )
+
+
+def _label(fields: dict[str, Any], key: str) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str):
+        raise LeftOut(f"`{key}` is not a text")
+    return value
+
+
+def _observations(fields: dict[str, Any]) -> list[str]:
+    value = fields.get("observations")
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise LeftOut("`observations` is not a list of texts")
+    return value

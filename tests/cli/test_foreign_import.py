@@ -1,0 +1,264 @@
+"""`memrelay import --from`: memories of other systems, through a running product."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+
+from tests.support.bundles import make_bundle
+from tests.support.calls import call
+from tests.support.client import Client
+from tests.support.program import Program
+
+MEM0 = [
+    {
+        "id": "8a1c",
+        "memory": "Ada likes tea",
+        "hash": "h1",
+        "metadata": {"topic": "drinks"},
+        "created_at": "2024-05-01T10:00:00-07:00",
+        "updated_at": None,
+        "user_id": "ada",
+        "run_id": "run-1",
+    },
+    {"id": "8a1d", "memory": "Ben owns a boat", "user_id": "ben", "created_at": "2025-01-01"},
+    {"id": "8a1e", "memory": "The build takes 4 minutes", "agent_id": "ci"},
+    {"id": "8a1f", "memory": " ", "user_id": "ada"},
+    {"id": "8a20", "memory": "late", "user_id": "ada", "created_at": "yesterday"},
+    {"id": "8a21", "memory": "\ud800", "user_id": "ada"},
+    {"id": "8a22", "memory": "nan", "user_id": "ada", "metadata": {"x": float("nan")}},
+    {"id": "8a1d", "memory": "Ben owns a boat", "user_id": "ben", "created_at": "2025-01-01"},
+]
+GRAPH = [
+    {
+        "type": "entity",
+        "name": "Ada",
+        "entityType": "person",
+        "observations": ["likes tea", "a\nb"],
+    },
+    {"type": "entity", "name": "Tea", "entityType": "drink", "observations": []},
+    {"type": "relation", "from": "Ada", "to": "Tea", "relationType": "likes"},
+    {"type": "relation", "from": "Ada", "to": "Rome", "relationType": "visits"},
+    {"type": "thing"},
+]
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Program]:
+    with Program() as program:
+        program.up()
+        yield program
+        assert program.end() == 0
+
+
+class Bus(NamedTuple):
+    """The bus of a running program, for calls."""
+
+    client: Client
+
+
+bus_of = cache(lambda program: Bus(program.client()))
+
+
+def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
+    return call(bus_of(program), uid, operation, given)
+
+
+def deploy(program: Program, uid: str) -> None:
+    (program.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
+    assert program.run("deploy", "bundle.json").code == 0
+
+
+def write(program: Program, name: str, items: list[Any], *, lines: bool = False) -> None:
+    text = "\n".join(map(json.dumps, items)) if lines else json.dumps({"results": items})
+    (program.folder / name).write_text(text)
+
+
+def run_import(program: Program, uid: str, file: str, *options: str) -> dict[str, Any]:
+    ended = program.run("import", uid, file, "--json", *options)
+    assert ended.code == 0, ended.err
+    return ended.lines[0]
+
+
+def counts(report: dict[str, Any]) -> dict[str, int]:
+    return {name: report[name] for name in ("read", "added", "same", "left_out")}
+
+
+def entries(program: Program, uid: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the entries of each named memory, by its name."""
+    return {
+        memory["name"]: one(program, uid, "entries.list", memory_id=memory["id"])["items"]
+        for memory in one(program, uid, "memories.list")["items"]
+    }
+
+
+def test_mem0_memories_become_entries_with_their_times_owners_and_data(up: Program) -> None:
+    deploy(up, "mem1")
+    write(up, "mem0.json", MEM0)
+
+    report = run_import(up, "mem1", "mem0.json", "--from", "mem0")
+
+    assert counts(report) == {"read": 8, "added": 3, "same": 1, "left_out": 4}
+    assert [fault["position"] for fault in report["faults"]] == [
+        f"results[{at}]" for at in (3, 4, 5, 6)
+    ]
+    found = entries(up, "mem1")
+    assert {name: [one["content"] for one in items] for name, items in found.items()} == {
+        "mem0/ada": ["Ada likes tea"],
+        "mem0/ben": ["Ben owns a boat"],
+        "mem0/ci": ["The build takes 4 minutes"],
+    }
+    ada = found["mem0/ada"][0]
+    assert ada["created_at"] == "2024-05-01T17:00:00.000Z"
+    assert ada["metadata"]["topic"] == "drinks" and ada["metadata"]["mem0"]["hash"] == "h1"
+
+
+def test_a_repeated_import_changes_nothing(up: Program) -> None:
+    deploy(up, "mem2")
+    write(up, "mem0.json", MEM0)
+    run_import(up, "mem2", "mem0.json", "--from", "mem0")
+    before = entries(up, "mem2")
+
+    report = run_import(up, "mem2", "mem0.json", "--from", "auto")
+
+    assert counts(report) == {"read": 8, "added": 0, "same": 4, "left_out": 4}
+    assert entries(up, "mem2") == before
+
+
+def test_a_dry_run_reports_the_counts_and_stores_nothing(up: Program) -> None:
+    deploy(up, "mem3")
+    write(up, "mem0.json", MEM0)
+
+    planned = run_import(up, "mem3", "mem0.json", "--from", "mem0", "--dry-run")
+    assert one(up, "mem3", "memories.list")["items"] == []
+    done = run_import(up, "mem3", "mem0.json", "--from", "mem0")
+
+    assert planned.pop("samples") == [
+        "mem0/ada: Ada likes tea",
+        "mem0/ben: Ben owns a boat",
+        "mem0/ci: The build takes 4 minutes",
+    ]
+    assert planned == done
+
+
+def test_a_record_that_changed_in_the_pipeline_is_left_out(up: Program) -> None:
+    deploy(up, "mem4")
+    write(up, "mem0.json", MEM0)
+    run_import(up, "mem4", "mem0.json", "--from", "mem0")
+    found = entries(up, "mem4")
+    one(up, "mem4", "entries.update", id=found["mem0/ada"][0]["id"], content="Ada likes coffee")
+    one(up, "mem4", "entries.delete", id=found["mem0/ben"][0]["id"])
+
+    report = run_import(up, "mem4", "mem0.json", "--from", "mem0")
+
+    assert counts(report) == {"read": 8, "added": 0, "same": 2, "left_out": 6}
+    reasons = {fault["position"]: fault["reason"] for fault in report["faults"]}
+    assert "different data" in reasons["results[0]"] and "deleted" in reasons["results[1]"]
+    assert entries(up, "mem4")["mem0/ada"][0]["content"] == "Ada likes coffee"
+    replaced = run_import(up, "mem4", "mem0.json", "--from", "mem0", "--replace")
+    assert replaced["replaced"] == 2
+    assert entries(up, "mem4") | {} == found
+
+
+def test_entities_and_relations_become_nodes_and_edges(up: Program) -> None:
+    deploy(up, "graph1")
+    write(up, "memory.jsonl", GRAPH, lines=True)
+
+    first = run_import(up, "graph1", "memory.jsonl", "--from", "auto")
+    second = run_import(up, "graph1", "memory.jsonl", "--from", "mcp")
+
+    assert counts(first) == {"read": 5, "added": 4, "same": 0, "left_out": 1}
+    assert counts(second) == {"read": 5, "added": 0, "same": 4, "left_out": 1}
+    nodes = one(up, "graph1", "graph.list_nodes", instance="mcp")["items"]
+    assert [(node["id"], node["kind"]) for node in nodes] == [("Ada", "person"), ("Tea", "drink")]
+    edges = one(up, "graph1", "graph.list_edges", instance="mcp")["items"]
+    assert [(edge["from_node_id"], edge["kind"], edge["to_node_id"]) for edge in edges] == [
+        ("Ada", "likes", "Tea"),
+        ("Ada", "visits", "Rome"),
+    ]
+
+
+def test_observations_become_facts(up: Program) -> None:
+    deploy(up, "graph2")
+    write(up, "memory.jsonl", GRAPH, lines=True)
+
+    report = run_import(up, "graph2", "memory.jsonl", "--from", "mcp", "--as", "facts")
+
+    assert counts(report) == {"read": 6, "added": 2, "same": 0, "left_out": 4}
+    texts = [entry["content"] for entry in entries(up, "graph2")["mcp"]]
+    assert texts == ["Ada: likes tea", "Ada: a\nb"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("[1", ["--from", "mem0"], "not valid JSON"),
+        ("no", ["--from", "mem0"], "is not JSON"),
+        ("[]", ["--from", "auto"], "name one with --from"),
+        ("[]", ["--from", "mem"], "unknown source 'mem'"),
+        ("[]", ["--dry-run"], "--dry-run requires --from"),
+        ("[]", ["--from", "mem0", "--as", "texts"], "use one of facts, records, turns"),
+        ("[]", ["--from", "mem0", "--since", "soon"], "has an unknown form"),
+        ("[]", ["--from", "mem0", "--dedupe", "--dry-run"], "leave out one of them"),
+    ],
+)
+def test_a_refused_file_or_option_is_named(
+    up: Program, text: str, options: list[str], message: str
+) -> None:
+    deploy(up, "bad1")
+    (up.folder / "bad.json").write_text(text)
+
+    ended = up.run("import", "bad1", "bad.json", *options)
+
+    assert ended.code == 1 and message in ended.err, ended.err
+
+
+def test_the_options_select_owner_time_and_kind(up: Program) -> None:
+    deploy(up, "mem5")
+    write(up, "mem0.json", MEM0)
+
+    report = run_import(
+        up,
+        "mem5",
+        "mem0.json",
+        "--from",
+        "mem0",
+        "--since",
+        "2025-01-01",
+        "--owner",
+        "eve",
+        "--as",
+        "records",
+    )
+
+    assert counts(report) == {"read": 8, "added": 1, "same": 1, "left_out": 6}
+    (record,) = one(up, "mem5", "records.list", kind="fact")["items"]
+    assert (record["content"], record["owner"]) == ("Ben owns a boat", "eve")
+    assert record["data"]["memory"] == "mem0/ben"
+
+
+def test_similar_facts_are_merged_once(up: Program) -> None:
+    deploy(up, "mem6")
+    items = [
+        {"id": str(at), "memory": text, "user_id": "ada"}
+        for at, text in enumerate(
+            [
+                "Customer prefers email contact",
+                "The customer prefers contact by email",
+                "customer prefers email contact.",
+                "The customer prefers email contact",
+            ]
+        )
+    ]
+    write(up, "similar.json", items)
+
+    first = run_import(up, "mem6", "similar.json", "--from", "mem0", "--dedupe")
+    before = entries(up, "mem6")
+    second = run_import(up, "mem6", "similar.json", "--from", "mem0", "--dedupe")
+
+    assert (first["added"], first["merged"], first["same"]) == (1, 2, 1)
+    assert second["added"] == 0 and second["read"] == second["merged"] + second["same"]
+    assert entries(up, "mem6") == before and len(before["mem0/ada"]) == 1

@@ -1,0 +1,19 @@
+"""Files of other systems, and what their sources read."""
+
+from pathlib import Path
+
+from memrelay.memory.importers.items import Found
+from memrelay.memory.importers.source import Given, all_sources
+
+FIXTURES = Path(__file__).parents[1] / "memory" / "importers" / "fixtures"
+
+
+def read_file(source: str, path: Path, notes: list[str] | None = None) -> list[Found]:
+    """Return all items and faults of a file."""
+    note = (lambda _: None) if notes is None else notes.append
+    return list(all_sources()[source].read(Given(path, note=note)))
+
+
+def sources_of(path: Path) -> list[str]:
+    """Return the names of the sources that detect a file."""
+    return [name for name, source in all_sources().items() if source.detect(path)]

@@ -1,0 +1,140 @@
+"""The targets of a client over stdio: a pipeline over the bus, or a file. Neither needs HTTP."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from msgspec import structs
+from pydantic import ValidationError
+
+from memrelay.bus.errors import BusError
+from memrelay.bus.request import UNAVAILABLE, NewCall, Requester
+from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
+from memrelay.memory.errors import MemoryFault, StoreBusy
+from memrelay.memory.items.identity import CONTEXTS, VOUCHED
+from memrelay.memory.operation import Operation, known_operation
+from memrelay.memory.seal_keys import SealKeys
+from memrelay.pipelines.report import Report
+from memrelay.pipelines.shape import report_validation_error
+from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
+from memrelay.web.mcp.failures import bus_failure, describe_faults, refuse, retry_later
+from memrelay.web.mcp.tool import JsonObject
+
+ACTOR = "mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class BusConnection:
+    """What all calls of one client share. `get_scopes` returns the scopes of its key."""
+
+    requester: Requester
+    seal_keys: SealKeys
+    timeout_s: float
+    get_scopes: Callable[[], Collection[str]]
+    actor: str = ACTOR
+
+
+@dataclass(frozen=True, slots=True)
+class BusTarget:
+    """A pipeline, whose owner a client over stdio calls."""
+
+    connection: BusConnection
+    uid: str
+
+    def may_call(self, operation: str) -> bool:
+        """Return whether the key has the access of an operation."""
+        scopes = scopes_of(known_operation(operation))
+        return any(scope in self.connection.get_scopes() for scope in scopes)
+
+    async def call(
+        self, operation: str, given: JsonObject, *, store: str = "", idempotency_key: str = ""
+    ) -> Any:
+        """Call an operation in the pipeline. Raises ToolError."""
+        found = known_operation(operation)
+        self._check_scope(found, given)
+        if not is_valid_id(idempotency_key):
+            raise refuse(f"`idempotency_key` must have at most {LONGEST_ID} printable characters")
+        call = NewCall(
+            self.uid,
+            found.name,
+            _encode_input(found, given),
+            found.mutates,
+            store,
+            self.connection.actor,
+            idempotency_key if found.mutates else "",
+        )
+        try:
+            output = await self._send(call)
+        except BusError as error:
+            raise bus_failure(error) from error
+        except MemoryFault as error:
+            raise refuse(str(error)) from error
+        return hide_output(self.connection.get_scopes(), found, output)
+
+    def _check_scope(self, operation: Operation, given: JsonObject) -> None:
+        scopes = self.connection.get_scopes()
+        needed = scope_of_command(operation.name, given)
+        accepted = (needed,) if needed else scopes_of(operation)
+        if not any(scope in scopes for scope in accepted):
+            owned = ", ".join(sorted(scopes)) or "none"
+            raise refuse(f"this needs the scope {' or '.join(accepted)}; the key has {owned}")
+
+    async def _send(self, call: NewCall) -> Any:
+        keys, uid = self.connection.seal_keys, self.uid
+        data = await keys.seal_input(uid, call.op, call.data, call.producer_id)
+        sealed = structs.replace(call, data=data)
+        answer = await self.connection.requester.call(sealed, self.connection.timeout_s)
+        if (error := answer.get("error")) is None:
+            return await keys.open_output(uid, call.op, answer["output"])
+        if error["code"] == UNAVAILABLE:
+            raise retry_later(error["detail"])
+        raise refuse(error["detail"], describe_faults(error.get("faults", ())))
+
+
+@dataclass(frozen=True, slots=True)
+class FileTarget:
+    """A store file. `operate` runs an operation on it: `EmbeddedStore.operate`."""
+
+    operate: Callable[[str, Mapping[str, Any]], Any]
+
+    @property
+    def uid(self) -> str:
+        """A file belongs to no pipeline."""
+        return ""
+
+    def may_call(self, operation: str) -> bool:
+        """Return True: whoever reads and writes the file may call every operation."""
+        return True
+
+    async def call(
+        self, operation: str, given: JsonObject, *, store: str = "", idempotency_key: str = ""
+    ) -> Any:
+        """Call an operation on the file. Raises ToolError."""
+        if store:
+            raise refuse("a file is one store; omit `store`")
+        if idempotency_key:
+            raise refuse("a file keeps no idempotency keys; omit `idempotency_key`")
+        try:
+            return await asyncio.to_thread(self.operate, operation, given)
+        except StoreBusy as error:
+            raise retry_later(str(error)) from error
+        except MemoryFault as error:
+            raise refuse(str(error)) from error
+
+
+def _encode_input(operation: Operation, given: JsonObject) -> bytes:
+    """Return the validated input as JSON. Raises ToolError."""
+    if operation.has_caller:
+        given = given | {VOUCHED: CONTEXTS}
+    report = Report()
+    try:
+        return orjson.dumps(operation.adapter.validate_json(orjson.dumps(given), strict=True))
+    except ValidationError as error:
+        report_validation_error(error, given, (), report)
+    except orjson.JSONEncodeError as error:
+        raise refuse(f"the input cannot be encoded as JSON: {error}") from error
+    raise refuse(
+        f"the input of {operation.name} is invalid:", [one.as_line() for one in report.errors]
+    )
