@@ -15,6 +15,7 @@ from memrelay.cli.import_calls import NAME, SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
 from memrelay.memory.importers.items import Fault
+from memrelay.memory.importers.redis_ams_api import read_api
 from memrelay.memory.importers.report import ImportReport
 from memrelay.memory.importers.run import Options, Outcome, Ready, Same, find_source, read_lines
 from memrelay.memory.importers.source import Given
@@ -40,6 +41,8 @@ class ForeignImport(NamedTuple):
     dedupe: bool = False
     dry_run: bool = False
     wait_s: float = 60.0
+    # The address of the server to read from instead of a file, "" for none.
+    url: str = ""
 
 
 async def import_foreign(settings: Settings, wanted: ForeignImport, report: ImportReport) -> None:
@@ -49,10 +52,15 @@ async def import_foreign(settings: Settings, wanted: ForeignImport, report: Impo
     """
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, wanted.pipeline)).uid
-    source = find_source(wanted.source, wanted.given)
-    for _ in read_lines(source, wanted.given, wanted.options):
+    given = wanted.given
+    if wanted.url:
+        given = given._replace(pages=read_api(wanted.url, private=settings.agents.private))
+    source = find_source(wanted.source, given)
+    if wanted.url and not source.has_url:
+        fail(f"--url is for redis-ams; {source.name} reads a file")
+    for _ in read_lines(source, given, wanted.options):
         pass
-    given = wanted.given._replace(note=lambda text: report.notes.update({text: None}))
+    given = given._replace(note=lambda text: report.notes.update({text: None}))
     outcomes = read_lines(source, given, wanted.options)
     async with Requester(bus_address(settings)) as requester:
         sender = _Sender(requester, uid, (wanted, outcomes), report)

@@ -23,9 +23,10 @@ from memrelay.cli.terminal.output import end_unread, print_json, print_line
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.disk import fsync_path
 from memrelay.memory.files.backup import BackedUpPipeline
-from memrelay.memory.files.export import FORMAT, End, Header, Line, write_export
+from memrelay.memory.files.export import FORMAT, End, Header, Line, LineWriter, write_export
+from memrelay.memory.files.foreign_export import FORMATS, Format
 from memrelay.memory.files.uid_placeholder import UID, replace_uid
-from memrelay.memory.memory_id import store_path
+from memrelay.memory.memory_id import home_of, store_path
 from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy
 from memrelay.memory.sqlite.transfer import exported
 from memrelay.pipelines.json_text import MAX_BYTES
@@ -53,10 +54,23 @@ Internal = Annotated[
 ]
 
 
+As = Annotated[
+    str,
+    typer.Option(
+        "--as",
+        metavar="SYSTEM",
+        help="Export for another system: `mcp` writes the knowledge graph as memory.jsonl, `mem0` "
+        "the entries of named memories as the JSON of get_all.",
+        show_default=False,
+    ),
+]
+
+
 def export(
     pipeline: Pipeline,
     *,
     records: Records = False,
+    as_: As = "",
     store: Store = "",
     internal: Internal = False,
     output: Output = None,
@@ -64,16 +78,26 @@ def export(
 ) -> None:
     """Print the active bundle of a pipeline. A deploy of the output changes nothing.
 
-    With --records, print all records for `memrelay import`: a consistent snapshot per store. The
-    export blocks no other work.
+    With --records, print all records for `memrelay import`, and with --as, memories in the format
+    of another system: a consistent snapshot per store. The export blocks no other work.
     """
     if (store or internal) and not records:
         fail(f"{'--store' if store else '--internal'} requires --records")
+    if as_ and (records or as_ not in FORMATS):
+        fail(
+            "--records is Memrelay's own format; leave it or --as out"
+            if records
+            else f"unknown system {as_!r} in --as; use {' or '.join(FORMATS)}"
+        )
 
     async def command(settings: Settings) -> None:
         if records:
             with interruptible():
                 await export_records(settings, pipeline, store, output, with_internal=internal)
+            return
+        if as_:
+            with interruptible():
+                await export_foreign(settings, pipeline, FORMATS[as_], output)
             return
         source = await _bundle_source(settings, pipeline)
         if output is None:
@@ -120,7 +144,7 @@ async def export_records(
     lines = _exported_stores(root, found.uid, existing, counted_by)
     with closing(lines) as stores:
         if output is None:
-            _print_export(header, stores)
+            _print(lambda file: write_export(file, header, stores))
         else:
             end = write_atomically(
                 output, lambda file: write_export(file, header, stores), private=True
@@ -131,11 +155,28 @@ async def export_records(
         note(f"{counted(total, 'internal item')} omitted; add --internal to export them too")
 
 
-def _print_export(header: Header, stores: Iterator[tuple[str, Iterable[Line]]]) -> None:
+async def export_foreign(
+    settings: Settings, pipeline: str, wanted: Format, output: Path | None
+) -> None:
+    """Write memories of a pipeline to stdout or a file, in the format of another system."""
+    (found,) = await pipelines_with_stores(settings, [pipeline])
+    name, root = home_of(found.uid, wanted.home), settings.memory.root
+    existing = [name] if store_path(root, name).exists() else []
+    with closing(_exported_stores(root, found.uid, existing, lambda _: None)) as stores:
+        lines = (line for _, of_store in stores for line in of_store)
+        if output is None:
+            _print(lambda file: wanted.write(file, lines))
+            return
+        written = write_atomically(output, lambda file: wanted.write(file, lines), private=True)
+    if output.is_file():
+        print_line(f"{output}: {counted(written.total, written.noun)}")
+
+
+def _print(write: Callable[[LineWriter], object]) -> None:
     try:
         with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as file:
             target = _TerminalFile(file) if file.isatty() else file
-            write_export(target, header, stores)
+            write(target)
     except BrokenPipeError:
         end_unread()
 

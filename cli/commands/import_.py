@@ -35,7 +35,7 @@ from memrelay.memory.sealed_import import seal_line
 # Faults of one reason that the report prints; --json has all.
 MOST_OF_A_REASON = 10
 ImportedFile = Annotated[
-    Path,
+    Path | None,
     typer.Argument(
         metavar="FILE",
         help="A file from `memrelay export --records`, or with --from a file of another system.",
@@ -99,11 +99,19 @@ AllBranches = Annotated[
         "--all-branches", help="With --from chatgpt: import all branches of a conversation."
     ),
 ]
+Url = Annotated[
+    str,
+    typer.Option(
+        metavar="URL",
+        help="With --from redis-ams: read from this server instead of a file.",
+        show_default=False,
+    ),
+]
 
 
 def import_(
     pipeline: Pipeline,
-    file: ImportedFile,
+    file: ImportedFile = None,
     *,
     from_: From = "",
     as_: As = "",
@@ -112,6 +120,7 @@ def import_(
     owner: Owner = "",
     dedupe: Dedupe = False,
     all_branches: AllBranches = False,
+    url: Url = "",
     store: Store = "",
     replace: Replace = False,
     wait: AnswerTimeout = 60.0,
@@ -130,10 +139,14 @@ def import_(
         "--owner": owner,
         "--dedupe": dedupe,
         "--all-branches": all_branches,
+        "--url": url,
     }
+    if (file is None) == (not url):
+        fail("name the file to import, or with --from redis-ams use --url")
     if not from_:
         if given := [name for name, value in only_foreign.items() if value]:
             fail(f"{given[0]} requires --from")
+        assert file is not None
         _import_export(pipeline, file, store, wait, replace=replace, as_json=as_json)
         return
     if dry_run and dedupe:
@@ -148,6 +161,7 @@ def import_(
         dedupe,
         dry_run,
         wait,
+        url,
     )
     _import_foreign(wanted, as_json=as_json)
 

@@ -1,17 +1,23 @@
 """Turn items into lines of an export, one line per item, or into the reason to leave it out."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 import orjson
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from memrelay.memory.agents.keyed_table import new_state
+from memrelay.memory.errors import ValueTooLarge
 from memrelay.memory.files.export import Ended, Exported, ExportedMemory, Line, to_json
 from memrelay.memory.files.export_rows import ExportedEdge
 from memrelay.memory.files.uid_placeholder import UID
 from memrelay.memory.importers.fields import LeftOut
-from memrelay.memory.importers.items import AnyItem, Edge, Fact, Item, Node, Plain, Texted, Turn
+from memrelay.memory.importers.items import AnyItem, Edge, Fact, Node, Plain, Texted, Turn
+from memrelay.memory.recipes.graph.entities import Entity, node_of
+from memrelay.memory.recipes.graph.nodes import with_values
+from memrelay.memory.recipes.graph.observations import ENTITY_GRAPH
+from memrelay.memory.recipes.graph.table import scope_of
 from memrelay.memory.records.data import as_text, checked
 from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.memory.records.kinds import INSTANCE_KIND, NODE_KIND, reserved_fault
@@ -22,11 +28,6 @@ from memrelay.memory.timestamps import format_time
 
 # The actor of a deletion that came with the file.
 ACTOR = "import"
-# The graph of the toolset `graph` (docs/mcp.md).
-GRAPH = "mcp"
-# The limits of its entities.
-MAX_OBSERVATIONS = 10_000
-MAX_ENTITY_CHARACTERS = 1 << 20
 MAX_LABEL_CHARACTERS = 1024
 NAMES = ("owner", "source", "thread", "key", "kind", "memory")
 
@@ -61,7 +62,9 @@ class LineMaker:
             if isinstance(item, Edge):
                 return self._edge(item, guid)
             return self._record(item, guid)
-        except UnicodeEncodeError:
+        except ValueTooLarge as error:
+            raise LeftOut(str(error)) from error
+        except (UnicodeEncodeError, orjson.JSONEncodeError):
             raise LeftOut("a text is not valid Unicode: it has a lone surrogate") from None
 
     def _record(self, item: Fact | Turn | Plain, guid: str) -> Prepared:
@@ -98,40 +101,46 @@ class LineMaker:
 
     def _node(self, item: Node, guid: str) -> Prepared:
         _check_node(item)
-        content = "\n".join([item.name, *item.observations])
-        values: dict[str, Any] = {"name": item.name, "kind": item.kind, "attributes": {}}
-        values |= {"valid_from": None, "valid_to": None}
-        if item.observations:
-            # The lengths of the last lines of the content, which may contain line breaks.
-            values["observations"] = [*map(len, item.observations)]
-        state = self._state(guid, NODE_KIND, f"graph/{GRAPH}", item)
-        state = replace(state, key=item.name, content=content, data=_json(values))
+        at, entity = item.created_at or 0, Entity(item.name, item.kind, item.observations)
+        values = with_values(
+            new_state(guid, NODE_KIND, at, ACTOR)._replace(scope=scope_of(ENTITY_GRAPH)),
+            node_of(entity),
+        )
+        state = Exported(
+            guid,
+            1,
+            values.scope,
+            NODE_KIND,
+            ACTOR,
+            "[]",
+            at,
+            at,
+            key=item.name,
+            owner=self._owner or None,
+            data=values.data,
+            content=values.content,
+        )
         line = to_json(Line(record=state)).decode()
-        return Prepared("recipes", guid, line, self._graph(), f"{item.kind}: {content}")
+        return Prepared("recipes", guid, line, self._graph(), f"{item.kind}: {values.content}")
 
     def _edge(self, item: Edge, guid: str) -> Prepared:
         for name in (item.from_name, item.to_name, item.kind):
             _check_label(name)
         edge = ExportedEdge(
-            guid, GRAPH, item.kind, item.from_name, item.to_name, item.created_at or 0
+            guid, ENTITY_GRAPH, item.kind, item.from_name, item.to_name, item.created_at or 0
         )
         line = to_json(Line(edge=edge)).decode()
         sample = f"{item.from_name} {item.kind} {item.to_name}"
         return Prepared("recipes", guid, line, self._graph(), sample)
 
-    def _state(self, guid: str, kind: str, scope: str, item: Item) -> Exported:
-        at = item.created_at or 0
-        owner = self._owner or None
-        return Exported(guid, 1, scope, kind, ACTOR, "[]", at, at, owner=owner)
-
     def _graph(self) -> str:
         """Return the line of the graph."""
-        if GRAPH not in self._setups:
-            guid = str(uuid5(self._namespace, f"graph {GRAPH}"))
-            state = Exported(guid, 1, "graph", INSTANCE_KIND, ACTOR, "[]", 0, 0, key=GRAPH)
-            line = to_json(Line(record=replace(state, content=GRAPH))).decode()
-            self._setups[GRAPH] = (guid, line)
-        return self._setups[GRAPH][1]
+        if ENTITY_GRAPH not in self._setups:
+            guid = str(uuid5(self._namespace, f"graph {ENTITY_GRAPH}"))
+            state = Exported(guid, 1, "graph", INSTANCE_KIND, ACTOR, "[]", 0, 0, key=ENTITY_GRAPH)
+            line = to_json(Line(record=replace(state, content=ENTITY_GRAPH))).decode()
+            self._setups[ENTITY_GRAPH] = (guid, line)
+        return self._setups[ENTITY_GRAPH][1]
 
     def _memory(self, name: str) -> tuple[str, str]:
         """Return (id, line) of the named memory."""
@@ -171,12 +180,6 @@ def _check_node(item: Node) -> None:
         raise LeftOut("the name of the entity is empty")
     for name in (item.name, item.kind):
         _check_label(name)
-    if len(item.observations) > MAX_OBSERVATIONS:
-        raise LeftOut(f"the entity has more than {MAX_OBSERVATIONS:,} observations")
-    if sum(map(len, item.observations)) > MAX_ENTITY_CHARACTERS:
-        raise LeftOut(
-            f"the observations have more than {MAX_ENTITY_CHARACTERS:,} characters together"
-        )
 
 
 def _check_label(name: str) -> None:
@@ -204,14 +207,7 @@ def _tags_of(item: Texted) -> str:
             f"it has more than {MOST_TAGS} tags, or a tag with more than {MAX_NAME_CHARACTERS} "
             "characters"
         )
-    return _json(tags)
-
-
-def _json(value: object) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except orjson.JSONEncodeError:
-        raise LeftOut("a text is not valid Unicode: it has a lone surrogate") from None
+    return orjson.dumps(tags).decode()
 
 
 def _data_of(item: Texted) -> str | None:

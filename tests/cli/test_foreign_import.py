@@ -262,3 +262,47 @@ def test_similar_facts_are_merged_once(up: Program) -> None:
     assert (first["added"], first["merged"], first["same"]) == (1, 2, 1)
     assert second["added"] == 0 and second["read"] == second["merged"] + second["same"]
     assert entries(up, "mem6") == before and len(before["mem0/ada"]) == 1
+
+
+def test_an_export_for_mem0_is_imported_again_with_the_same_texts(up: Program) -> None:
+    deploy(up, "mem7")
+    deploy(up, "mem8")
+    write(up, "mem0.json", MEM0)
+    run_import(up, "mem7", "mem0.json", "--from", "mem0")
+    memory = one(up, "mem7", "memories.create", name="notes")["id"]
+    one(up, "mem7", "entries.create", memory_id=memory, content="The sky is blue")
+
+    ended = up.run("export", "mem7", "--as", "mem0", "-o", "again.json")
+    report = run_import(up, "mem8", "again.json", "--from", "auto")
+
+    assert ended.out.endswith("4 facts\n"), ended.out + ended.err
+    assert counts(report) == {"read": 4, "added": 4, "same": 0, "left_out": 0}
+    found, again = entries(up, "mem7"), entries(up, "mem8")
+    texts = {name: [entry["content"] for entry in items] for name, items in found.items()}
+    texts["mem0/notes"] = texts.pop("notes")
+    assert {name: [entry["content"] for entry in items] for name, items in again.items()} == texts
+    assert again["mem0/ada"][0]["id"].split("_")[2] == found["mem0/ada"][0]["id"].split("_")[2]
+    assert again["mem0/ada"][0]["metadata"] == found["mem0/ada"][0]["metadata"]
+
+
+def test_an_exported_graph_has_the_lines_of_the_imported_one(up: Program) -> None:
+    deploy(up, "graph3")
+    write(up, "memory.jsonl", GRAPH[:4], lines=True)
+    run_import(up, "graph3", "memory.jsonl", "--from", "mcp")
+
+    to_stdout = up.run("export", "graph3", "--as", "mcp")
+    to_file = up.run("export", "graph3", "--as", "mcp", "-o", "again.jsonl")
+
+    assert to_file.out == "again.jsonl: 4 lines\n"
+    text = (up.folder / "again.jsonl").read_text()
+    assert [json.loads(line) for line in text.split("\n")] == GRAPH[:4]
+    assert to_stdout.out == text
+    assert counts(run_import(up, "graph3", "again.jsonl", "--from", "mcp"))["same"] == 4
+
+
+def test_an_unknown_format_of_an_export_is_named(up: Program) -> None:
+    deploy(up, "bad1")
+
+    ended = up.run("export", "bad1", "--as", "zep")
+
+    assert ended.code == 1 and "use mcp or mem0" in ended.err
