@@ -132,7 +132,7 @@ def import_(
     --from, a record that differs ends the import, unless --replace is given; with memory.seal_keys,
     internal values are sealed. With --from, such a record is reported and left out.
     """
-    only_foreign = {
+    only_foreign: dict[str, str | bool] = {
         "--as": as_,
         "--dry-run": dry_run,
         "--since": since,
@@ -141,16 +141,10 @@ def import_(
         "--all-branches": all_branches,
         "--url": url,
     }
-    if (file is None) == (not url):
-        fail("name the file to import, or with --from redis-ams use --url")
-    if not from_:
-        if given := [name for name, value in only_foreign.items() if value]:
-            fail(f"{given[0]} requires --from")
-        assert file is not None
+    _check_options(file, url, from_, only_foreign)
+    if file is not None and not from_:
         _import_export(pipeline, file, store, wait, replace=replace, as_json=as_json)
         return
-    if dry_run and dedupe:
-        fail("--dry-run cannot know what --dedupe merges; leave out one of them")
     wanted = ForeignImport(
         pipeline,
         from_,
@@ -164,6 +158,17 @@ def import_(
         url,
     )
     _import_foreign(wanted, as_json=as_json)
+
+
+def _check_options(
+    file: Path | None, url: str, system: str, only_foreign: dict[str, str | bool]
+) -> None:
+    if given := [name for name, value in only_foreign.items() if value and not system]:
+        fail(f"{given[0]} requires --from")
+    if (file is None) == (not url):
+        fail("name the file to import, or with --from redis-ams use --url")
+    if only_foreign["--dry-run"] and only_foreign["--dedupe"]:
+        fail("--dry-run cannot know what --dedupe merges; leave out one of them")
 
 
 def _target(given: str) -> str:
