@@ -1,29 +1,39 @@
 """The acceptance statements of importers, for the files of all sources, through a product."""
 
 import json
+import re
 import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 import orjson
 import pytest
 
+from tests.mcp.stdio import StdioClient, stdio_client
 from tests.support.bundles import make_bundle
 from tests.support.calls import call
 from tests.support.chatgpt import branched, chat, long_chat, message, node, write_chats, write_zip
 from tests.support.client import Client
 from tests.support.foreign import FIXTURES
-from tests.support.program import Program
+from tests.support.npm import npm_command, npm_environment
+from tests.support.program import COMMAND, Program
+from tests.support.waiting import wait_for
 
-GRAPH = [
+GRAPH: list[dict[str, Any]] = [
     {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["tea", "née\nX"]},
     {"type": "entity", "name": "Tea", "entityType": "drink", "observations": []},
     {"type": "relation", "from": "Ada", "to": "Tea", "relationType": "likes"},
 ]
 MANY = 5000
+GIB = 1 << 30
 NUMBERS = count(1)
 
 
@@ -130,18 +140,14 @@ def pages(program: Program, uid: str, operation: str, **given: Any) -> Iterator[
 
 
 def stored(program: Program, uid: str) -> list[dict[str, Any]]:
-    """Return all records, entries, nodes and edges of a pipeline."""
+    """Return all records, entries, entities and relations of a pipeline."""
     found = list(pages(program, uid, "records.list"))
-    for memory in call(bus_of(program), uid, "memories.list")["items"]:
-        found += pages(program, uid, "entries.list", memory_id=memory["id"])
-    if any(one["id"] == "mcp" for one in call(bus_of(program), uid, "instances.list")["items"]):
-        found += pages(program, uid, "graph.list_nodes", instance="mcp")
-        found += pages(program, uid, "graph.list_edges", instance="mcp")
-    return found
+    graph = call(bus_of(program), uid, "knowledge_graph.read")
+    return [*found, *graph["entities"], *graph["relations"]]
 
 
 def texts_of(objects: list[dict[str, Any]]) -> list[str]:
-    """Return the texts of records and entries, and the observations of nodes, sorted."""
+    """Return the texts of records and entries, and the observations of entities, sorted."""
     texts = []
     for one in objects:
         if "observations" in one:
@@ -183,3 +189,180 @@ def test_06_a_dry_run_reports_the_counts_and_stores_nothing(
 
     assert len(planned.pop("samples")) == min(case.added, 10)
     assert planned == run_import(up, uid, case.file, "--from", case.source)
+
+
+@pytest.mark.slow
+def test_03_a_killed_importer_is_completed_by_a_second_run(up: Program, uid: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "import", uid, "many.json", "--from", "chatgpt"],
+        cwd=up.folder,
+        env=up.environment,
+    ) as importer:
+        wait_for(lambda: is_begun(up, uid), "the import has begun", within_s=60)
+        importer.kill()
+        importer.wait()
+
+    report = run_import(up, uid, "many.json", "--from", "chatgpt")
+
+    assert (report["read"], report["left_out"]) == (MANY, 0) and report["same"] > 0
+    assert_each_turn_is_stored_once(up, uid)
+
+
+@pytest.mark.slow
+def test_03_an_import_is_completed_after_the_worker_was_killed(up: Program, uid: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "import", uid, "many.json", "--from", "chatgpt", "--wait", "5"],
+        cwd=up.folder,
+        env=up.environment,
+        stderr=subprocess.DEVNULL,
+    ) as importer:
+        wait_for(lambda: is_begun(up, uid), "the import has begun", within_s=60)
+        up.end(signal.SIGKILL)
+        importer.wait(60)
+    bus_of.cache_clear()
+    up.up()
+
+    report = run_import(up, uid, "many.json", "--from", "chatgpt")
+
+    assert (report["read"], report["left_out"]) == (MANY, 0)
+    assert_each_turn_is_stored_once(up, uid)
+
+
+def is_begun(program: Program, uid: str) -> bool:
+    return bool(call(bus_of(program), uid, "records.list", {"limit": 1})["items"])
+
+
+def assert_each_turn_is_stored_once(program: Program, uid: str) -> None:
+    turns = list(pages(program, uid, "records.list"))
+    assert sorted(one["seq"] for one in turns) == list(range(1, MANY + 1))
+    assert len({one["content"] for one in turns}) == MANY
+
+
+def test_05_a_hostile_item_is_left_out_with_its_position(up: Program, uid: str) -> None:
+    cycle = chat("c1", [node("a", "b", "b"), node("b", "a", "a")], "a")
+    messages = [
+        message("m0", "user", "fine"),
+        message("m1", "user", "SURROGATE"),
+        message("m2", "user", "NaN", create_time="NAN"),
+        message("m3", "user", "late", create_time="yesterday"),
+        message("m4", "user", "fine too"),
+    ]
+    names = ["m0", "m1", "m2", "m3", "m4"]
+    nodes = [
+        node(name, names[at - 1] if at else None, message=messages[at])
+        for at, name in enumerate(names)
+    ]
+    path = write_chats(up.folder / "hostile.json", cycle, chat("c2", nodes, "m4"))
+    text = path.read_text().replace("SURROGATE", "\\ud800").replace('"NAN"', "NaN")
+    path.write_text(text)
+
+    report = run_import(up, uid, "hostile.json", "--from", "auto")
+
+    assert (report["read"], report["added"], report["left_out"]) == (6, 2, 4)
+    reasons = {fault["position"]: fault["reason"] for fault in report["faults"]}
+    assert "has a cycle" in reasons["hostile.json[0]"]
+    place = "hostile.json[1], message"
+    assert "surrogate" in reasons[f"{place} m1"]
+    assert "unknown form" in reasons[f"{place} m2"] and "unknown form" in reasons[f"{place} m3"]
+    assert texts_of(stored(up, uid)) == ["fine", "fine too"]
+
+
+def test_05_a_hostile_container_is_refused(up: Program, uid: str) -> None:
+    chats = orjson.dumps([branched()])
+    for name, content, rule in [
+        ("../conversations.json", chats, "has an absolute name or `..`"),
+        ("/conversations.json", chats, "has an absolute name or `..`"),
+        ("conversations.json", chats[:-1], "is not valid JSON"),
+        ("conversations.json", b"[" * 65 + b"]" * 65, "more than 64 deep"),
+        ("conversations-1.json", chats + b" x", "is not valid JSON"),
+    ]:
+        write_zip(up.folder / "hostile.zip", {"conversations.json": chats} | {name: content})
+
+        ended = up.run("import", uid, "hostile.zip", "--from", "chatgpt")
+
+        assert ended.code == 1 and rule in " ".join(ended.err.split()), ended.err
+        assert stored(up, uid) == []
+
+
+def test_05_all_forms_of_dates_are_read(up: Program, uid: str) -> None:
+    forms = ["2026-02-01T09:00:00+01:00", "2026-02-01T08:00:00", 1769932800, 1769932800000]
+    items = [
+        {"id": str(at), "memory": f"Fact {at}", "user_id": "ada", "created_at": form}
+        for at, form in enumerate(forms)
+    ]
+    (up.folder / "dates.json").write_bytes(orjson.dumps(items))
+
+    report = run_import(up, uid, "dates.json", "--from", "mem0")
+
+    assert report["added"] == 4
+    assert {one["created_at"] for one in stored(up, uid)} == {"2026-02-01T08:00:00.000Z"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(540)
+def test_04_a_zip_of_1_gib_is_imported_within_150_mb(up: Program, uid: str) -> None:
+    path, written = up.folder / "large.zip", 0
+    with ZipFile(path, "w") as archive, archive.open("conversations.json", "w") as file:
+        file.write(b"[")
+        for number in count():
+            if written >= GIB:
+                break
+            text = f"word{number} of a long text " * 3000
+            chat_bytes = orjson.dumps(long_chat(number, 20, text))
+            written += file.write((b"," if number else b"") + chat_bytes)
+        file.write(b"]")
+
+    with subprocess.Popen(
+        [*COMMAND, "import", uid, path, "--from", "chatgpt", "--wait", "300"],
+        cwd=up.folder,
+        env=up.environment,
+        stdout=subprocess.PIPE,
+    ) as importer:
+        peak = peak_rss(importer)
+        assert importer.stdout is not None
+        report = importer.stdout.read().decode()
+    path.unlink()
+
+    assert importer.returncode == 0
+    assert f"read {number * 20:,}   added {number * 20:,}" in report
+    assert peak <= 150 * 1000 * 1000
+
+
+def peak_rss(process: subprocess.Popen[bytes]) -> int:
+    """Return the peak of the resident memory of a process at its end, bytes."""
+    status, peak = Path(f"/proc/{process.pid}/status"), 0
+    while process.poll() is None:
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+        peak = peak if found is None else int(found[1]) * 1024
+        time.sleep(0.05)
+    return peak
+
+
+@pytest.mark.slow
+def test_08_the_official_server_opens_an_exported_graph(
+    up: Program, uid: str, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    entities = [one for one in GRAPH if one["type"] == "entity"]
+    relations = [one for one in GRAPH if one["type"] == "relation"]
+    with official_server(first) as server:
+        server.call("create_entities", entities=[without_type(one) for one in entities])
+        server.call("create_relations", relations=[without_type(one) for one in relations])
+        before = server.call("read_graph")["structuredContent"]
+    assert len(before["entities"]) == 2
+
+    report = run_import(up, uid, first, "--from", "auto")
+    assert up.run("export", uid, "--as", "mcp", "-o", second).code == 0
+
+    assert report["added"] == 3
+    with official_server(second) as server:
+        assert server.call("read_graph")["structuredContent"] == before
+
+
+def official_server(path: Path) -> AbstractContextManager[StdioClient]:
+    environment = npm_environment() | {"MEMORY_FILE_PATH": str(path)}
+    return stdio_client(npm_command("mcp-server-memory"), environment)
+
+
+def without_type(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name != "type"}
