@@ -63,7 +63,7 @@ COMMANDS = {
 OPERATIONS = Path(__file__).parent.parent / "memory" / "operations"
 # The group that also has commands for files.
 RECIPES = "recipes"
-TWO_WORD_NOUNS = ("graph_templates", "memory_tool", "view_templates")
+TWO_WORD_NOUNS = ("graph_templates", "knowledge_graph", "memory_tool", "view_templates")
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
     "add_completion": False,

@@ -33,12 +33,12 @@ from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.clients import CLIENTS, make_configuration
 from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
-from memrelay.web.mcp.local_targets import BusConnection, BusTarget, FileTarget
 from memrelay.web.mcp.session import ACTOR, Session
 from memrelay.web.mcp.toolsets import MEMORY, TOOLSETS
+from memrelay.web.mcp.transports.local_targets import BusConnection, BusTarget, FileTarget
 
 REFERENCES = ("env:", "file:")
-STDIO = "memrelay.web.mcp.stdio"
+STDIO = "memrelay.web.mcp.transports.stdio"
 PipelineOrNone = Annotated[
     str | None,
     typer.Argument(
@@ -91,7 +91,9 @@ def mcp(
     _check_options(pipeline, toolset, key, file, client)
     if client:
         run_with_settings(
-            lambda settings: _print_configuration(settings, client, pipeline, toolset, key, file)
+            lambda settings: _print_configuration(
+                settings, client, pipeline, toolset, key, file=file
+            )
         )
     elif file is not None:
         run(lambda settings: _serve_file(settings, file, toolset))
@@ -185,6 +187,7 @@ def _print_configuration(
     pipeline: str | None,
     toolset: str,
     key: str,
+    *,
     file: Path | None,
 ) -> None:
     served = [pipeline] if file is None else ["--file", str(file.absolute())]

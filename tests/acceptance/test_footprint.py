@@ -49,7 +49,7 @@ def test_a_worker_stays_within_its_memory_limit() -> None:
     "command, others",
     [
         ("worker", {"aiohttp", "numpy", "Stemmer", "memrelay.web.server.service", *CRYPTOGRAPHY}),
-        ("web", CRYPTOGRAPHY),
+        ("web", {"mcp", "mcp_types", "jsonschema", "starlette", *CRYPTOGRAPHY}),
         ("bus", {"aiohttp", "memrelay.web.server.service", "memrelay.worker.service"}),
     ],
 )

@@ -13,8 +13,8 @@ import aiohttp
 from aiohttp import web
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from memrelay.web.mcp.bridge import AsgiApplication
-from memrelay.web.mcp.loading import APPLICATIONS
+from memrelay.web.mcp.transports.bridge import AsgiApplication
+from memrelay.web.mcp.transports.loading import APPLICATIONS
 from memrelay.web.server.services import SERVICES
 from tests.support.mcp_fixture import fixture_server
 from tests.support.routes import app_for

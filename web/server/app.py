@@ -15,10 +15,10 @@ from memrelay.web.codebolt import assembly, events, graph, recipes, sources
 from memrelay.web.console import login, pages
 from memrelay.web.console import memories as memory_pages
 from memrelay.web.console.frame import show_missing_page
-from memrelay.web.mcp import routes as mcp
-from memrelay.web.mcp.bridge import EXCHANGES, end_exchanges
 from memrelay.web.mcp.change_reader import Bus, ChangeReaders
-from memrelay.web.mcp.loading import APPLICATIONS, LazyApplications, close_applications
+from memrelay.web.mcp.transports import routes as mcp
+from memrelay.web.mcp.transports.bridge import EXCHANGES, end_exchanges
+from memrelay.web.mcp.transports.loading import APPLICATIONS, LazyApplications, close_applications
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
 from memrelay.web.pipelit import history, lists

@@ -90,7 +90,9 @@ def test_every_resource_is_on_one_page_of_a_long_list(served: Served) -> None:
     assert [one["name"] for one in found[60:]] == names
 
 
-@pytest.mark.parametrize("cursor", ["x", "records.x", "graph..", "records.other.99999999999999999999"])
+@pytest.mark.parametrize(
+    "cursor", ["x", "records.x", "graph..", "records.other.99999999999999999999"]
+)
 def test_an_invalid_cursor_is_refused(served: Served, cursor: str) -> None:
     with pytest.raises(McpError) as refused:
         connect(served, served.deploy())("resources/list", cursor=cursor)

@@ -30,7 +30,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from memrelay.web.mcp.bridge import AsgiApplication, Message, Receive, Send
+from memrelay.web.mcp.transports.bridge import AsgiApplication, Message, Receive, Send
 
 METHOD = "tools/call"
 JSON = "application/json"

@@ -7,9 +7,11 @@ from typing import Protocol
 
 from aiohttp import web
 
-from memrelay.web.mcp.bridge import AsgiApplication
 from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
+from memrelay.web.mcp.transports.bridge import AsgiApplication
 from memrelay.web.server.errors import NotInstalled
+
+MODULE = "memrelay.web.mcp.transports.applications"
 
 
 class Applications(Protocol):
@@ -46,7 +48,9 @@ class LazyApplications:
 async def _load() -> Applications:
     if find_spec(SDK) is None:
         raise NotInstalled(NOT_INSTALLED)
-    module = await asyncio.to_thread(importlib.import_module, "memrelay.web.mcp.applications")
+    module = await asyncio.to_thread(
+        importlib.import_module, "memrelay.web.mcp.transports.applications"
+    )
     applications: Applications = module.RunningApplications()
     return applications
 

@@ -8,9 +8,9 @@ from typing import Any
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from memrelay.web.mcp.bridge import AsgiApplication
-from memrelay.web.mcp.direct_calls import DirectCalls
 from memrelay.web.mcp.server import NAME, make_server
+from memrelay.web.mcp.transports.bridge import AsgiApplication
+from memrelay.web.mcp.transports.direct_calls import DirectCalls
 
 # It logs the beginning and the end of every request.
 logging.getLogger("mcp").setLevel(logging.WARNING)

@@ -9,12 +9,12 @@ from aiohttp import web
 from memrelay.memory.control.keys import SCOPES
 from memrelay.pipelines.json_text import too_many_keys
 from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.mcp.bridge import serve_asgi
 from memrelay.web.mcp.change_reader import ChangeReaders
-from memrelay.web.mcp.http_target import HttpTarget
-from memrelay.web.mcp.loading import APPLICATIONS
 from memrelay.web.mcp.session import SESSION, Session
 from memrelay.web.mcp.toolsets import FILES, GRAPH, MEMORY
+from memrelay.web.mcp.transports.bridge import serve_asgi
+from memrelay.web.mcp.transports.http_target import HttpTarget
+from memrelay.web.mcp.transports.loading import APPLICATIONS
 from memrelay.web.openapi.route_docs import ANY, documented
 from memrelay.web.server.errors import Unprocessable
 from memrelay.web.server.request_body import read_json_body
@@ -38,7 +38,7 @@ DOCUMENTATION = documented(
     },
     body="A JSON-RPC message of the Model Context Protocol.",
     media_type=ANY,
-    schemas={400: Any, 404: Any},
+    schemas={400: Any, 404: Any, 406: Any},
 )
 
 

@@ -1,0 +1,146 @@
+"""`memrelay mcp`: its options, the printed configurations, and a client behind a key."""
+
+import asyncio
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memrelay.web.mcp.clients import CLIENTS
+from memrelay.web.mcp.toolsets import TOOLSETS
+from tests.support.keys import make_key
+from tests.support.mcp_clients import names_of_tools, over_stdio, refused
+from tests.support.program import COMMAND, Program
+from tests.support.served import Served
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+
+
+@pytest.fixture
+def program() -> Iterator[Program]:
+    with Program() as program:
+        yield program
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served(WEB__RATE="0") as served:
+        yield served
+
+
+def environment_of(served: Served) -> dict[str, str]:
+    return {
+        "MEMRELAY_BUS__URL": f"unix://{served.house.client.socket}",
+        "MEMRELAY_MEMORY__ROOT": str(served.house.root),
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments, fix",
+    [
+        ([], "name a PIPELINE, or a store with --file"),
+        (["notes", "--file", "notes.db"], "not both"),
+        (["notes", "--toolset", "all"], "memory, graph, files"),
+        (["notes", "--print", "emacs"], "claude-desktop"),
+        (["--file", "notes.db", "--key", "mr_x"], "a file has no keys"),
+    ],
+)
+def test_options_that_do_not_fit_are_explained(
+    program: Program, arguments: list[str], fix: str
+) -> None:
+    done = program.run("mcp", *arguments)
+
+    assert (done.code, done.out) == (1, "")
+    assert fix in done.err
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_printed_configuration_works_from_any_folder(program: Program, client: str) -> None:
+    done = program.run("mcp", "--file", "notes.db", "--toolset", "files", "--print", client)
+
+    printed = json.loads(done.out)
+    key = {"vscode": "servers", "claude-code": ""}.get(client, "mcpServers")
+    entry = printed[key]["memrelay"] if key else printed
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"][-5:] == [
+        "mcp",
+        "--file",
+        str(program.folder / "notes.db"),
+        "--toolset",
+        "files",
+    ]
+    assert entry["env"]["MEMRELAY_MEMORY__ROOT"] == str(program.root)
+    assert entry.get("type", "stdio") == "stdio"
+    assert not (program.folder / "notes.db").exists()
+
+
+def test_the_process_ends_with_stdin_and_prints_only_json(program: Program) -> None:
+    done = program.run_process("mcp", "--file", "notes.db", stdin=PING)
+
+    assert done.code == 0
+    assert [(line["id"], line["result"]) for line in done.lines] == [(1, {})]
+
+
+def test_a_signal_ends_the_process_while_a_client_is_connected(program: Program) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "mcp", "--file", "notes.db"],
+        cwd=program.folder,
+        env=program.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(PING)
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(20) != 0
+
+
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_a_file_offers_each_toolset(program: Program, toolset: str) -> None:
+    async def talk() -> list[str]:
+        arguments = ("--file", "notes.db", "--toolset", toolset)
+        async with over_stdio(*arguments, folder=program.folder) as client:
+            return await names_of_tools(client)
+
+    assert asyncio.run(talk()) == sorted(tool.name for tool in TOOLSETS[toolset])
+
+
+def test_a_key_limits_the_tools_of_a_pipeline(served: Served, tmp_path: Path) -> None:
+    uid, key = served.deploy(), make_key(served.house.root, "search")
+    (tmp_path / "key").write_text(f"{key.text}\n")
+
+    async def talk() -> tuple[list[str], str]:
+        async with over_stdio(
+            uid, "--key", "file:key", folder=tmp_path, environment=environment_of(served)
+        ) as client:
+            return await names_of_tools(client), await refused(client, "memory_write", content="x")
+
+    names, text = asyncio.run(talk())
+    assert names == ["memory_recall", "memory_search"]
+    assert "scope write" in text
+
+
+def test_a_key_that_may_not_be_used_ends_the_command(program: Program, served: Served) -> None:
+    uid, other = served.deploy(), served.deploy()
+    foreign = make_key(served.house.root, pipelines=(other,))
+    expired = make_key(served.house.root, lasts_ms=-1)
+
+    ends = [
+        program.run("mcp", uid, "--key", text, **environment_of(served))
+        for text in (foreign.text, expired.text, "mr_x", "file:missing")
+    ]
+
+    assert [end.code for end in ends] == [1, 1, 1, 1]
+    for end, reason in zip(
+        ends, ("is not for pipeline", "has expired", "malformed", "missing"), strict=True
+    ):
+        assert reason in end.err

@@ -1,0 +1,264 @@
+"""MCP over HTTP: routes, keys, the argument `pipeline`, and the errors of calls."""
+
+import json
+from typing import Any
+
+import pytest
+
+from memrelay.memory.control.keys import ALL, SCOPES
+from memrelay.memory.operation import all_operations
+from memrelay.web.api.operation_scopes import scopes_of
+from memrelay.web.mcp.instructions import INSTRUCTIONS
+from memrelay.web.mcp.toolsets import TOOLSETS
+from tests.support.http import Answer, ask
+from tests.support.keys import Held, make_key, revoke
+from tests.support.mcp_calls import McpCalls, McpError, make_request
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+HANDSHAKE_HEADERS = {
+    "Accept": "application/json, text/event-stream",
+    "Content-Type": "application/json",
+}
+INVALID_PARAMS = -32602
+UNKNOWN_GUID = "01a2143f-d80d-7000-8001-5cc553e213ab"
+
+
+def call(served: Served, uid: str, tool: str, key: Held | None = None, **arguments: Any) -> Any:
+    calls = McpCalls(served.url, f"/mcp/{uid}", key)
+    return calls("tools/call", name=tool, arguments=arguments)
+
+
+def call_everywhere(served: Served, tool: str, key: Held, **arguments: Any) -> Any:
+    calls = McpCalls(served.url, "/mcp", key)
+    return calls("tools/call", name=tool, arguments=arguments)
+
+
+def make_known_key(served: Served, *scopes: str, pipelines: tuple[str, ...] = (ALL,)) -> Held:
+    """Create a key, and wait until the web server accepts it."""
+    key = make_key(served.house.root, *scopes, pipelines=pipelines)
+    calls = McpCalls(served.url, "/mcp", key)
+    wait_for(lambda: calls.ask("ping").status != 401, "the key is known")
+    return key
+
+
+def text_of(result: Any) -> str:
+    """Return the text of a failed call."""
+    assert result["isError"], result
+    return "".join(block["text"] for block in result["content"])
+
+
+def post_handshake(served: Served, uid: str, method: str, params: Any, **headers: str) -> Answer:
+    """Send a request of revision 2025-11-25."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    named = {"MCP-Protocol-Version": "2025-11-25"} | HANDSHAKE_HEADERS | headers
+    return served.post(f"/mcp/{uid}", body, **named)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_a_server_without_sessions_offers_only_post(served: Served, method: str) -> None:
+    answer = ask(served.url, method, f"/mcp/{served.deploy()}", b"", HANDSHAKE_HEADERS)
+
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/{uid}", "/mcp/{uid}/graph", "/mcp/{uid}/files"])
+def test_a_request_without_a_key_learns_how_to_authenticate(keyed: Served, path: str) -> None:
+    body, headers = make_request("tools/list", {}, None)
+
+    answer = ask(keyed.url, "POST", path.format(uid="x"), body, headers)
+
+    assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+@pytest.mark.parametrize(
+    "headers, status",
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Host": "evil.example"}, 421),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Accept": "text/html"}, 406),
+    ],
+)
+def test_the_guard_of_every_route_protects_mcp(
+    served: Served, headers: dict[str, str], status: int
+) -> None:
+    answer = post_handshake(served, served.deploy(), "tools/list", {}, **headers)
+
+    assert answer.status == status
+
+
+def test_a_page_must_send_json(served: Served) -> None:
+    origin = {"Origin": served.url, "Content-Type": "text/plain"}
+
+    answer = post_handshake(served, served.deploy(), "tools/list", {}, **origin)
+
+    assert answer.status == 415
+
+
+def test_bodies_have_the_limits_of_every_route(served: Served) -> None:
+    uid = served.deploy()
+
+    long = post_handshake(served, uid, "tools/list", {"_meta": {"x": "x" * (1 << 20)}})
+    wide = post_handshake(served, uid, "tools/list", {"_meta": {str(n): n for n in range(10_001)}})
+
+    assert (long.status, wide.status) == (413, 422)
+    assert "web.max_json_keys" in wide.problem[1]
+
+
+def test_both_revisions_have_equal_results(served: Served) -> None:
+    uid = served.deploy()
+    guid = call(served, uid, "memory_write", content="tea")["structuredContent"]["guid"]
+    params = {"name": "memory_read", "arguments": {"guid": guid}}
+
+    newest = McpCalls(served.url, f"/mcp/{uid}")("tools/call", **params)
+    handshake = post_handshake(served, uid, "tools/call", params).json["result"]
+
+    assert newest["structuredContent"] == handshake["structuredContent"]
+    assert newest["content"] == handshake["content"]
+    assert json.loads(newest["content"][0]["text"]) == newest["structuredContent"]
+
+
+def test_an_unknown_tool_is_a_protocol_error(served: Served) -> None:
+    uid = served.deploy()
+
+    with pytest.raises(McpError) as caught:
+        call(served, uid, "memory_sing")
+    handshake = post_handshake(served, uid, "tools/call", {"name": "memory_sing"})
+
+    assert caught.value.code == handshake.json["error"]["code"] == INVALID_PARAMS
+    assert "memory_recall" in caught.value.text
+
+
+@pytest.mark.parametrize("params", [{}, {"name": 7}, {"name": "memory_read", "arguments": [1]}])
+def test_malformed_params_are_a_protocol_error(served: Served, params: Any) -> None:
+    answer = post_handshake(served, served.deploy(), "tools/call", params)
+
+    assert answer.json["error"]["code"] == INVALID_PARAMS
+
+
+def test_every_fault_of_the_arguments_is_named(served: Served) -> None:
+    result = call(served, served.deploy(), "memory_search", limit="ten", tags=["a", 7], sing=True)
+
+    text = text_of(result)
+    assert "'query' is a required property" in text
+    assert "/limit: 'ten' is not" in text
+    assert "/tags" in text
+    assert "'sing' was unexpected" in text
+
+
+def test_an_operation_that_refuses_names_the_rule(served: Served) -> None:
+    result = call(served, served.deploy(), "memory_read", guid=UNKNOWN_GUID)
+
+    assert UNKNOWN_GUID in text_of(result)
+    assert "structuredContent" not in result
+
+
+def test_a_call_without_an_owner_names_the_time_to_retry(served: Served) -> None:
+    result = call(served, served.deploy_unserved(), "memory_write", content="tea")
+
+    assert "no worker serves" in text_of(result)
+    assert text_of(result).endswith("Retry in 1 s")
+
+
+def test_an_idempotency_key_returns_the_first_answer(served: Served) -> None:
+    uid = served.deploy()
+
+    first, again = [
+        call(served, uid, "memory_write", content="tea", idempotency_key="one") for _ in range(2)
+    ]
+    other = call(served, uid, "memory_write", content="milk", idempotency_key="one")
+
+    assert first["structuredContent"] == again["structuredContent"]
+    assert "one" in text_of(other)
+    assert served.house.contents(uid) == ["tea"]
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_key_sees_the_tools_that_it_may_call(keyed: Served, scope: str) -> None:
+    uid, key = keyed.deploy(), make_known_key(keyed, scope)
+
+    for toolset, path in (("memory", ""), ("graph", "/graph"), ("files", "/files")):
+        result = McpCalls(keyed.url, f"/mcp/{uid}{path}", key)("tools/list")
+
+        expected = [
+            tool.name
+            for tool in TOOLSETS[toolset]
+            if any(scope in scopes_of(all_operations()[name]) for name in tool.operations)
+        ]
+        assert [tool["name"] for tool in result["tools"]] == expected
+        assert result["cacheScope"] == "private"
+
+
+def test_a_call_beyond_the_key_names_the_scope(keyed: Served) -> None:
+    uid, key = keyed.deploy(), make_known_key(keyed, "search")
+
+    assert "scope write" in text_of(call(keyed, uid, "memory_write", key, content="tea"))
+
+
+def test_a_key_that_may_not_read_gets_only_ids(keyed: Served) -> None:
+    uid, key = keyed.deploy(), make_known_key(keyed, "write")
+
+    result = call(keyed, uid, "memory_write", key, content="a secret")
+
+    assert "guid" in result["structuredContent"]
+    assert "a secret" not in json.dumps(result)
+
+
+def test_a_revoked_key_is_refused(keyed: Served) -> None:
+    uid, key = keyed.deploy(), make_known_key(keyed, "read")
+    assert "items" in call(keyed, uid, "memory_read", key)["structuredContent"]
+
+    revoke(keyed.house.root, key)
+
+    calls = McpCalls(keyed.url, f"/mcp/{uid}", key)
+    wait_for(lambda: calls.ask("tools/list").status == 401, "the key is refused")
+
+
+def test_a_key_of_one_pipeline_need_not_name_it(keyed: Served) -> None:
+    uid = keyed.deploy()
+    key = make_known_key(keyed, pipelines=(uid,))
+    call_everywhere(keyed, "memory_write", key, content="tea")
+
+    tools = McpCalls(keyed.url, "/mcp", key)("tools/list")["tools"]
+    found = call_everywhere(keyed, "memory_read", key, pipeline=uid)["structuredContent"]
+
+    schema = next(tool["inputSchema"] for tool in tools if tool["name"] == "memory_search")
+    assert "pipeline" in schema["properties"]
+    assert schema["required"] == ["query"]
+    assert [item["content"] for item in found["items"]] == ["tea"]
+
+
+def test_a_key_of_several_pipelines_must_name_one(keyed: Served) -> None:
+    ours = [keyed.deploy(), keyed.deploy()]
+    other = keyed.deploy()
+    key = make_known_key(keyed, pipelines=tuple(ours))
+
+    tools = McpCalls(keyed.url, "/mcp", key)("tools/list")["tools"]
+    unnamed = text_of(call_everywhere(keyed, "memory_read", key))
+    foreign = text_of(call_everywhere(keyed, "memory_read", key, pipeline=other))
+    missing = text_of(call_everywhere(keyed, "memory_read", key, pipeline="0" * len(other)))
+
+    assert all(tool["inputSchema"]["required"][0] == "pipeline" for tool in tools)
+    assert all(uid in unnamed for uid in ours)
+    assert other not in unnamed
+    assert foreign.replace(other, "") == missing.replace("0" * len(other), "")
+
+
+def test_the_tools_of_one_pipeline_take_no_argument_pipeline(served: Served) -> None:
+    uid = served.deploy()
+
+    tools = McpCalls(served.url, f"/mcp/{uid}")("tools/list")["tools"]
+
+    assert not [tool for tool in tools if "pipeline" in tool["inputSchema"]["properties"]]
+    assert "'pipeline' was unexpected" in text_of(call(served, uid, "memory_read", pipeline=uid))
+
+
+def test_instructions_are_short_and_declare_results_as_data(served: Served) -> None:
+    for toolset, path in (("memory", ""), ("graph", "/graph"), ("files", "/files")):
+        calls = McpCalls(served.url, f"/mcp/{served.deploy()}{path}")
+        text = calls("server/discover")["instructions"]
+
+        assert text == INSTRUCTIONS[toolset]
+        assert len(text) <= 1_000
+        assert "data" in text
