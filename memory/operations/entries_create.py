@@ -48,10 +48,11 @@ class CreateEntry:
     update_threshold: Threshold = RELATED
     """The similarity from which on the text is added to an existing entry. Above 1: never."""
     mode: Mode | None = None
-    """How to treat similar entries. By default the thresholds decide.
+    """How to treat similar entries.
 
-    `skip` never updates an entry. `merge` also updates an entry that is a duplicate.
-    `supersede` replaces the text of an overlapping entry. `create` compares nothing.
+    By default the thresholds decide. `skip` never updates an entry. `merge` also updates an entry
+    that is a duplicate. `supersede` replaces the text of an overlapping entry. `create` compares
+    nothing.
     """
     memory: MaybeMemory = ""
     """The name or id of the memory to write to. An unknown name creates a memory.

@@ -134,9 +134,8 @@ def _describe(key: ToolKey, takes_pipeline: bool, is_required: bool) -> types.To
         output_schema=tool.output_schema,
         annotations=types.ToolAnnotations(
             read_only_hint=hints.read_only,
-            # They say nothing about a tool that changes nothing, and each costs tokens.
-            destructive_hint=None if hints.read_only else hints.destructive,
-            idempotent_hint=None if hints.read_only else hints.idempotent,
+            destructive_hint=hints.destructive,
+            idempotent_hint=hints.idempotent,
             open_world_hint=False,
         ),
     )

@@ -43,11 +43,14 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The annotations of a tool. No tool reaches outside the memory (`openWorldHint` is false)."""
+    """The annotations of a tool. No tool reaches outside the memory (`openWorldHint` is false).
+
+    None leaves an annotation out of the list.
+    """
 
     read_only: bool = False
-    destructive: bool = False
-    idempotent: bool = False
+    destructive: bool | None = False
+    idempotent: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from memrelay.web.mcp.tool import Hints, JsonObject, Target, Tool, ToolError
 MAX_DESCRIPTION = 300  # characters
 # Keywords that a schema keeps. The operation checks the others.
 KEPT_KEYWORDS = ("type", "enum")
+# Further ones of an argument whose name differs from that of the field: an error of the operation
+# would name the field.
+KEPT_IF_RENAMED = ("minLength", "maxLength")
 # Arguments whose names say enough: every description costs tokens in each conversation.
 UNEXPLAINED = (
     "content",
@@ -34,6 +37,8 @@ UNEXPLAINED = (
 # A client of a tool has no documentation files.
 DOCUMENT = re.compile(r" \(docs/[a-z-]+\.md\)")
 FIRST_SENTENCE = re.compile(r".*?[.](?=\s|$)", re.DOTALL)
+# The other hints mean nothing for a tool that only reads, and each costs tokens.
+READS = Hints(read_only=True, destructive=None, idempotent=None)
 Run = Callable[[Target, JsonObject], Awaitable[JsonObject]]
 
 
@@ -72,9 +77,7 @@ def tool(
             {
                 "type": "object",
                 "properties": {
-                    name: field_schema(one, explained=name not in UNEXPLAINED)
-                    if isinstance(one, Field)
-                    else one
+                    name: _field_schema(name, one) if isinstance(one, Field) else one
                     for name, one in arguments.items()
                 },
                 "required": list(required),
@@ -103,17 +106,18 @@ def _describe(run: Run, operations: tuple[str, ...]) -> str:
     return description
 
 
-def field_schema(field: Field, *, explained: bool) -> JsonObject:
+def _field_schema(argument: str, field: Field) -> JsonObject:
     """Return the schema of an argument: short, because clients give all of it to a model."""
     full = input_schema(known_operation(field.operation))["properties"][field.name]
     one = next((each for each in full.get("anyOf", ()) if each.get("type") != "null"), full)
-    schema = {name: one[name] for name in KEPT_KEYWORDS if name in one}
+    kept = KEPT_KEYWORDS if argument == field.name else KEPT_KEYWORDS + KEPT_IF_RENAMED
+    schema = {name: one[name] for name in kept if name in one}
     if "items" in one:
         schema["items"] = {"type": one["items"]["type"]}
     default = full.get("default") if field.default is None else field.default
     if default:
         schema["default"] = default
-    if not explained:
+    if argument in UNEXPLAINED:
         return schema
     paragraph = " ".join(full["description"].partition("\n\n")[0].split())
     text = DOCUMENT.sub("", paragraph if "enum" in one else first_sentence(paragraph))

@@ -1,4 +1,4 @@
-"""Tell the ids of entries from the guids of records."""
+"""Distinguish ids of entries from guids of records."""
 
 from memrelay.memory.records.ids import uid_of
 from memrelay.web.mcp.tool import ToolError

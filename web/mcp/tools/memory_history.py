@@ -1,8 +1,9 @@
 """The tool `memory_history`: lists the states of a record."""
 
-from memrelay.web.mcp.tool import Hints, JsonObject, Target
+from memrelay.web.mcp.tool import JsonObject, Target
 from memrelay.web.mcp.tools.answer_size import fit_items, fit_record, without_empty
 from memrelay.web.mcp.tools.declaration import (
+    READS,
     Field,
     object_of,
     pick,
@@ -19,7 +20,7 @@ OPERATION = "records.history"
     required=("guid",),
     arguments={name: Field(OPERATION, name) for name in ("guid", "limit", "cursor")},
     output=object_of({"items": "array", "next_cursor": "string"}, "items"),
-    hints=Hints(read_only=True),
+    hints=READS,
 )
 async def memory_history(target: Target, given: JsonObject) -> JsonObject:
     """Use it to see who did what, and why."""
@@ -40,6 +41,7 @@ def _cut(state: JsonObject, room: int) -> JsonObject:
     if "record" not in state:
         return state
     record = fit_record(state["record"], room=room)
-    if "to_continue" in record:
-        record["to_continue"] = "restore this state with memory_change to read all of it"
+    if "change" in state and "to_continue" in record:
+        number = state["number"]
+        record["to_continue"] = f"memory_change with restore {number} brings back the whole text"
     return state | {"record": record}

@@ -1,8 +1,9 @@
 """The tool `memory_read`: reads one record, or lists records."""
 
-from memrelay.web.mcp.tool import Hints, JsonObject, Target
+from memrelay.web.mcp.tool import JsonObject, Target
 from memrelay.web.mcp.tools.answer_size import fit_items, fit_record, without_empty
 from memrelay.web.mcp.tools.declaration import (
+    READS,
     Field,
     object_of,
     pick,
@@ -42,7 +43,7 @@ LIST_NAMES = ("kind", "scope", "tags", "filter", "order", "limit", "cursor", "de
     output=object_of(
         {"content": "string", "next_offset": "integer", "items": "array", "next_cursor": "string"}
     ),
-    hints=Hints(read_only=True),
+    hints=READS,
 )
 async def memory_read(target: Target, given: JsonObject) -> JsonObject:
     """Without `guid` it lists."""

@@ -1,8 +1,8 @@
 """The tool `memory_recall`: finds what named memories contain about a question."""
 
-from memrelay.web.mcp.tool import Hints, JsonObject, Target
+from memrelay.web.mcp.tool import JsonObject, Target
 from memrelay.web.mcp.tools.answer_size import MAX_BYTES, MAX_TOKENS, size_of
-from memrelay.web.mcp.tools.declaration import Field, object_of, pick, tool
+from memrelay.web.mcp.tools.declaration import READS, Field, object_of, pick, tool
 
 OPERATION = "knowledge.context"
 DEFAULT_BUDGET = 2000
@@ -33,7 +33,7 @@ def _left_out(found: JsonObject) -> str:
         "min_score": Field(OPERATION, "min_score"),
     },
     output=object_of({"text": "string", "entry_ids": "array"}, "text", "entry_ids"),
-    hints=Hints(read_only=True),
+    hints=READS,
     to_text=to_text,
 )
 async def memory_recall(target: Target, given: JsonObject) -> JsonObject:

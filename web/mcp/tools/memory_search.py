@@ -1,6 +1,6 @@
 """The tool `memory_search`: finds records."""
 
-from memrelay.web.mcp.tool import Hints, JsonObject, Target
+from memrelay.web.mcp.tool import JsonObject, Target
 from memrelay.web.mcp.tools.answer_size import (
     MARGIN,
     MAX_BYTES,
@@ -9,7 +9,7 @@ from memrelay.web.mcp.tools.answer_size import (
     size_of,
     without_empty,
 )
-from memrelay.web.mcp.tools.declaration import Field, object_of, pick, tool
+from memrelay.web.mcp.tools.declaration import READS, Field, object_of, pick, tool
 from memrelay.web.mcp.tools.memory_read import STORE
 
 OPERATION = "records.search"
@@ -32,8 +32,8 @@ NAMES = ("query", "mode", "kind", "scope", "tags", "filter", "limit", "explain")
         "explain": Field(OPERATION, "explain"),
         "store": STORE,
     },
-    output=object_of({"items": "array", "left_out": "integer"}, "items", "left_out"),
-    hints=Hints(read_only=True),
+    output=object_of({"items": "array", "left_out": "integer"}, "items"),
+    hints=READS,
 )
 async def memory_search(target: Target, given: JsonObject) -> JsonObject:
     """Use it for notes, turns and documents."""

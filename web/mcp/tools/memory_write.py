@@ -27,7 +27,7 @@ IDEMPOTENCY_KEY: JsonObject = {
         "append_to": {"type": "string", "description": "The guid of the record to append to."},
         "idempotency_key": IDEMPOTENCY_KEY,
     },
-    output=object_of({"guid": "string", "created": "boolean"}, "guid", "created"),
+    output=object_of({"guid": "string", "created": "boolean"}, "guid"),
     hints=Hints(),
 )
 async def memory_write(target: Target, given: JsonObject) -> JsonObject:
