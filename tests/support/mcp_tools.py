@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from memrelay import open_store
 from memrelay.web.mcp.arguments import check_arguments
-from memrelay.web.mcp.local_targets import FileTarget
 from memrelay.web.mcp.tools.memory_toolset import MEMORY_TOOLS
+from memrelay.web.mcp.transports.local_targets import FileTarget
 
 TOOLS = {tool.name: tool for tool in MEMORY_TOOLS}
 MAX_ANSWER_BYTES = 75_000
