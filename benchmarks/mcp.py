@@ -31,7 +31,8 @@ from benchmarks.support.paced import one_by_one, paced
 
 UID = "bench"
 REVISION = "2026-07-28"
-QUERY = "which garden was flooded"
+# The defaults of the tool, as the input of REST.
+SEARCH = {"query": "which garden was flooded", "mode": "hybrid", "limit": 10}
 CALLS, RECORDS = 300, 100
 CLIENTS, CALLS_PER_CLIENT_S, PACED_S = 50, 10, 10.0
 TARGETS = {"ratio": 1.5, "first_use_mb": 60.0, "stdio_ratio": 1.5, "p99_ms": 100.0}
@@ -53,7 +54,7 @@ def make_request(path: str, body: dict[str, Any], **headers: str) -> bytes:
 
 def make_search() -> bytes:
     """Return the request of REST that `memory_search` corresponds to."""
-    return make_request(f"/v1/pipelines/{UID}/records/search", {"query": QUERY, "limit": 10})
+    return make_request(f"/v1/pipelines/{UID}/records/search", SEARCH)
 
 
 def make_call() -> bytes:
@@ -64,7 +65,7 @@ def make_call() -> bytes:
     }
     parameters = {
         "name": "memory_search",
-        "arguments": {"query": QUERY, "limit": 10},
+        "arguments": SEARCH,
         "_meta": meta,
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": parameters}
