@@ -22,6 +22,7 @@ CALLS = {
     "import": "import first records.jsonl",
     "rollback": "rollback first --to 1",
     "versions": "versions first",
+    "mcp": "mcp --print claude-code first",
     "ls": "ls",
     "chat": "chat first",
     "say": "say first hello",
