@@ -16,7 +16,11 @@ from memrelay.pipelines.bundle import AgentSpec
 from memrelay.pipelines.check import check
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
+]
 HOPS = re.findall(r"`([a-z_/0-9]+)\.py:([A-Za-z_.]+)`", (ROOT / "docs" / "route.md").read_text())
 
 

@@ -1,7 +1,7 @@
 """Zep CE: its tables of users, sessions and messages as SQL, CSV or JSON, and its REST answers."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,8 +61,8 @@ class _Session(NamedTuple):
 def read(given: Given) -> Iterator[Found]:
     """Yield the messages as turns.
 
-    A folder may hold `messages.csv` and `sessions.csv`. Without the sessions, a message has the
-    owner of its own column `user_id`.
+    A folder may hold `messages.csv` and `sessions.csv`. Without sessions, the column `user_id` of a
+    message is its owner.
     """
     sessions, is_empty = _read_sessions(given.file), True
     for row in _read_rows(given.file):
@@ -85,12 +85,13 @@ def _read_sessions(path: Path) -> dict[str, _Session]:
         str(row.fields.get("session_id")): _Session(
             str(row.fields.get("user_id") or ""), row.fields.get("deleted_at")
         )
-        for row in _read_rows(path)
+        for row in _read_rows(path, ("sessions",))
         if row.table == "sessions"
     }
 
 
-def _read_rows(path: Path) -> Iterator[Row]:
+def _read_rows(path: Path, tables: Collection[str] = TABLES) -> Iterator[Row]:
+    """Yield the rows of a file, at least those of the tables."""
     if path.is_dir():
         yield from _read_folder(path)
         return
@@ -99,8 +100,8 @@ def _read_rows(path: Path) -> Iterator[Row]:
     if beginning.startswith((b"{", b"[")):
         yield from _read_json(path)
     elif beginning.startswith((b"--", b"SET ", b"INSERT ", b"\\", b"BEGIN")):
-        yield from read_sql(path)
-    else:
+        yield from read_sql(path, tables)
+    elif "messages" in tables:
         yield from read_csv(path, "messages")
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,8 @@ MAX_STATEMENT = 64 << 20
 _INSERT = re.compile(
     r'INSERT INTO (?:"?\w+"?\.)?"?(\w+)"?(?: \(([^)]*)\))?(?: OVERRIDING \w+ VALUE)? VALUES\s*'
 )
-_VALUE = re.compile(r"'([^']*+(?:''[^']*+)*+)'|(NULL)|(true|false|-?[\w.+-]+)")
+# After `(` or `,`: a text, NULL or another value, and what ends it.
+_VALUE = re.compile(r"\s*(?:'([^']*+(?:''[^']*+)*+)'|(NULL)|(-?[\w.+-]+))\s*([,)])")
 _COPY = re.compile(r'COPY (?:"?\w+"?\.)?"?messages"?[ (]')
 
 
@@ -35,14 +36,14 @@ class Row(NamedTuple):
     fault: str = ""
 
 
-def read_sql(path: Path) -> Iterator[Row]:
-    """Yield the rows that the INSERT statements of a dump add to Zep's tables.
+def read_sql(path: Path, tables: Collection[str]) -> Iterator[Row]:
+    """Yield the rows that the INSERT statements of a dump add to some of Zep's tables.
 
     Raises RefusedFile and OSError.
     """
     for number, statement in _statements(path):
         found = _INSERT.match(statement)
-        if found is None or found[1] not in COLUMNS:
+        if found is None or found[1] not in tables:
             continue
         names = [name.strip(' "') for name in (found[2] or COLUMNS[found[1]]).split(",")]
         line, counted = number, 0
@@ -128,15 +129,15 @@ def _refuse_copy(path: Path, line: str) -> None:
 def _read_values(statement: str, at: int) -> tuple[list[str | None], int]:
     """Return (values, end) of a row that begins at `(`. Raises LeftOut."""
     values: list[str | None] = []
-    start = at
-    while at < len(statement) and statement[at] == ("," if values else "("):
-        found = _VALUE.match(statement, _skip_spaces(statement, at + 1))
+    start, end = at, "," if statement[at : at + 1] == "(" else ""
+    while end == ",":
+        found = _VALUE.match(statement, at + 1)
         if found is None:
             break
-        text, null, bare = found.groups()
+        text, null, bare, end = found.groups()
         values.append(None if null else bare if text is None else text.replace("''", "'"))
-        at = found.end()
-    if statement[at : at + 1] != ")":
+        at = found.end() - 1
+    if end != ")":
         raise LeftOut(f"the SQL of the row is unknown: {statement[start : start + 40]!r}")
     at = _skip_spaces(statement, at + 1)
     return values, _skip_spaces(statement, at + 1)

@@ -6,6 +6,7 @@ restart of the owner discards them.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from operator import attrgetter
 from pathlib import Path
 
 import apsw
@@ -130,6 +131,8 @@ DELETE_ABANDONED = (
 )
 
 
+# All columns of a record except its checksum and content.
+columns_of = attrgetter(*State._fields[:-2])
 DIFFERS = "the store has different data"
 
 
@@ -340,9 +343,7 @@ class Imports:
 
 def _to_state(one: Exported) -> State:
     """Return the state, with its checksum if its content is known."""
-    state = State._make(
-        (*(getattr(one, name) for name in State._fields[:-2]), None, one.content or "")
-    )
+    state = State._make((*columns_of(one), None, one.content or ""))
     if one.content is None:
         return state
     common = beginning(one.scope, one.kind, one.source, one.tags)

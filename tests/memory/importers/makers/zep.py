@@ -1,4 +1,4 @@
-"""Write the fixtures of Zep CE: exports of PostgreSQL from tables with the columns of Zep 0.27, and
+"""Write the fixtures of Zep CE: exports of PostgreSQL from tables with the columns of Zep CE, and
 answers of its REST API made by the models of `zep-python==2.0.2`.
 
 Run it with that package and the programs of PostgreSQL: `python zep.py FOLDER BIN_FOLDER`.
