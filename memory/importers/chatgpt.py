@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from memrelay.memory.importers.archives import is_archive, open_archive
 from memrelay.memory.importers.chatgpt_tree import Tree
-from memrelay.memory.importers.documents import begins_with
+from memrelay.memory.importers.containers.archives import is_archive, open_archive
+from memrelay.memory.importers.containers.documents import begins_with
+from memrelay.memory.importers.containers.json_items import iterate
 from memrelay.memory.importers.fields import (
     ITEM_FAULTS,
     LeftOut,
@@ -16,7 +17,6 @@ from memrelay.memory.importers.fields import (
     without_empty,
 )
 from memrelay.memory.importers.items import Fault, Found, Turn
-from memrelay.memory.importers.json_items import iterate
 from memrelay.memory.importers.source import Given, RefusedFile, source
 from memrelay.memory.importers.times import read_time
 

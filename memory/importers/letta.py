@@ -8,7 +8,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from memrelay.memory.importers.documents import begins_with, list_of, read_documents, read_list
+from memrelay.memory.importers.containers.documents import (
+    begins_with,
+    list_of,
+    read_documents,
+    read_list,
+)
 from memrelay.memory.importers.fields import (
     ITEM_FAULTS,
     LeftOut,

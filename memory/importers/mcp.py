@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.importers.documents import begins_with
+from memrelay.memory.importers.containers.documents import begins_with
+from memrelay.memory.importers.containers.json_items import read_items
 from memrelay.memory.importers.fields import ITEM_FAULTS, LeftOut, fields_of
 from memrelay.memory.importers.items import Edge, Fact, Fault, Found, Node
-from memrelay.memory.importers.json_items import read_items
 from memrelay.memory.importers.source import Given, source
 
 NAME = "mcp"

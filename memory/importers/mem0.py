@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.importers.documents import begins_with, list_of
+from memrelay.memory.importers.containers.documents import begins_with, list_of
+from memrelay.memory.importers.containers.json_items import read_items
 from memrelay.memory.importers.fields import (
     ITEM_FAULTS,
     LeftOut,
@@ -13,7 +14,6 @@ from memrelay.memory.importers.fields import (
     read_text,
 )
 from memrelay.memory.importers.items import Fact, Fault, Found
-from memrelay.memory.importers.json_items import read_items
 from memrelay.memory.importers.source import Given, source
 from memrelay.memory.importers.times import read_time
 

@@ -5,7 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.importers.documents import begins_with, list_of, read_documents, read_list
+from memrelay.memory.importers.containers.documents import (
+    begins_with,
+    list_of,
+    read_documents,
+    read_list,
+)
 from memrelay.memory.importers.fields import (
     ITEM_FAULTS,
     LeftOut,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memrelay.memory.importers.documents import (
+from memrelay.memory.importers.containers.documents import (
     BEGINNING,
     begins_with,
     list_of,

@@ -7,7 +7,7 @@ from zipfile import ZIP_DEFLATED
 
 import pytest
 
-from memrelay.memory.importers.archives import is_archive, open_archive
+from memrelay.memory.importers.containers.archives import is_archive, open_archive
 from memrelay.memory.importers.source import RefusedFile
 from tests.support.chatgpt import write_zip
 

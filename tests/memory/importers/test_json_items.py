@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memrelay.memory.importers.containers.json_guard import MAX_ITEM, JsonGuard
+from memrelay.memory.importers.containers.json_items import iterate
 from memrelay.memory.importers.items import Fault
-from memrelay.memory.importers.json_guard import MAX_ITEM, JsonGuard
-from memrelay.memory.importers.json_items import iterate
 from memrelay.memory.importers.source import RefusedFile
 
 FRAGMENTS = st.sampled_from(

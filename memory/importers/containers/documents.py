@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.importers.json_items import read_items
+from memrelay.memory.importers.containers.json_items import read_items
 
 # A larger document is streamed, bytes. Then its fields outside of lists are not known.
 MAX_WHOLE = 64 << 20

@@ -9,8 +9,8 @@ from typing import IO, Any
 
 import ijson
 
+from memrelay.memory.importers.containers.json_guard import CHUNK, MAX_DEPTH, JsonGuard
 from memrelay.memory.importers.items import Fault
-from memrelay.memory.importers.json_guard import CHUNK, MAX_DEPTH, JsonGuard
 from memrelay.memory.importers.source import RefusedFile
 
 # Bytes of a line of JSON lines, and of the first one.
