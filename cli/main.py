@@ -17,6 +17,7 @@ from typer.completion import completion_init  # type: ignore[attr-defined]  # no
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from memrelay.cli.imports import load
 from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.interrupts import exit_on_signals
 
@@ -212,7 +213,7 @@ def find_functions(name: str) -> Any:
             return [*commands, files.pull, files.push]
         return commands
     word = f"{name}_" if keyword.iskeyword(name) else name
-    return getattr(importlib.import_module(f"memrelay.cli.commands.{word}"), word)
+    return getattr(load(f"memrelay.cli.commands.{word}"), word)
 
 
 def _load(name: str) -> Any:

@@ -39,7 +39,7 @@ from memrelay.memory.records.json_integers import check_integers
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.shape import report_validation_error
+from memrelay.pipelines.validation_faults import report_validation_error
 from memrelay.web.api.operation_routes import STORE, selects_store
 
 ACTOR = "cli"

@@ -15,7 +15,7 @@ from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import Place, Report, quoted
-from memrelay.pipelines.shape import location_of, report_validation_error
+from memrelay.pipelines.validation_faults import location_of, report_validation_error
 
 
 class _AnyArgs(BlockArgs):

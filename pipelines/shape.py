@@ -3,12 +3,10 @@
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from memrelay.blocks.errors import BadArgument
 from memrelay.pipelines.bundle import AgentSpec, Bundle, Part, StoreSpec, SwarmSpec
 from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
-from memrelay.pipelines.rules import rule_of
+from memrelay.pipelines.validation_faults import report_validation_error
 
 # An unknown key this similar to a known one is a misspelling, not a key of another program.
 NEAR = 0.8
@@ -88,42 +86,3 @@ def read_part(
         invalid = {detail["loc"][0] for detail in error.errors()}
         valid = {key: inner for key, inner in value.items() if key not in invalid}
         return part.model_validate(valid)
-
-
-def report_validation_error(
-    error: ValidationError, value: dict[str, Any], place: Place, report: Report
-) -> None:
-    """Report pydantic's errors. The errors of one place, one for each type, become one fault."""
-    rules: dict[Place, list[str]] = {}
-    details = error.errors(include_url=False, include_input=False)
-    for detail in details:
-        if detail["type"] == "too_short" and _has_invalid_items(detail, details):
-            # Pydantic counts only the valid items of a list.
-            continue
-        rules.setdefault((*place, *_place_in(value, detail)), []).append(rule_of(detail))
-    for at, broken in rules.items():
-        report.error(at, ", or ".join(dict.fromkeys(broken)))
-
-
-def _has_invalid_items(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
-    count = len(detail["loc"])
-    return any(len(one["loc"]) > count and one["loc"][:count] == detail["loc"] for one in details)
-
-
-def location_of(detail: ErrorDetails) -> Place:
-    """Return pydantic's location of an error, or the argument that a validator names."""
-    error = detail.get("ctx", {}).get("error")
-    return detail["loc"] or ((error.argument,) if isinstance(error, BadArgument) else ())
-
-
-def _place_in(value: Any, detail: ErrorDetails) -> Place:
-    """Return the place in the JSON. Pydantic's location also contains alternatives of a type."""
-    steps = location_of(detail)
-    for count, step in enumerate(steps):
-        if isinstance(value, dict) and step in value:
-            value = value[str(step)]
-        elif isinstance(value, list) and isinstance(step, int):
-            value = value[step]
-        else:
-            return steps[: count + (detail["type"] == "missing")]
-    return steps

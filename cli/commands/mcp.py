@@ -1,6 +1,5 @@
 """`memrelay mcp PIPELINE`: serve an MCP client over stdin and stdout."""
 
-import importlib
 import shutil
 import sys
 import time
@@ -25,6 +24,7 @@ from memrelay.cli.composition import (
     run_with_settings,
     seal_references,
 )
+from memrelay.cli.imports import load
 from memrelay.cli.options import complete_pipelines
 from memrelay.cli.settings import CONFIG_VARIABLE, Settings, default_config_file
 from memrelay.cli.terminal.output import print_json
@@ -33,7 +33,7 @@ from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
 from memrelay.web.mcp.clients import CLIENTS, make_configuration
 from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
 from memrelay.web.mcp.session import ACTOR, Session
-from memrelay.web.mcp.toolsets import MEMORY, TOOLSETS
+from memrelay.web.mcp.toolsets import MEMORY, NAMES
 from memrelay.web.mcp.transports.local_targets import BusConnection, BusTarget, FileTarget
 from memrelay.web.mcp.updates.change_reader import Bus, ChangeReaders
 
@@ -49,7 +49,7 @@ PipelineOrNone = Annotated[
     ),
 ]
 Toolset = Annotated[
-    str, typer.Option(metavar="|".join(TOOLSETS), help="The tools that the client gets.")
+    str, typer.Option(metavar="|".join(NAMES), help="The tools that the client gets.")
 ]
 KeyText = Annotated[
     str,
@@ -107,8 +107,8 @@ def _check_options(
     """End the command if the options do not fit together."""
     if (pipeline is None) == (file is None):
         fail("name a PIPELINE, or a store with --file FILE, and not both")
-    if toolset not in TOOLSETS:
-        fail(f"--toolset must be one of {', '.join(TOOLSETS)}")
+    if toolset not in NAMES:
+        fail(f"--toolset must be one of {', '.join(NAMES)}")
     if client and client not in CLIENTS:
         fail(f"--print must be one of {', '.join(CLIENTS)}")
     if key and file is not None:
@@ -132,7 +132,7 @@ async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: 
             found.name if found else ACTOR,
         )
         session = Session(toolset, lambda uid: BusTarget(connection, uid), uid=uid, readers=readers)
-        await importlib.import_module(STDIO).serve_stdio(session)
+        await load(STDIO).serve_stdio(session)
 
 
 async def _find_key(catalog: Catalog, given: str, uid: str) -> Key:
@@ -174,11 +174,11 @@ def _now_ms() -> int:
 async def _serve_file(settings: Settings, file: Path, toolset: str) -> None:
     keys = [await _resolve(one) for one in seal_references(settings)]
     # A client of a pipeline must not load the store engine.
-    embedded = importlib.import_module("memrelay.embedded")
-    with embedded.open_store(file, ACTOR, seal_keys=keys) as store:
+    embedded = load("memrelay.embedded_file")
+    with embedded.open_file(file, ACTOR, embedded.EmbeddedFile, seal_keys=keys) as store:
         target = FileTarget(store.operate)
         session = Session(toolset, lambda _: target, uid="")
-        await importlib.import_module(STDIO).serve_stdio(session)
+        await load(STDIO).serve_stdio(session)
 
 
 def _print_configuration(

@@ -32,7 +32,7 @@ from memrelay.memory.operation import Operation, all_operations, input_schema, j
 from memrelay.memory.records.json_integers import check_integers
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
-from memrelay.pipelines.shape import report_validation_error
+from memrelay.pipelines.validation_faults import report_validation_error
 from memrelay.web.api.answers import (
     check_absence,
     is_unchanged,

@@ -1,38 +1,29 @@
-"""The MCP server of a toolset: it lists and calls tools. It is the same over HTTP and stdio."""
+"""The MCP server of a toolset. It is the same over HTTP and stdio.
 
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
+A handshake needs no tool, so the tools load at the first request that does, in a thread.
+"""
+
+import asyncio
+import importlib
+from typing import Any, Protocol
 
 import mcp_types as types
-import orjson
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
 
-from memrelay.memory.operation import known_operation
-from memrelay.web.api.operation_scopes import scopes_of
-from memrelay.web.mcp.arguments import (
-    ToolKey,
-    check_arguments,
-    schema_with_pipeline,
-    take_pipeline,
-)
-from memrelay.web.mcp.failures import refuse
 from memrelay.web.mcp.instructions import INSTRUCTIONS
 from memrelay.web.mcp.resource_handlers import add_resources
-from memrelay.web.mcp.session import SESSION, Session
-from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError
-from memrelay.web.mcp.toolsets import TOOLSETS
+from memrelay.web.mcp.session import session_of
+from memrelay.web.mcp.tool import JsonObject
 
 NAME, TITLE = "memrelay", "Memrelay"
+HANDLERS = "memrelay.web.mcp.tool_handlers"
 Request = ServerRequestContext[Any, Any]
 
 
 def make_server(toolset: str, version: str) -> Server[Any]:
     """Return the server of a toolset. `version` is that of the product."""
-    tools = _Tools(TOOLSETS[toolset])
+    tools = _LazyTools(toolset)
     server = Server(
         NAME,
         version=version,
@@ -48,94 +39,51 @@ def make_server(toolset: str, version: str) -> Server[Any]:
     return server
 
 
-class _Tools:
-    """The handlers of a toolset."""
-
-    def __init__(self, tools: Sequence[Tool]) -> None:
-        self._tools = {tool.name: tool for tool in tools}
+class Handlers(Protocol):
+    """The handlers of the requests about tools."""
 
     def find_schema(self, name: str) -> JsonObject | None:
         """Return the input schema of a tool, None for an unknown one."""
-        tool = self._tools.get(name)
-        return None if tool is None else tool.input_schema
 
     async def list(
-        self, request: Request, _: types.PaginatedRequestParams | None
+        self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Return the tools that the client's key may use."""
-        session = session_of(request)
-        target, takes_pipeline = session.any_target, session.takes_pipeline
-        is_required = await session.needs_pipeline()
-        shown = [
-            _describe(ToolKey(tool), takes_pipeline, is_required)
-            for tool in self._tools.values()
-            if may_use(tool, target)
-        ]
-        return types.ListToolsResult(tools=shown, cache_scope="private")
 
     async def call(
         self, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Return the result of a tool, or its error. Raises MCPError: there is no such tool."""
-        tool = self._tools.get(params.name)
-        if tool is None:
-            known = ", ".join(self._tools)
-            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name[:100]!r}; known: {known}")
-        try:
-            return await run_tool(session_of(request), tool, params.arguments or {})
-        except ToolError as error:
-            text = types.TextContent(type="text", text=str(error))
-            return types.CallToolResult(content=[text], is_error=True)
 
 
-def session_of(request: Request) -> Session:
-    """Return the session of a request: that of the HTTP request, or that of the connection."""
-    if request.request is None:
-        session: Session = request.lifespan_context
-    else:
-        session = request.request.scope["state"][SESSION]
-    return session
+class _LazyTools:
+    """The handlers of a toolset, loaded at the first request."""
 
+    def __init__(self, toolset: str) -> None:
+        self._toolset = toolset
+        self._loaded: Handlers | None = None
 
-def may_use(tool: Tool, target: Target) -> bool:
-    """Return whether the client's key may call at least one operation of a tool."""
-    return any(map(target.may_call, tool.operations))
+    def find_schema(self, name: str) -> JsonObject | None:
+        """Return the input schema of a tool, None for an unknown one."""
+        return self._load().find_schema(name)
 
+    async def list(
+        self, request: Request, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """Return the tools that the client's key may use."""
+        return await (await self._get()).list(request, params)
 
-async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types.CallToolResult:
-    """Run a tool and return its result. Raises ToolError."""
-    if not may_use(tool, session.any_target):
-        scopes = [scope for name in tool.operations for scope in scopes_of(known_operation(name))]
-        needed = " or ".join(dict.fromkeys(scopes))
-        raise refuse(f"{tool.name} needs a key with the scope {needed}; use such a key")
-    check_arguments(tool, arguments, takes_pipeline=session.takes_pipeline)
-    pipeline = None
-    if session.takes_pipeline:
-        pipeline, arguments = take_pipeline(arguments)
-    value = await tool.run(await session.find_target(pipeline), arguments)
-    text = orjson.dumps(value).decode() if tool.to_text is None else tool.to_text(value)
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], structured_content=value
-    )
+    async def call(
+        self, request: Request, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Return the result of a tool, or its error. Raises MCPError: there is no such tool."""
+        return await (await self._get()).call(request, params)
 
+    async def _get(self) -> Handlers:
+        return self._load() if self._loaded else await asyncio.to_thread(self._load)
 
-@cache
-def _describe(key: ToolKey, takes_pipeline: bool, is_required: bool) -> types.Tool:
-    tool = key.tool
-    schema = tool.input_schema
-    if takes_pipeline:
-        schema = schema_with_pipeline(tool, is_required=is_required)
-    hints = tool.hints
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=schema,
-        output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations(
-            read_only_hint=hints.read_only,
-            destructive_hint=hints.destructive,
-            idempotent_hint=hints.idempotent,
-            open_world_hint=False,
-        ),
-    )
+    def _load(self) -> Handlers:
+        if self._loaded is None:
+            handlers: Handlers = importlib.import_module(HANDLERS).ToolHandlers(self._toolset)
+            self._loaded = handlers
+        return self._loaded

@@ -3,6 +3,7 @@
 from asyncio import Transport
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memrelay.web.mcp.tool import Target, ToolError
 from memrelay.web.mcp.updates.change_reader import ChangeReaders
@@ -68,3 +69,15 @@ class Session:
         raise ToolError(
             f"set `pipeline` to one of these uids: {', '.join(uids[:MAX_LISTED])}{more}"
         )
+
+
+def session_of(request: Any) -> Session:
+    """Return the session of a request: that of the HTTP request, or that of the connection.
+
+    `request` is the SDK's `ServerRequestContext`.
+    """
+    if request.request is None:
+        session: Session = request.lifespan_context
+    else:
+        session = request.request.scope["state"][SESSION]
+    return session

