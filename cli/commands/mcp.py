@@ -1,9 +1,11 @@
 """`memrelay mcp PIPELINE`: serve an MCP client over stdin and stdout."""
 
+import asyncio
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -37,6 +39,8 @@ from memrelay.web.mcp.toolsets import MEMORY, NAMES
 from memrelay.web.mcp.transports.local_targets import BusConnection, BusTarget, FileTarget
 from memrelay.web.mcp.updates.change_reader import Bus, ChangeReaders
 
+# How often a key is read again, which may be revoked meanwhile.
+READ_KEY_S = 1.0
 REFERENCES = ("env:", "file:")
 STDIO = "memrelay.web.mcp.transports.stdio"
 PipelineOrNone = Annotated[
@@ -120,16 +124,24 @@ def _check_options(
 async def _serve_pipeline(settings: Settings, pipeline: str, toolset: str, key: str) -> None:
     async with open_catalog(settings) as catalog:
         uid = (await find_pipeline(catalog, pipeline)).uid
-        found = await _find_key(catalog, key, uid) if key else None
+        held = _HeldKey(catalog, await _find_key(catalog, key, uid)) if key else None
+        await _serve_uid(settings, uid, toolset, held)
+
+
+async def _serve_uid(settings: Settings, uid: str, toolset: str, held: "_HeldKey | None") -> None:
     address = bus_address(settings)
-    async with Requester(address) as requester, Channels(address) as channels:
+    async with AsyncExitStack() as stack:
+        requester = await stack.enter_async_context(Requester(address))
+        channels = await stack.enter_async_context(Channels(address))
+        if held is not None:
+            await stack.enter_async_context(held)
         readers = ChangeReaders(Bus(requester, channels, settings.web.call_timeout_s))
         connection = BusConnection(
             requester,
             make_seal_keys(settings),
             settings.web.call_timeout_s,
-            _scopes_of(found),
-            found.name if found else ACTOR,
+            held.scopes if held else lambda: SCOPES,
+            held.name if held else ACTOR,
         )
         session = Session(toolset, lambda uid: BusTarget(connection, uid), uid=uid, readers=readers)
         await load(STDIO).serve_stdio(session)
@@ -160,11 +172,37 @@ def _make_absolute(reference: str) -> str:
     return f"{scheme}:{Path(rest).absolute()}" if scheme == "file" else reference
 
 
-def _scopes_of(key: Key | None) -> Callable[[], Collection[str]]:
-    """Return a function that returns the scopes of a key, none after it has expired."""
-    if key is None:
-        return lambda: SCOPES
-    return lambda: frozenset() if key.fault(_now_ms()) else key.scopes
+class _HeldKey:
+    """The key of a client. While it is a context, the key is read again, as it may be revoked."""
+
+    def __init__(self, catalog: Catalog, key: Key) -> None:
+        self._catalog, self._key = catalog, key
+        self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the key, the actor of changes."""
+        return self._key.name
+
+    def scopes(self) -> Collection[str]:
+        """Return the scopes; none after the key ended, or when it can no longer be read."""
+        is_read = self._reading is not None and not self._reading.done()
+        return self._key.scopes if is_read and not self._key.fault(_now_ms()) else frozenset()
+
+    async def __aenter__(self) -> "_HeldKey":
+        self._reading = asyncio.create_task(self._read_again())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
+
+    async def _read_again(self) -> None:
+        while True:
+            await asyncio.sleep(READ_KEY_S)
+            keys = {key.id: key for key in await self._catalog.keys.every()}
+            self._key = keys[self._key.id]
 
 
 def _now_ms() -> int:

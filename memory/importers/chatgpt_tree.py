@@ -44,10 +44,11 @@ class Tree:
         """Return the depth of each node of the branch that ends in a node. Raises LeftOut."""
         if not isinstance(node, str) or node not in self._mapping:
             raise LeftOut("`current_node` is not in `mapping`; --all-branches does not need it")
-        path, step = [], node
-        while step in self._mapping:
+        path: list[str] = []
+        step: str | None = node
+        while step is not None and step in self._mapping:
             path.append(step)
-            step = self.parent(step) or ""
+            step = self.parent(step)
         return {step: depth for depth, step in enumerate(reversed(path))}
 
     def nodes(self) -> Iterator[str]:

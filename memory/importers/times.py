@@ -29,15 +29,21 @@ def read_time(given: object) -> int | None:
     if isinstance(given, str) and _NUMBER.fullmatch(given):
         given = float(given)
     found = None
-    if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
+    if isinstance(given, float) and not math.isfinite(given):
+        raise _unknown_form(given)
+    if isinstance(given, int | float) and not isinstance(given, bool):
         found = round(given if given >= FIRST_MS else given * 1000)
     elif isinstance(given, str):
         found = _read_iso(given.strip())
     if found is None:
-        raise BadTime(f"the date {_shown(given)} has an unknown form")
+        raise _unknown_form(given)
     if not 0 <= found <= LAST_MS:
         raise BadTime(f"the date {_shown(given)} is not between the years 1970 and 9999")
     return found
+
+
+def _unknown_form(given: object) -> BadTime:
+    return BadTime(f"the date {_shown(given)} has an unknown form")
 
 
 def _read_iso(text: str) -> int | None:

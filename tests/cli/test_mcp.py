@@ -11,8 +11,8 @@ import pytest
 
 from memrelay.web.mcp.clients import CLIENTS
 from memrelay.web.mcp.tools.toolsets import TOOLSETS
-from tests.support.keys import make_key
-from tests.support.mcp_clients import names_of_tools, over_stdio, refused
+from tests.support.keys import make_key, revoke
+from tests.support.mcp_clients import call, names_of_tools, over_stdio, refused
 from tests.support.program import COMMAND, Program
 from tests.support.served import Served
 
@@ -127,6 +127,39 @@ def test_a_key_limits_the_tools_of_a_pipeline(served: Served, tmp_path: Path) ->
     names, text = asyncio.run(talk())
     assert names == ["memory_recall", "memory_search"]
     assert "scope write" in text
+
+
+def test_a_key_that_is_revoked_ends_the_calls_of_its_client(served: Served, tmp_path: Path) -> None:
+    uid, key = served.deploy(), make_key(served.house.root, "read")
+
+    async def talk() -> tuple[list[str], str]:
+        async with over_stdio(
+            uid, "--key", key.text, folder=tmp_path, environment=environment_of(served)
+        ) as client:
+            assert "items" in await call(client, "memory_read")
+            await asyncio.to_thread(revoke, served.house.root, key)
+            async with asyncio.timeout(20):
+                while names := await names_of_tools(client):
+                    await asyncio.sleep(0.1)
+            return names, await refused(client, "memory_read")
+
+    names, text = asyncio.run(talk())
+    assert names == []
+    assert "needs a key" in text
+
+
+def test_a_text_beyond_the_limit_of_a_message_is_not_retried(
+    served: Served, tmp_path: Path
+) -> None:
+    uid = served.deploy()
+
+    async def talk() -> str:
+        async with over_stdio(uid, folder=tmp_path, environment=environment_of(served)) as client:
+            return await refused(client, "memory_write", content="x" * 2_000_000)
+
+    text = asyncio.run(talk())
+    assert "bus.max_message_bytes allows" in text
+    assert "Retry" not in text
 
 
 def test_a_key_that_may_not_be_used_ends_the_command(program: Program, served: Served) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Any
 
-from memrelay.bus.errors import BusBusy, BusError, NoAnswer, NoOwner
+from memrelay.bus.errors import BusBusy, BusError, CallFailed, NoAnswer, NoOwner
 from memrelay.web.mcp.tool import NotAnswered, ToolError
 
 # Faults of one call that its error lists.
@@ -32,6 +32,8 @@ def bus_failure(error: BusError) -> ToolError:
     """Return the error of a call that the bus or the pipeline's owner did not answer."""
     if isinstance(error, BusBusy | NoOwner | NoAnswer):
         return retry_later(str(error))
+    if isinstance(error, CallFailed):
+        return refuse(f"the call failed, and would fail again: {error}")
     return retry_later(
         f"the bus does not answer: {error}. A change may have arrived; repeat it with the same "
         "idempotency_key"

@@ -4,6 +4,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from lzma import LZMAError
 from pathlib import Path
 from typing import IO
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -13,6 +14,7 @@ from memrelay.memory.importers.source import RefusedFile
 MAX_UNPACKED = 4 << 30  # bytes
 DRIVE = re.compile(r"[A-Za-z]:")
 FLAG_ENCRYPTED = 0x1
+DAMAGE = (BadZipFile, zlib.error, LZMAError, EOFError, NotImplementedError)
 
 
 class Archive:
@@ -33,7 +35,7 @@ class Archive:
         try:
             with self._file.open(name) as entry:
                 yield entry
-        except (BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        except DAMAGE as error:
             raise _damaged(self._name, f"{name}: {error}") from error
 
 

@@ -132,4 +132,7 @@ def _parse_line(line: bytes, position: str) -> Any:
         return Fault(position, f"the line is not valid JSON: {error.msg} at character {error.pos}")
     except RecursionError:
         return Fault(position, _TOO_DEEP)
+    except ValueError:
+        # Python reads at most 4,300 digits.
+        return Fault(position, "the line has a number with too many digits")
     return Fault(position, _TOO_DEEP) if depth_exceeds(value) else value

@@ -3,7 +3,7 @@
 import re
 import struct
 from pathlib import Path
-from zipfile import ZIP_DEFLATED
+from zipfile import ZIP_DEFLATED, ZIP_LZMA
 
 import pytest
 
@@ -68,6 +68,19 @@ def test_an_encrypted_or_damaged_archive_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(RefusedFile, match=message):
             read(path)
+
+
+@pytest.mark.parametrize("method", [ZIP_DEFLATED, ZIP_LZMA])
+def test_an_archive_with_damaged_bytes_is_refused(tmp_path: Path, method: int) -> None:
+    path = write_zip(tmp_path / "x.zip", {"a.json": bytes(range(256)) * 4}, method)
+    content = bytearray(path.read_bytes())
+    # After the local header (30 bytes and the name) and the properties of LZMA (9 bytes).
+    for place in range(45, content.index(b"PK\x01\x02")):
+        content[place] ^= 0xFF
+    path.write_bytes(content)
+
+    with pytest.raises(RefusedFile, match="is damaged"):
+        read(path)
 
 
 def test_an_entry_larger_than_its_header_says_is_refused(tmp_path: Path) -> None:

@@ -147,6 +147,16 @@ def test_a_conversation_with_a_cycle_is_left_out(
     assert "has a cycle through the node" in faults(found)["conversations.json[1]"]
 
 
+@pytest.mark.timeout(60)
+def test_a_node_may_have_an_empty_id(tmp_path: Path) -> None:
+    root = node("", None, "a", message=message("m", "user", "x"))
+    nodes = [root, said("a", "", "assistant", "y")]
+
+    found = found_in(tmp_path, chat("c", nodes, "a"))
+
+    assert turns(found) == [("c", 0, "user", "x"), ("c", 1, "assistant", "y")]
+
+
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [

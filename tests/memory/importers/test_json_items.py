@@ -92,12 +92,12 @@ def test_a_byte_order_mark_is_no_part_of_the_document() -> None:
 
 
 def test_a_malformed_line_is_a_fault_of_that_line() -> None:
-    lines = ['{"a": 1}', "{", "[" * 65 + "]" * 65, "", '{"a": NaN}', "[" * 100_000]
+    lines = ['{"a": 1}', "{", "[" * 65 + "]" * 65, "", '{"a": NaN}', "[" * 100_000, "9" * 5000]
 
     found = dict(read("\n".join(lines)))
 
     assert found["line 1"] == {"a": 1} and str(found["line 5"]) == "{'a': nan}"
-    assert all(isinstance(found[f"line {number}"], Fault) for number in (2, 3, 6))
+    assert all(isinstance(found[f"line {number}"], Fault) for number in (2, 3, 6, 7))
     assert "line 4" not in found
 
 

@@ -39,6 +39,8 @@ ACCEPTS = (JSON, "application/*", "*/*")
 HEADERS = [(b"content-type", JSON.encode())]
 PARAMETER_PREFIX = MCP_PARAM_HEADER_PREFIX.lower()
 OK = 200
+# The largest number as an id that orjson can write. The SDK answers calls with a larger one.
+MAX_ID = 2**63 - 1
 
 
 class DirectCalls:
@@ -113,7 +115,7 @@ def _parse_call(headers: Mapping[str, str], body: bytes) -> _Call | None:
         request = JSONRPCRequest.model_validate(decoded, by_name=False)
     except ValueError:
         return None
-    if request.method != METHOD:
+    if request.method != METHOD or _is_long_number(request.id):
         return None
     version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
     if version in HANDSHAKE_PROTOCOL_VERSIONS:
@@ -125,6 +127,10 @@ def _parse_call(headers: Mapping[str, str], body: bytes) -> _Call | None:
         route.protocol_version, route.client_info, route.client_capabilities
     )
     return _Call(request, connection, is_modern=True)
+
+
+def _is_long_number(request_id: "str | int") -> bool:
+    return isinstance(request_id, int) and abs(request_id) > MAX_ID
 
 
 class _Replay:

@@ -74,8 +74,8 @@ class HttpTarget:
 
 
 def _as_tool_error(problem: Problem) -> ToolError:
+    detail = problem.detail.replace(IDEMPOTENCY_HEADER, "idempotency_key")
     if isinstance(problem, RetryLater):
-        detail = problem.detail.replace(IDEMPOTENCY_HEADER, "idempotency_key")
         return retry_later(detail, problem.retry_after_s)
     faults = describe_invalid(problem.members.get("faults", ()))
-    return refuse(problem.detail.removesuffix("; see `faults`"), faults)
+    return refuse(detail.removesuffix("; see `faults`"), faults)
