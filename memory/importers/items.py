@@ -12,6 +12,10 @@ from msgspec import Struct
 EMPTY: Mapping[str, Any] = {}
 
 
+class LeftOut(ValueError):
+    """The item cannot be imported. The text of the error is the reason for the report."""
+
+
 class Fault(Struct, frozen=True):
     """An item that is left out, or a part of one."""
 

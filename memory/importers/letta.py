@@ -15,8 +15,6 @@ from memrelay.memory.importers.containers.documents import (
     read_list,
 )
 from memrelay.memory.importers.fields import (
-    ITEM_FAULTS,
-    LeftOut,
     fields_of,
     read_content,
     read_position,
@@ -24,7 +22,7 @@ from memrelay.memory.importers.fields import (
     read_texts,
     without_empty,
 )
-from memrelay.memory.importers.items import Fact, Fault, Found, Plain, Turn
+from memrelay.memory.importers.items import Fact, Fault, Found, LeftOut, Plain, Turn
 from memrelay.memory.importers.source import Given, source
 from memrelay.memory.importers.times import read_time
 
@@ -149,7 +147,7 @@ def _block(position: str, value: object, agents: list[str]) -> Found:
             data={"agents": agents} | without_empty(fields, *BLOCK_FIELDS),
             in_context=True,
         )
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(position, str(error))
 
 
@@ -159,7 +157,7 @@ def _messages(agent: str, messages: Iterable[Placed]) -> Iterator[Found]:
     for number, (position, value) in enumerate(messages):
         try:
             turn = _turn(position, fields_of(value), agent, number)
-        except ITEM_FAULTS as error:
+        except LeftOut as error:
             yield Fault(position, str(error))
             continue
         known[turn.id] += 1
@@ -273,5 +271,5 @@ def _passage(position: str, value: object, agent: str) -> Found:
             tags=read_texts(fields, "tags"),
             data=without_empty(fields, *PASSAGE_FIELDS),
         )
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(position, str(error))

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from memrelay.memory.errors import BadExport
-from memrelay.memory.importers.fields import LeftOut
-from memrelay.memory.importers.items import AnyItem, Fault
+from memrelay.memory.importers.items import AnyItem, Fault, LeftOut
 from memrelay.memory.importers.lines import LineMaker, Prepared
 from memrelay.memory.importers.seen import SeenItems
 from memrelay.memory.importers.source import Given, RefusedFile, Source, all_sources
@@ -66,7 +65,7 @@ def read_lines(source: Source, given: Given, options: Options) -> Iterator[Outco
     """
     maker = LineMaker(source.name, owner=options.owner, now_ms=options.now_ms)
     found = source.read(given)
-    if given.target and given.target != source.default:
+    if given.target:
         found = converted(found, source.name, given.target)
     with SeenItems() as seen:
         for one in found:

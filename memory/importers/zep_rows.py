@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memrelay.memory.importers.fields import LeftOut
+from memrelay.memory.importers.items import LeftOut
 from memrelay.memory.importers.source import RefusedFile
 
 # Columns in the order of Zep's schema, for INSERT statements without names.

@@ -26,9 +26,13 @@ def read_documents(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
 def read_list(document: dict[str, Any], key: str, position: str) -> Iterator[tuple[str, Any]]:
     """Yield (position, element) of a list of a document, nothing if there is none."""
     elements = document.get(key)
-    start = "" if position == "line 1" else f"{position}, "
     for index, element in enumerate(elements if isinstance(elements, list) else ()):
-        yield f"{start}{key}[{index}]", element
+        yield place_in(position, f"{key}[{index}]"), element
+
+
+def place_in(position: str, part: str) -> str:
+    """Return the position of a part of a document. A document of its own file is not named."""
+    return part if position == "line 1" else f"{position}, {part}"
 
 
 def list_of(position: str) -> str:
