@@ -148,15 +148,15 @@ def import_(
         return
     wanted = ForeignImport(
         pipeline,
-        from_,
-        Given(file, _target(as_), all_branches),
-        Options(_time(since), owner, time.time_ns() // 1_000_000),
-        store,
-        replace,
-        dedupe,
-        dry_run,
-        wait,
-        url,
+        source=from_,
+        given=Given(file, _target(as_), all_branches),
+        options=Options(_time(since), owner, time.time_ns() // 1_000_000),
+        store=store,
+        replace=replace,
+        dedupe=dedupe,
+        dry_run=dry_run,
+        wait_s=wait,
+        url=url,
     )
     _import_foreign(wanted, as_json=as_json)
 

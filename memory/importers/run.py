@@ -46,10 +46,12 @@ def find_source(name: str, given: Given) -> Source:
     Raises BadExport: the source is unknown, or none or several recognize the file.
     """
     sources = all_sources()
-    if name != AUTO:
-        if name not in sources:
-            raise BadExport(f"unknown source {name!r}; use one of {', '.join(sources)}, {AUTO}")
+    if name in sources:
         return sources[name]
+    if name != AUTO:
+        raise BadExport(f"unknown source {name!r}; use one of {', '.join(sources)}, {AUTO}")
+    if given.path is None:
+        raise BadExport(f"{AUTO} needs a file; use --from redis-ams with --url")
     found = [one for one in sources.values() if one.detect(given.file)]
     if len(found) != 1:
         names = ", ".join(one.name for one in found or sources.values())

@@ -203,6 +203,7 @@ def test_observations_become_facts(up: Program) -> None:
         ("[]", ["--from", "mem0", "--as", "texts"], "use one of facts, records, turns"),
         ("[]", ["--from", "mem0", "--since", "soon"], "has an unknown form"),
         ("[]", ["--from", "mem0", "--dedupe", "--dry-run"], "leave out one of them"),
+        ("[]", ["--from", "mem0", "--all-branches"], "--all-branches is for chatgpt"),
     ],
 )
 def test_a_refused_file_or_option_is_named(
