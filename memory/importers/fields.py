@@ -27,7 +27,9 @@ def read_text(fields: Mapping[str, Any], key: str) -> str:
 
 
 def read_content(fields: Mapping[str, Any], key: str) -> str:
-    """Return the text of an item. Raises LeftOut if it is empty."""
+    """Return the text of an item. Raises LeftOut if it is missing or empty."""
+    if fields.get(key) is None:
+        raise LeftOut(f"it has no `{key}`")
     text = read_text(fields, key)
     if not text.strip():
         raise LeftOut(EMPTY_TEXT)

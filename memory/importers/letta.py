@@ -55,13 +55,13 @@ def detect(path: Path) -> bool:
 def read(given: Given) -> Iterator[Found]:
     """Yield blocks, messages and passages, and a fault for each file of the agents."""
     lists: dict[str, list[Placed]] = {key: [] for key in LISTS}
-    name, yielded = given.file.stem, False
+    name, has_agents = given.file.stem, False
     for position, value in read_documents(given.file, *LISTS):
         document = value if isinstance(value, dict) else {}
         if list_of(position):
             lists[list_of(position)].append((position, value))
         elif "core_memory" in document:
-            yielded = True
+            has_agents = True
             yield from _old_agent(document, position)
         elif any(isinstance(document.get(key), list) for key in LISTS):
             name = str(document.get("agent") or name)
@@ -69,7 +69,7 @@ def read(given: Given) -> Iterator[Found]:
                 lists[key].extend(read_list(document, key, position))
         else:
             yield from _answer(position, value, name)
-    if yielded or lists["agents"]:
+    if has_agents or lists["agents"]:
         given.note(NOTE)
     yield from _from_lists(lists, name)
 

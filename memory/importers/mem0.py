@@ -34,8 +34,6 @@ def read(given: Given) -> Iterator[Found]:
             yield value
         elif list_of(position) == "relations":
             yield Fault(position, "relations of the graph memory are not imported")
-        elif isinstance(value, dict) and isinstance(value.get("results"), dict):
-            yield Fault(position, "`results` is not a list of memories")
         else:
             yield _fact(position, value)
 

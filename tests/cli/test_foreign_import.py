@@ -102,6 +102,7 @@ def test_mem0_memories_become_entries_with_their_times_owners_and_data(up: Progr
     report = run_import(up, "mem1", "mem0.json", "--from", "mem0")
 
     assert counts(report) == {"read": 8, "added": 3, "same": 1, "left_out": 4}
+    assert report["faults"][0]["reason"] == "the text is empty"
     assert [fault["position"] for fault in report["faults"]] == [
         f"results[{at}]" for at in (3, 4, 5, 6)
     ]
@@ -158,8 +159,11 @@ def test_a_record_that_changed_in_the_pipeline_is_left_out(up: Program) -> None:
     reasons = {fault["position"]: fault["reason"] for fault in report["faults"]}
     assert "different data" in reasons["results[0]"] and "deleted" in reasons["results[1]"]
     assert entries(up, "mem4")["mem0/ada"][0]["content"] == "Ada likes coffee"
+    planned = run_import(up, "mem4", "mem0.json", "--from", "mem0", "--replace", "--dry-run")
     replaced = run_import(up, "mem4", "mem0.json", "--from", "mem0", "--replace")
     assert replaced["replaced"] == 2
+    del planned["samples"]
+    assert planned == replaced
     assert entries(up, "mem4") | {} == found
 
 
