@@ -1,4 +1,4 @@
-"""What a source yields: items to import, and faults of items that it leaves out.
+"""The output of a source: items to import, and faults of items that are left out.
 
 Times are Unix ms; None means that the source has no time. A source fills `id` with the identity of
 the item in the other system. If that has none, the identifying fields replace it.

@@ -8,14 +8,14 @@ from memrelay.memory.importers.items import AnyItem, Fault, LeftOut
 from memrelay.memory.importers.lines import LineMaker, Prepared
 from memrelay.memory.importers.seen import SeenItems
 from memrelay.memory.importers.source import Given, RefusedFile, Source, all_sources
-from memrelay.memory.importers.targets import converted
+from memrelay.memory.importers.targets import convert_items
 
 # The name that stands for the source that recognizes the file.
 AUTO = "auto"
 
 
 class Options(NamedTuple):
-    """What an import does with the items of a file."""
+    """Options of an import that apply to each item."""
 
     # Unix ms: only items created at or after this time.
     since: int | None = None
@@ -68,7 +68,7 @@ def read_lines(source: Source, given: Given, options: Options) -> Iterator[Outco
     maker = LineMaker(source.name, owner=options.owner, now_ms=options.now_ms)
     found = source.read(given)
     if given.target:
-        found = converted(found, source.name, given.target)
+        found = convert_items(found, source.name, given.target)
     with SeenItems() as seen:
         for one in found:
             yield one if isinstance(one, Fault) else _prepare(one, maker, seen, options)

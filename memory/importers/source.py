@@ -19,7 +19,7 @@ class RefusedFile(BadExport):
 
 
 class Given(NamedTuple):
-    """What a source reads.
+    """The input of a source.
 
     It is read twice, and both times it yields the same items.
     """

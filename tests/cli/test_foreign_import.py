@@ -2,16 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import orjson
 import pytest
 
-from tests.support.bundles import make_bundle
-from tests.support.calls import call
-from tests.support.client import Client
 from tests.support.program import Program
+from tests.support.program_calls import deploy, one
 
 MEM0 = [
     {
@@ -52,24 +48,6 @@ def up() -> Iterator[Program]:
         program.up()
         yield program
         assert program.end() == 0
-
-
-class Bus(NamedTuple):
-    """The bus of a running program, for calls."""
-
-    client: Client
-
-
-bus_of = cache(lambda program: Bus(program.client()))
-
-
-def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
-    return call(bus_of(program), uid, operation, given)
-
-
-def deploy(program: Program, uid: str) -> None:
-    (program.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
-    assert program.run("deploy", "bundle.json").code == 0
 
 
 def write(program: Program, name: str, items: list[Any], *, lines: bool = False) -> None:

@@ -14,8 +14,10 @@ BEGINNING = 1 << 16
 
 
 def read_documents(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
-    """Yield (position, value) of a JSON file or JSON lines: a whole document at `line 1`, or each
-    element of a list, each line, or each element of `lists` in a large document.
+    """Yield (position, value) of each line of JSON lines, each element of a list, or a document.
+
+    A document is yielded whole, at the position `line 1`. A large one is yielded as the elements of
+    its `lists`.
 
     Raises RefusedFile and OSError.
     """
@@ -31,7 +33,7 @@ def read_list(document: dict[str, Any], key: str, position: str) -> Iterator[tup
 
 
 def place_in(position: str, part: str) -> str:
-    """Return the position of a part of a document. A document of its own file is not named."""
+    """Return the position of a part of a document. `line 1`, the whole file, is left out of it."""
     return part if position == "line 1" else f"{position}, {part}"
 
 
