@@ -18,7 +18,7 @@ from memrelay.memory.importers.items import Fault
 from memrelay.memory.importers.redis_ams_api import read_api
 from memrelay.memory.importers.report import ImportReport
 from memrelay.memory.importers.run import Options, Outcome, Ready, Same, find_source, read_lines
-from memrelay.memory.importers.source import Given
+from memrelay.memory.importers.source import Given, Source
 
 # Calls whose answers are awaited at the same time: the next one is made while one runs.
 IN_FLIGHT = 2
@@ -56,8 +56,7 @@ async def import_foreign(settings: Settings, wanted: ForeignImport, report: Impo
     if wanted.url:
         given = given._replace(pages=read_api(wanted.url, private=settings.agents.private))
     source = find_source(wanted.source, given)
-    if wanted.url and not source.has_url:
-        fail(f"--url is for redis-ams; {source.name} reads a file")
+    _check_options(wanted, source)
     for _ in read_lines(source, given, wanted.options):
         pass
     given = given._replace(note=lambda text: report.notes.update({text: None}))
@@ -65,6 +64,13 @@ async def import_foreign(settings: Settings, wanted: ForeignImport, report: Impo
     async with Requester(bus_address(settings)) as requester:
         sender = _Sender(requester, uid, (wanted, outcomes), report)
         await sender.send_all(settings.bus.max_message_bytes // SHARE)
+
+
+def _check_options(wanted: ForeignImport, source: Source) -> None:
+    if wanted.url and not source.has_url:
+        fail(f"--url is for redis-ams; {source.name} reads a file")
+    if wanted.given.all_branches and not source.has_branches:
+        fail(f"--all-branches is for chatgpt; leave it out for {source.name}")
 
 
 class _Sender:

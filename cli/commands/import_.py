@@ -25,11 +25,12 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.files.export import read_export, verify_export
 from memrelay.memory.files.uid_placeholder import UID
+from memrelay.memory.importers.items import LeftOut
 from memrelay.memory.importers.report import ImportReport
 from memrelay.memory.importers.run import Options
 from memrelay.memory.importers.source import Given
 from memrelay.memory.importers.targets import TARGETS
-from memrelay.memory.importers.times import BadTime, read_time
+from memrelay.memory.importers.times import read_time
 from memrelay.memory.sealed_import import seal_line
 
 # Faults of one reason that the report prints; --json has all.
@@ -147,15 +148,15 @@ def import_(
         return
     wanted = ForeignImport(
         pipeline,
-        from_,
-        Given(file, _target(as_), all_branches),
-        Options(_time(since), owner, time.time_ns() // 1_000_000),
-        store,
-        replace,
-        dedupe,
-        dry_run,
-        wait,
-        url,
+        source=from_,
+        given=Given(file, _target(as_), all_branches),
+        options=Options(_time(since), owner, time.time_ns() // 1_000_000),
+        store=store,
+        replace=replace,
+        dedupe=dedupe,
+        dry_run=dry_run,
+        wait_s=wait,
+        url=url,
     )
     _import_foreign(wanted, as_json=as_json)
 
@@ -180,7 +181,7 @@ def _target(given: str) -> str:
 def _time(given: str) -> int | None:
     try:
         return read_time(given)
-    except BadTime as error:
+    except LeftOut as error:
         fail(f"--since: {error}; write it like 2026-11-22 or 2026-11-22T05:00:00Z")
 
 

@@ -9,14 +9,8 @@ from memrelay.memory.importers.chatgpt_tree import Tree
 from memrelay.memory.importers.containers.archives import is_archive, open_archive
 from memrelay.memory.importers.containers.documents import begins_with
 from memrelay.memory.importers.containers.json_items import iterate
-from memrelay.memory.importers.fields import (
-    ITEM_FAULTS,
-    LeftOut,
-    fields_of,
-    read_text,
-    without_empty,
-)
-from memrelay.memory.importers.items import Fault, Found, Turn
+from memrelay.memory.importers.fields import fields_of, read_text, without_empty
+from memrelay.memory.importers.items import Fault, Found, LeftOut, Turn
 from memrelay.memory.importers.source import Given, RefusedFile, source
 from memrelay.memory.importers.times import read_time
 
@@ -38,7 +32,7 @@ def detect(path: Path) -> bool:
     return begins_with(path, "mapping parent")
 
 
-@source(NAME, detect, default="turns")
+@source(NAME, detect, has_branches=True)
 def read(given: Given) -> Iterator[Found]:
     """Yield the messages of user and assistant as turns."""
     for file, name in _documents(given.file):
@@ -49,7 +43,7 @@ def read(given: Given) -> Iterator[Found]:
                 continue
             try:
                 chat = _Chat(fields_of(value), place)
-            except ITEM_FAULTS as error:
+            except LeftOut as error:
                 yield Fault(place, str(error))
                 continue
             yield from chat.messages(given.all_branches)
@@ -99,11 +93,11 @@ class _Chat:
                 continue
             try:
                 yield from self._turn(node, place, number if all_branches else path[node])
-            except ITEM_FAULTS as error:
+            except LeftOut as error:
                 yield Fault(place, str(error))
 
     def _turn(self, node: str, place: str, seq: int) -> Iterator[Found]:
-        """Yield a message as a turn, after its parts that are no text. Raises an ITEM_FAULT."""
+        """Yield a message as a turn, after its parts that are no text. Raises LeftOut."""
         message = fields_of(self._tree.message(node))
         role = read_text(fields_of(message.get("author")), "role")
         content = fields_of(message.get("content"))

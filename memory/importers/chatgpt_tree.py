@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from memrelay.memory.importers.fields import LeftOut
+from memrelay.memory.importers.items import LeftOut
 
 
 class Tree:

@@ -3,15 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from memrelay.memory.importers.times import BadTime, read_time
+from memrelay.memory.importers.items import LeftOut
+from memrelay.memory.importers.times import read_time
 
-
-class LeftOut(ValueError):
-    """The item cannot be imported. The text of the error is the reason for the report."""
-
-
-# What reading the fields of an item raises.
-ITEM_FAULTS = (LeftOut, BadTime)
+EMPTY_TEXT = "the text is empty"
 
 
 def fields_of(value: object) -> dict[str, Any]:
@@ -32,10 +27,12 @@ def read_text(fields: Mapping[str, Any], key: str) -> str:
 
 
 def read_content(fields: Mapping[str, Any], key: str) -> str:
-    """Return the text of an item. Raises LeftOut if it is empty."""
+    """Return the text of an item. Raises LeftOut if it is missing or empty."""
+    if fields.get(key) is None:
+        raise LeftOut(f"it has no `{key}`")
     text = read_text(fields, key)
     if not text.strip():
-        raise LeftOut("the text is empty")
+        raise LeftOut(EMPTY_TEXT)
     return text
 
 
@@ -50,7 +47,7 @@ def read_texts(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
 def read_position(fields: Mapping[str, Any], number: int) -> int:
     """Return the position of a turn in its thread: its time, Unix ms, or `number` without a time.
 
-    Times keep the order if another export begins with a later message. Raises BadTime.
+    Times keep the order if another export begins with a later message. Raises LeftOut.
     """
     created_at = read_time(fields.get("created_at"))
     return number if created_at is None else created_at

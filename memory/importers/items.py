@@ -1,4 +1,4 @@
-"""What a source yields: items to import, and faults of items that it leaves out.
+"""The output of a source: items to import, and faults of items that are left out.
 
 Times are Unix ms; None means that the source has no time. A source fills `id` with the identity of
 the item in the other system. If that has none, the identifying fields replace it.
@@ -10,6 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 EMPTY: Mapping[str, Any] = {}
+
+
+class LeftOut(ValueError):
+    """The item cannot be imported. The text of the error is the reason for the report."""
 
 
 class Fault(Struct, frozen=True):

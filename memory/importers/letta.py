@@ -15,8 +15,6 @@ from memrelay.memory.importers.containers.documents import (
     read_list,
 )
 from memrelay.memory.importers.fields import (
-    ITEM_FAULTS,
-    LeftOut,
     fields_of,
     read_content,
     read_position,
@@ -24,7 +22,7 @@ from memrelay.memory.importers.fields import (
     read_texts,
     without_empty,
 )
-from memrelay.memory.importers.items import Fact, Fault, Found, Plain, Turn
+from memrelay.memory.importers.items import Fact, Fault, Found, LeftOut, Plain, Turn
 from memrelay.memory.importers.source import Given, source
 from memrelay.memory.importers.times import read_time
 
@@ -57,13 +55,13 @@ def detect(path: Path) -> bool:
 def read(given: Given) -> Iterator[Found]:
     """Yield blocks, messages and passages, and a fault for each file of the agents."""
     lists: dict[str, list[Placed]] = {key: [] for key in LISTS}
-    name, yielded = given.file.stem, False
+    name, has_agents = given.file.stem, False
     for position, value in read_documents(given.file, *LISTS):
         document = value if isinstance(value, dict) else {}
         if list_of(position):
             lists[list_of(position)].append((position, value))
         elif "core_memory" in document:
-            yielded = True
+            has_agents = True
             yield from _old_agent(document, position)
         elif any(isinstance(document.get(key), list) for key in LISTS):
             name = str(document.get("agent") or name)
@@ -71,7 +69,7 @@ def read(given: Given) -> Iterator[Found]:
                 lists[key].extend(read_list(document, key, position))
         else:
             yield from _answer(position, value, name)
-    if yielded or lists["agents"]:
+    if has_agents or lists["agents"]:
         given.note(NOTE)
     yield from _from_lists(lists, name)
 
@@ -149,7 +147,7 @@ def _block(position: str, value: object, agents: list[str]) -> Found:
             data={"agents": agents} | without_empty(fields, *BLOCK_FIELDS),
             in_context=True,
         )
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(position, str(error))
 
 
@@ -159,7 +157,7 @@ def _messages(agent: str, messages: Iterable[Placed]) -> Iterator[Found]:
     for number, (position, value) in enumerate(messages):
         try:
             turn = _turn(position, fields_of(value), agent, number)
-        except ITEM_FAULTS as error:
+        except LeftOut as error:
             yield Fault(position, str(error))
             continue
         known[turn.id] += 1
@@ -273,5 +271,5 @@ def _passage(position: str, value: object, agent: str) -> Found:
             tags=read_texts(fields, "tags"),
             data=without_empty(fields, *PASSAGE_FIELDS),
         )
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(position, str(error))

@@ -12,8 +12,8 @@ from memrelay.memory.errors import ValueTooLarge
 from memrelay.memory.files.export import Ended, Exported, ExportedMemory, Line, to_json
 from memrelay.memory.files.export_rows import ExportedEdge
 from memrelay.memory.files.uid_placeholder import UID
-from memrelay.memory.importers.fields import LeftOut
-from memrelay.memory.importers.items import AnyItem, Edge, Fact, Node, Plain, Texted, Turn
+from memrelay.memory.importers.fields import EMPTY_TEXT
+from memrelay.memory.importers.items import AnyItem, Edge, Fact, LeftOut, Node, Plain, Texted, Turn
 from memrelay.memory.recipes.graph.entities import Entity, node_of
 from memrelay.memory.recipes.graph.nodes import with_values
 from memrelay.memory.recipes.graph.observations import ENTITY_GRAPH
@@ -167,7 +167,7 @@ def _kind_of(item: Texted) -> str:
 
 def _check_text(item: Texted) -> None:
     if not item.text.strip():
-        raise LeftOut("the text is empty")
+        raise LeftOut(EMPTY_TEXT)
     if isinstance(item, Fact) and len(item.text) > MAX_ENTRY_CHARACTERS:
         raise LeftOut(
             f"the text has {len(item.text):,} characters; a fact has at most "

@@ -6,8 +6,8 @@ from typing import Any
 
 from memrelay.memory.importers.containers.documents import begins_with
 from memrelay.memory.importers.containers.json_items import read_items
-from memrelay.memory.importers.fields import ITEM_FAULTS, LeftOut, fields_of
-from memrelay.memory.importers.items import Edge, Fact, Fault, Found, Node
+from memrelay.memory.importers.fields import EMPTY_TEXT, fields_of, read_texts
+from memrelay.memory.importers.items import Edge, Fact, Fault, Found, LeftOut, Node
 from memrelay.memory.importers.source import Given, source
 
 NAME = "mcp"
@@ -18,7 +18,7 @@ def detect(path: Path) -> bool:
     return begins_with(path, "type entityType observations", "type relationType from to")
 
 
-@source(NAME, detect, default="graph")
+@source(NAME, detect)
 def read(given: Given) -> Iterator[Found]:
     """Yield the entities and relations as nodes and edges, or the observations as facts."""
     for position, value in read_items(given.file):
@@ -27,18 +27,18 @@ def read(given: Given) -> Iterator[Found]:
             continue
         try:
             fields = fields_of(value)
-            if given.target in ("", "graph"):
-                yield _graph_item(position, fields)
-            else:
+            if given.target:
                 yield from _facts(position, fields)
-        except ITEM_FAULTS as error:
+            else:
+                yield _graph_item(position, fields)
+        except LeftOut as error:
             yield Fault(position, str(error))
 
 
 def _graph_item(position: str, fields: dict[str, Any]) -> Found:
     if fields.get("type") == "entity":
         name, kind = _label(fields, "name"), _label(fields, "entityType")
-        observations = tuple(_observations(fields))
+        observations = read_texts(fields, "observations")
         return Node(
             position=position, id=f"entity\n{name}", name=name, kind=kind, observations=observations
         )
@@ -61,13 +61,13 @@ def _facts(position: str, fields: dict[str, Any]) -> Iterator[Found]:
         yield Fault(position, "a relation has no text; import the graph without --as")
         return
     name, kind = _label(fields, "name"), _label(fields, "entityType")
-    observations = _observations(fields)
+    observations = read_texts(fields, "observations")
     if not observations:
         yield Fault(position, "the entity has no observations")
     for at, text in enumerate(observations):
         place = f"{position}, observations[{at}]"
         if not text.strip():
-            yield Fault(place, "the text is empty")
+            yield Fault(place, EMPTY_TEXT)
             continue
         yield Fact(
             position=place,
@@ -83,11 +83,4 @@ def _label(fields: dict[str, Any], key: str) -> str:
     value = fields.get(key)
     if not isinstance(value, str):
         raise LeftOut(f"`{key}` is not a text")
-    return value
-
-
-def _observations(fields: dict[str, Any]) -> list[str]:
-    value = fields.get("observations")
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise LeftOut("`observations` is not a list of texts")
     return value

@@ -6,14 +6,8 @@ from typing import Any
 
 from memrelay.memory.importers.containers.documents import begins_with, list_of
 from memrelay.memory.importers.containers.json_items import read_items
-from memrelay.memory.importers.fields import (
-    ITEM_FAULTS,
-    LeftOut,
-    fields_of,
-    read_content,
-    read_text,
-)
-from memrelay.memory.importers.items import Fact, Fault, Found
+from memrelay.memory.importers.fields import fields_of, read_content, read_text
+from memrelay.memory.importers.items import Fact, Fault, Found, LeftOut
 from memrelay.memory.importers.source import Given, source
 from memrelay.memory.importers.times import read_time
 
@@ -40,8 +34,6 @@ def read(given: Given) -> Iterator[Found]:
             yield value
         elif list_of(position) == "relations":
             yield Fault(position, "relations of the graph memory are not imported")
-        elif isinstance(value, dict) and isinstance(value.get("results"), dict):
-            yield Fault(position, "`results` is not a list of memories")
         else:
             yield _fact(position, value)
 
@@ -66,7 +58,7 @@ def _fact(position: str, value: Any) -> Found:
             expires_at=read_time(fields.get("expiration_date")),
             data=_data_of(fields),
         )
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(position, str(error))
 
 

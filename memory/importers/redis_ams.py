@@ -8,12 +8,11 @@ from typing import Any
 from memrelay.memory.importers.containers.documents import (
     begins_with,
     list_of,
+    place_in,
     read_documents,
     read_list,
 )
 from memrelay.memory.importers.fields import (
-    ITEM_FAULTS,
-    LeftOut,
     fields_of,
     read_content,
     read_position,
@@ -21,7 +20,7 @@ from memrelay.memory.importers.fields import (
     read_texts,
     without_empty,
 )
-from memrelay.memory.importers.items import Fact, Fault, Found, Turn
+from memrelay.memory.importers.items import Fact, Fault, Found, LeftOut, Turn
 from memrelay.memory.importers.source import Given, source
 from memrelay.memory.importers.times import read_time
 
@@ -73,10 +72,9 @@ def _read_answer(position: str, answer: dict[str, Any]) -> Iterator[Found]:
         yield _message(place, value, answer, number)
     for place, value in read_list(answer, "memories", position):
         yield _memory(place, value, answer)
-    start = "" if position == "line 1" else f"{position}, "
     for key, what in NOT_IMPORTED.items():
         if answer.get(key):
-            yield Fault(f"{start}{key}", f"the {what} of a session is not imported")
+            yield Fault(place_in(position, key), f"the {what} of a session is not imported")
 
 
 def _memory(position: str, value: object, session: dict[str, Any]) -> Found:
@@ -87,7 +85,7 @@ def _memory(position: str, value: object, session: dict[str, Any]) -> Found:
             raise LeftOut(f'the memory type "{kind[:40]}" is unknown')
         make = _to_turn if kind == "message" else _to_fact
         return make(position, fields)
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(position, str(error))
 
 
@@ -147,7 +145,7 @@ def _message(position: str, value: object, session: dict[str, Any], number: int)
             owner=read_text(session, "user_id") or None,
             data=without_empty(session, "namespace"),
         )
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(position, str(error))
 
 

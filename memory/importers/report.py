@@ -2,12 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
-
-import apsw
+from typing import Any
 
 from memrelay.memory.importers.items import Fault
+from memrelay.memory.importers.scratch import ScratchTable
 
 INSERT = "INSERT INTO faults(position, reason) VALUES (?, ?)"
 SELECT = "SELECT position, reason FROM faults ORDER BY row"
@@ -19,34 +17,19 @@ SELECT_FIRST = (
 )
 
 
-class ImportReport:
-    """Counts the items of an import. Use it as a context.
+class ImportReport(ScratchTable):
+    """Counts the items of an import, and keeps the faults on disk. Use it as a context.
 
-    Faults are on disk: a file may have millions of them. A part of an item has a fault of its own
-    without being counted.
+    A part that is left out, such as an image in a message, counts as an item that was read and left
+    out. So `read` is the sum of the other counts.
     """
+
+    create = "CREATE TABLE faults(row INTEGER PRIMARY KEY, position TEXT, reason TEXT) STRICT"
 
     def __init__(self) -> None:
         self.counts = Counter[str](read=0, added=0, same=0)
         self.notes: dict[str, None] = {}
         self.samples: list[str] = []
-
-    def __enter__(self) -> Self:
-        """Create a temporary database, which SQLite deletes when it is closed."""
-        self._connection = apsw.Connection("")
-        self._connection.execute(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-2000;"
-            "CREATE TABLE faults(row INTEGER PRIMARY KEY, position TEXT, reason TEXT) STRICT; BEGIN"
-        ).fetchall()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._connection.close()
 
     def leave_out(self, position: str, reason: str) -> None:
         """Count an item that is left out."""

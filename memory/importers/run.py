@@ -4,19 +4,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from memrelay.memory.errors import BadExport
-from memrelay.memory.importers.fields import LeftOut
-from memrelay.memory.importers.items import AnyItem, Fault
+from memrelay.memory.importers.items import AnyItem, Fault, LeftOut
 from memrelay.memory.importers.lines import LineMaker, Prepared
 from memrelay.memory.importers.seen import SeenItems
 from memrelay.memory.importers.source import Given, RefusedFile, Source, all_sources
-from memrelay.memory.importers.targets import converted
+from memrelay.memory.importers.targets import convert_items
 
 # The name that stands for the source that recognizes the file.
 AUTO = "auto"
 
 
 class Options(NamedTuple):
-    """What an import does with the items of a file."""
+    """Options of an import that apply to each item."""
 
     # Unix ms: only items created at or after this time.
     since: int | None = None
@@ -47,10 +46,12 @@ def find_source(name: str, given: Given) -> Source:
     Raises BadExport: the source is unknown, or none or several recognize the file.
     """
     sources = all_sources()
-    if name != AUTO:
-        if name not in sources:
-            raise BadExport(f"unknown source {name!r}; use one of {', '.join(sources)}, {AUTO}")
+    if name in sources:
         return sources[name]
+    if name != AUTO:
+        raise BadExport(f"unknown source {name!r}; use one of {', '.join(sources)}, {AUTO}")
+    if given.path is None:
+        raise BadExport(f"{AUTO} needs a file; use --from redis-ams with --url")
     found = [one for one in sources.values() if one.detect(given.file)]
     if len(found) != 1:
         names = ", ".join(one.name for one in found or sources.values())
@@ -66,8 +67,8 @@ def read_lines(source: Source, given: Given, options: Options) -> Iterator[Outco
     """
     maker = LineMaker(source.name, owner=options.owner, now_ms=options.now_ms)
     found = source.read(given)
-    if given.target and given.target != source.default:
-        found = converted(found, source.name, given.target)
+    if given.target:
+        found = convert_items(found, source.name, given.target)
     with SeenItems() as seen:
         for one in found:
             yield one if isinstance(one, Fault) else _prepare(one, maker, seen, options)

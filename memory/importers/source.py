@@ -7,13 +7,11 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from memrelay.memory import importers
 from memrelay.memory.errors import BadExport
 from memrelay.memory.importers.items import Found
-
-Target = Literal["facts", "records", "turns", "graph"]
 
 
 class RefusedFile(BadExport):
@@ -21,14 +19,14 @@ class RefusedFile(BadExport):
 
 
 class Given(NamedTuple):
-    """What a source reads.
+    """The input of a source.
 
-    It is read twice, so `open` yields the same items again. `target` is the value of --as, or the
-    default of the source.
+    It is read twice, and both times it yields the same items.
     """
 
     # None if the items come from `url`.
     path: Path | None
+    # The value of --as: `facts`, `records` or `turns`; "" for the items as the source has them.
     target: str = ""
     # Only ChatGPT: all branches of a conversation, not only the current one.
     all_branches: bool = False
@@ -56,10 +54,10 @@ class Source(NamedTuple):
     read: Reader
     # Returns whether a file has the structure of this source, by its beginning. `auto` asks all.
     detect: Callable[[Path], bool]
-    # The target kind without --as: the reader's own items are stored as they are.
-    default: Target | Literal[""]
     # Whether it reads a REST API too.
     has_url: bool
+    # Whether it reads `all_branches`.
+    has_branches: bool
 
 
 _SOURCES: dict[str, Source] = {}
@@ -69,13 +67,13 @@ def source(
     name: str,
     detect: Callable[[Path], bool],
     *,
-    default: Target | Literal[""] = "",
     has_url: bool = False,
+    has_branches: bool = False,
 ) -> Callable[[Reader], Reader]:
     """Register the function that reads a source."""
 
     def register(read: Reader) -> Reader:
-        _SOURCES[name] = Source(name, read, detect, default, has_url)
+        _SOURCES[name] = Source(name, read, detect, has_url, has_branches)
         return read
 
     return register

@@ -8,7 +8,7 @@ from memrelay.memory.importers.items import Fact, Found, Plain, Texted, Turn
 TextItem = Fact | Plain | Turn
 
 
-def converted(found: Iterator[Found], source: str, target: str) -> Iterator[Found]:
+def convert_items(found: Iterator[Found], source: str, target: str) -> Iterator[Found]:
     """Yield the items as facts, records or turns. Faults, nodes and edges stay as they are.
 
     Fields without a place in the target kind go into `data`. An item that has no position in a

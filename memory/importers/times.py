@@ -4,17 +4,12 @@ import math
 import re
 from datetime import UTC, datetime
 
+from memrelay.memory.importers.items import LeftOut
 from memrelay.memory.timestamps import LAST_MS
 
 # From this number on, Unix time is in milliseconds: 5138-11-16 in seconds, 1973-03-03 in ms.
 FIRST_MS = 100_000_000_000
 _NUMBER = re.compile(r"\d{1,15}(\.\d{1,9})?", re.ASCII)
-# PostgreSQL writes a zone without minutes.
-_SHORT_ZONE = re.compile(r"[+-]\d\d$", re.ASCII)
-
-
-class BadTime(ValueError):
-    """The time has an unknown form. The text of the error is the reason for the report."""
 
 
 def read_time(given: object) -> int | None:
@@ -22,7 +17,7 @@ def read_time(given: object) -> int | None:
 
     Accepted: RFC 3339, ISO 8601 (without a zone in UTC), Unix seconds, Unix milliseconds.
 
-    Raises BadTime.
+    Raises LeftOut.
     """
     if given is None or given == "":
         return None
@@ -38,17 +33,15 @@ def read_time(given: object) -> int | None:
     if found is None:
         raise _unknown_form(given)
     if not 0 <= found <= LAST_MS:
-        raise BadTime(f"the date {_shown(given)} is not between the years 1970 and 9999")
+        raise LeftOut(f"the date {_shown(given)} is not between the years 1970 and 9999")
     return found
 
 
-def _unknown_form(given: object) -> BadTime:
-    return BadTime(f"the date {_shown(given)} has an unknown form")
+def _unknown_form(given: object) -> LeftOut:
+    return LeftOut(f"the date {_shown(given)} has an unknown form")
 
 
 def _read_iso(text: str) -> int | None:
-    if _SHORT_ZONE.search(text) and ":" in text:
-        text += ":00"
     try:
         moment = datetime.fromisoformat(text.upper())
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -13,15 +13,13 @@ from memrelay.memory.importers.containers.documents import (
     read_list,
 )
 from memrelay.memory.importers.fields import (
-    ITEM_FAULTS,
-    LeftOut,
     fields_of,
     read_content,
     read_position,
     read_text,
     without_empty,
 )
-from memrelay.memory.importers.items import Fault, Found, Turn
+from memrelay.memory.importers.items import Fault, Found, LeftOut, Turn
 from memrelay.memory.importers.source import Given, RefusedFile, source
 from memrelay.memory.importers.times import read_time
 from memrelay.memory.importers.zep_rows import Row, read_csv, read_sql
@@ -150,7 +148,7 @@ def _to_row(position: str, table: str, value: object, inherited: dict[str, Any])
 def _turn(row: Row, sessions: dict[str, _Session]) -> Found:
     try:
         return _to_turn(row, sessions)
-    except ITEM_FAULTS as error:
+    except LeftOut as error:
         return Fault(row.position, str(error))
 
 
@@ -179,7 +177,7 @@ def _to_turn(row: Row, sessions: dict[str, _Session]) -> Turn:
 
 
 def _first_time(*given: object) -> int | None:
-    """Return the first time that is present. Raises BadTime."""
+    """Return the first time that is present. Raises LeftOut."""
     return next((found for one in given if (found := read_time(one)) is not None), None)
 
 

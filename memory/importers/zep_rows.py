@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from memrelay.memory.importers.fields import LeftOut
+from memrelay.memory.importers.items import LeftOut
 from memrelay.memory.importers.source import RefusedFile
 
 # Columns in the order of Zep's schema, for INSERT statements without names.
@@ -53,7 +53,7 @@ def read_sql(path: Path, tables: Collection[str]) -> Iterator[Row]:
             position = f"line {line}"
             try:
                 values, at = _read_values(statement, at)
-                yield Row(position, found[1], _named(names, values))
+                yield Row(position, found[1], _by_column(names, values))
             except LeftOut as error:
                 yield Row(position, found[1], {}, str(error))
                 break
@@ -91,7 +91,7 @@ def _csv_lines(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
 
 def _csv_row(position: str, table: str, names: list[str], values: list[str]) -> Row:
     try:
-        return Row(position, table, _named(names, values))
+        return Row(position, table, _by_column(names, values))
     except LeftOut as error:
         return Row(position, table, {}, str(error))
 
@@ -149,7 +149,7 @@ def _skip_spaces(text: str, at: int) -> int:
     return at
 
 
-def _named(names: list[str], values: list[Any]) -> dict[str, Any]:
+def _by_column(names: list[str], values: list[Any]) -> dict[str, Any]:
     if len(names) != len(values):
         raise LeftOut(
             f"the row has {len(values)} values instead of {len(names)}; "

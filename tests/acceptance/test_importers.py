@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +17,12 @@ import orjson
 import pytest
 
 from tests.mcp.stdio import StdioClient, stdio_client
-from tests.support.bundles import make_bundle
 from tests.support.calls import call
 from tests.support.chatgpt import branched, chat, long_chat, message, node, write_chats, write_zip
-from tests.support.client import Client
 from tests.support.foreign import FIXTURES
 from tests.support.npm import npm_command, npm_environment
 from tests.support.program import COMMAND, Program
+from tests.support.program_calls import bus_of, deploy
 from tests.support.waiting import wait_for
 
 GRAPH: list[dict[str, Any]] = [
@@ -86,15 +84,6 @@ CASES = [
 every_file = pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)
 
 
-class Bus(NamedTuple):
-    """The bus of a running program, for calls."""
-
-    client: Client
-
-
-bus_of = cache(lambda program: Bus(program.client()))
-
-
 @pytest.fixture(scope="module")
 def up() -> Iterator[Program]:
     with Program() as program:
@@ -109,11 +98,10 @@ def up() -> Iterator[Program]:
 
 
 @pytest.fixture
-def uid(up: Program, request: pytest.FixtureRequest) -> str:
+def uid(up: Program) -> str:
     """The uid of an empty pipeline of the test."""
     name = f"p{next(NUMBERS)}"
-    (up.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(name, name=name)))
-    assert up.run("deploy", "bundle.json").code == 0
+    deploy(up, name)
     return name
 
 

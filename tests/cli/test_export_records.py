@@ -5,10 +5,9 @@ import subprocess
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import pytest
@@ -18,9 +17,9 @@ from memrelay.memory.files.export import ExportedMemory, Line, read_export, veri
 from memrelay.memory.files.uid_placeholder import UID
 from tests.cli.terminal import Terminal
 from tests.support.bundles import make_bundle
-from tests.support.calls import call, refused
-from tests.support.client import Client
+from tests.support.calls import refused
 from tests.support.program import COMMAND, Completed, Program
+from tests.support.program_calls import bus_of, deploy, one
 
 SOURCE, TARGET = "source1", "target1"
 STORE = "instances/${pipeline_uid}/memories"
@@ -31,24 +30,10 @@ def up() -> Iterator[Program]:
     with Program() as program:
         program.up()
         for uid in (SOURCE, TARGET):
-            (program.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
-            assert program.run("deploy", "bundle.json").code == 0
+            deploy(program, uid)
         fill(program)
         yield program
         assert program.end() == 0
-
-
-class Bus(NamedTuple):
-    """The bus of a running program, for calls."""
-
-    client: Client
-
-
-bus_of = cache(lambda program: Bus(program.client()))
-
-
-def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
-    return call(bus_of(program), uid, operation, given)
 
 
 def fill(program: Program) -> None:

@@ -2,16 +2,12 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import orjson
 import pytest
 
-from tests.support.bundles import make_bundle
-from tests.support.calls import call
-from tests.support.client import Client
 from tests.support.program import Program
+from tests.support.program_calls import deploy, one
 
 MEM0 = [
     {
@@ -54,24 +50,6 @@ def up() -> Iterator[Program]:
         assert program.end() == 0
 
 
-class Bus(NamedTuple):
-    """The bus of a running program, for calls."""
-
-    client: Client
-
-
-bus_of = cache(lambda program: Bus(program.client()))
-
-
-def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
-    return call(bus_of(program), uid, operation, given)
-
-
-def deploy(program: Program, uid: str) -> None:
-    (program.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
-    assert program.run("deploy", "bundle.json").code == 0
-
-
 def write(program: Program, name: str, items: list[Any], *, lines: bool = False) -> None:
     text = "\n".join(map(json.dumps, items)) if lines else json.dumps({"results": items})
     (program.folder / name).write_text(text)
@@ -102,6 +80,7 @@ def test_mem0_memories_become_entries_with_their_times_owners_and_data(up: Progr
     report = run_import(up, "mem1", "mem0.json", "--from", "mem0")
 
     assert counts(report) == {"read": 8, "added": 3, "same": 1, "left_out": 4}
+    assert report["faults"][0]["reason"] == "the text is empty"
     assert [fault["position"] for fault in report["faults"]] == [
         f"results[{at}]" for at in (3, 4, 5, 6)
     ]
@@ -158,8 +137,11 @@ def test_a_record_that_changed_in_the_pipeline_is_left_out(up: Program) -> None:
     reasons = {fault["position"]: fault["reason"] for fault in report["faults"]}
     assert "different data" in reasons["results[0]"] and "deleted" in reasons["results[1]"]
     assert entries(up, "mem4")["mem0/ada"][0]["content"] == "Ada likes coffee"
+    planned = run_import(up, "mem4", "mem0.json", "--from", "mem0", "--replace", "--dry-run")
     replaced = run_import(up, "mem4", "mem0.json", "--from", "mem0", "--replace")
     assert replaced["replaced"] == 2
+    del planned["samples"]
+    assert planned == replaced
     assert entries(up, "mem4") | {} == found
 
 
@@ -203,6 +185,7 @@ def test_observations_become_facts(up: Program) -> None:
         ("[]", ["--from", "mem0", "--as", "texts"], "use one of facts, records, turns"),
         ("[]", ["--from", "mem0", "--since", "soon"], "has an unknown form"),
         ("[]", ["--from", "mem0", "--dedupe", "--dry-run"], "leave out one of them"),
+        ("[]", ["--from", "mem0", "--all-branches"], "--all-branches is for chatgpt"),
     ],
 )
 def test_a_refused_file_or_option_is_named(

@@ -3,19 +3,15 @@
 import json
 import shutil
 from collections.abc import Iterator
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import orjson
 import pytest
 
 from memrelay.memory.records.memory_view import KIND as ENTRY_KIND
 from tests.support.agent_memory_server import AgentMemoryServer
-from tests.support.bundles import make_bundle
-from tests.support.calls import call
-from tests.support.client import Client
 from tests.support.foreign import FIXTURES
 from tests.support.program import Program
+from tests.support.program_calls import deploy, one
 
 WORKING = json.loads((FIXTURES / "redis_ams_working.json").read_bytes())
 
@@ -27,24 +23,6 @@ def up() -> Iterator[Program]:
         program.up()
         yield program
         assert program.end() == 0
-
-
-class Bus(NamedTuple):
-    """The bus of a running program, for calls."""
-
-    client: Client
-
-
-bus_of = cache(lambda program: Bus(program.client()))
-
-
-def one(program: Program, uid: str, operation: str, /, **given: Any) -> Any:
-    return call(bus_of(program), uid, operation, given)
-
-
-def deploy(program: Program, uid: str) -> None:
-    (program.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
-    assert program.run("deploy", "bundle.json").code == 0
 
 
 def run_import(program: Program, uid: str, *given: str) -> dict[str, Any]:
@@ -178,6 +156,7 @@ def test_a_server_is_read_over_its_api(up: Program) -> None:
         (("--from", "zep"), "name the file to import"),
         (("--from", "zep", "--url", "http://localhost:1"), "--url is for redis-ams"),
         (("--url", "http://localhost:1"), "--url requires --from"),
+        (("--from", "auto", "--url", "http://localhost:1"), "auto needs a file"),
         (("--from", "redis-ams", "--url", "nowhere"), "is not the address of a server"),
         (("--from", "redis-ams", "--url", "http://10.255.255.1"), "agents.private"),
         (("--from", "redis-ams", "--url", "http://127.0.0.1:1"), "cannot be reached"),

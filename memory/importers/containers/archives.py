@@ -71,7 +71,7 @@ def _check(file: ZipFile, name: str) -> None:
             )
         if entry.flag_bits & FLAG_ENCRYPTED:
             raise RefusedFile(f"{name} is encrypted; unpack it and import its conversations.json")
-        # A reader stops at this size, whatever the entry holds.
+        # zipfile stops reading an entry at this size, even if it has more data.
         unpacked += entry.file_size
     if unpacked > MAX_UNPACKED:
         raise RefusedFile(

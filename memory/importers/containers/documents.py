@@ -14,8 +14,10 @@ BEGINNING = 1 << 16
 
 
 def read_documents(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
-    """Yield (position, value) of a JSON file or JSON lines: a whole document at `line 1`, or each
-    element of a list, each line, or each element of `lists` in a large document.
+    """Yield (position, value) of each line of JSON lines, each element of a list, or a document.
+
+    A document is yielded whole, at the position `line 1`. A large one is yielded as the elements of
+    its `lists`.
 
     Raises RefusedFile and OSError.
     """
@@ -26,9 +28,13 @@ def read_documents(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
 def read_list(document: dict[str, Any], key: str, position: str) -> Iterator[tuple[str, Any]]:
     """Yield (position, element) of a list of a document, nothing if there is none."""
     elements = document.get(key)
-    start = "" if position == "line 1" else f"{position}, "
     for index, element in enumerate(elements if isinstance(elements, list) else ()):
-        yield f"{start}{key}[{index}]", element
+        yield place_in(position, f"{key}[{index}]"), element
+
+
+def place_in(position: str, part: str) -> str:
+    """Return the position of a part of a document. `line 1`, the whole file, is left out of it."""
+    return part if position == "line 1" else f"{position}, {part}"
 
 
 def list_of(position: str) -> str:

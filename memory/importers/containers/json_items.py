@@ -1,4 +1,4 @@
-"""Stream the elements of a JSON document, whatever its size: one element is in memory at a time."""
+"""Stream the elements of a JSON document of any size, with one element in memory at a time."""
 
 import codecs
 import json
@@ -26,13 +26,12 @@ def read_items(path: Path, *lists: str) -> Iterator[tuple[str, Any]]:
 
 
 def iterate(file: IO[bytes], name: str, lists: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield (position, value) of each element of a JSON array, of each element of the arrays that
-    an object has under the keys `lists`, or of each line of JSON lines.
+    """Yield (position, value) of each element of a JSON array, or of each line of JSON lines.
 
-    The arrays of an object are read in the order of `lists`. An object without them is one value at
-    the position `line 1`. Positions are `[0]`, `results[0]` and `line 1`. The value of a malformed
-    line is a Fault. Values are those of `json.loads`: a lone surrogate or NaN reaches the caller,
-    which leaves out the item that has it.
+    For an object, yield the elements of its arrays under the keys `lists`, in this order. An object
+    without these arrays is one value at the position `line 1`. Positions are `[0]`, `results[0]`
+    and `line 1`. The value of a malformed line is a Fault. Values are those of `json.loads`: a lone
+    surrogate or NaN reaches the caller, which leaves out the item that has it.
 
     Raises RefusedFile: when the document is no valid JSON, is nested more than 64 deep, or has more
     than 64 MiB without a complete element.

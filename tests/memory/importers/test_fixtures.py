@@ -13,6 +13,7 @@ MAKERS = Path(__file__).parent / "makers"
 POSTGRESQL = Path("/usr/lib/postgresql/15/bin")
 INSTALL_S, RUN_S = 500, 200
 PACKAGES = {
+    "mem0": ("mem0ai==2.2.1",),
     "redis_ams": ("agent-memory-client==0.14.0",),
     "zep": ("zep-python==2.0.2",),
     "letta": ("letta==0.16.8", "asyncpg", "aiosqlite", "sqlite-vec"),

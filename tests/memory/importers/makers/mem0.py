@@ -1,6 +1,7 @@
 """Write the fixture of mem0 with its own `get_all`.
 
-Run it in an environment with `mem0ai==2.2.1`: `python mem0_answers.py FOLDER`.
+Run it in an environment with `mem0ai==2.2.1`: `python -P mem0.py FOLDER`. The imports of `mem0`
+need this folder off `sys.path`.
 """
 
 import json
