@@ -13,15 +13,21 @@ from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import InvalidInput
 from memrelay.memory.recipes.compile import compile_recipe
+from memrelay.memory.recipes.faults import suggest
+from memrelay.memory.recipes.recipe import Recipe
+from memrelay.memory.recipes.scopes import SCOPE_OF, belongs_to_scope, scope_fault
 
 EXECUTE = "recipes.execute"
+# Keys of a message that give values to variables, and do not belong to the intent.
+GIVEN = ("variables", "scope_variables")
 # The code of a failed call that may succeed later.
 UNAVAILABLE = "unavailable"
 
 
 class RecipeArgs(BlockArgs):
     """A plain text is the query of the recipe. A JSON object is its intent, with `query`,
-    `keywords`, `action` and `context`."""
+    `keywords`, `action` and `context`. It may also have `variables` and `scope_variables`; the
+    values of the arguments take precedence over them."""
 
     memory_id: MemoryId = ""
     """The store of the pipeline's recipes: `instances/${pipeline_uid}/recipes`."""
@@ -30,11 +36,16 @@ class RecipeArgs(BlockArgs):
     definition: dict[str, Any] | None = None
     """A definition in place of a stored recipe. It is checked at deploy."""
     variables: dict[str, Any] = Field(default_factory=dict)
-    """Values of the recipe's variables."""
+    """Values of the recipe's additional variables, by name. With a `definition`, deploy refuses
+    names that it does not declare."""
+    scope_variables: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Values by scope, then by name: `{"user": {"user_id": "ada"}}`. With a `definition`, deploy
+    refuses scopes that it does not read."""
     output: Literal["formatted", "items", "result"] = "formatted"
-    """The answer: the formatted text, the final output as JSON, or the whole result as JSON."""
+    """The answer: the formatted text, the final output as JSON, or the whole result as JSON. An
+    empty text or list is replaced by `{"warnings": [...]}` if the run has warnings."""
 
-    @field_validator("definition", "variables", mode="before")
+    @field_validator("definition", "variables", "scope_variables", mode="before")
     @classmethod
     def _is_an_object(cls, value: Any) -> Any:
         return orjson.loads(value) if isinstance(value, str) else value
@@ -43,12 +54,15 @@ class RecipeArgs(BlockArgs):
     def _has_one_valid_recipe(self) -> Self:
         if bool(self.recipe) == (self.definition is not None):
             raise ValueError("give either `recipe`, the id of a stored recipe, or a `definition`")
+        rules = [
+            scope_fault(scope, name)
+            for scope, values in self.scope_variables.items()
+            for name in (values or (None,))
+        ]
         if self.definition is not None:
-            try:
-                compile_recipe(self.definition)
-            except InvalidInput as error:
-                faults = "; ".join(f"{one.path}: {one.message}" for one in error.faults)
-                raise ValueError(f"{error}: {faults}") from error
+            rules += _undeclared(_compile(self.definition), self.variables, self.scope_variables)
+        if any(rules):
+            raise ValueError("; ".join(filter(None, rules)))
         return self
 
     @property
@@ -65,6 +79,33 @@ class RecipeArgs(BlockArgs):
     def default_home(self) -> str:
         """Return the same home."""
         return "recipes"
+
+
+def _compile(definition: dict[str, Any]) -> Recipe:
+    try:
+        return compile_recipe(definition)
+    except InvalidInput as error:
+        faults = "; ".join(f"{one.path}: {one.message}" for one in error.faults)
+        raise ValueError(f"{error}: {faults}") from error
+
+
+def _undeclared(
+    recipe: Recipe, variables: Mapping[str, Any], scopes: Mapping[str, Any]
+) -> list[str]:
+    """Return a rule for each variable and scope that a recipe does not declare."""
+    declared = [variable.name for variable in recipe.variables]
+    rules = []
+    for name in variables:
+        if name in SCOPE_OF:
+            rules.append(belongs_to_scope(name))
+        elif name not in declared:
+            rules.append(f'the definition declares no variable "{name}"{suggest(name, declared)}')
+    for scope in scopes:
+        if scope not in recipe.inputs_scope:
+            rules.append(
+                f'the definition does not read the scope "{scope}": add it to inputs_scope'
+            )
+    return rules
 
 
 async def execute(request: Mapping[str, Any], errand: RunningErrand) -> dict[str, Any]:
@@ -93,7 +134,19 @@ def recipe(call: Call, args: RecipeArgs) -> Message | Errand:
 
 def _request(text: str, args: RecipeArgs) -> dict[str, Any]:
     named = {"id": args.recipe} if args.recipe else {"definition": args.definition}
-    return named | {"intent": _parse_intent(text), "variables": args.variables}
+    intent, given = _parse_intent(text), dict[str, Any]()
+    if isinstance(intent, dict):
+        given = {name: intent.pop(name) for name in GIVEN if isinstance(intent.get(name), dict)}
+    variables, scopes = given.get("variables", {}), given.get("scope_variables", {})
+    merged = {**scopes}
+    for scope, values in args.scope_variables.items():
+        others = scopes.get(scope)
+        merged[scope] = {**(others if isinstance(others, dict) else {}), **values}
+    return named | {
+        "intent": intent,
+        "variables": {**variables, **args.variables},
+        "scope_variables": merged,
+    }
 
 
 def _parse_intent(text: str) -> str | dict[str, Any]:
@@ -106,6 +159,9 @@ def _parse_intent(text: str) -> str | dict[str, Any]:
 
 
 def _answer(call: Call, args: RecipeArgs, result: Mapping[str, Any]) -> Message:
-    if args.output == "formatted":
-        return call.reply(result["formattedOutput"])
-    return call.reply_json(result["finalOutput"] if args.output == "items" else dict(result))
+    if args.output == "result":
+        return call.reply_json(dict(result))
+    found = result["formattedOutput" if args.output == "formatted" else "finalOutput"]
+    if not found and result["warnings"]:
+        return call.reply_json({"warnings": result["warnings"]})
+    return call.reply(found) if args.output == "formatted" else call.reply_json(found)

@@ -66,3 +66,49 @@ def test_a_definition_is_checked_with_the_arguments() -> None:
         RecipeArgs()
     with pytest.raises(ValidationError, match="either `recipe`"):
         RecipeArgs(recipe="q", definition=QUERY)
+
+
+PREFERENCES: Json = {
+    "id": "p",
+    "label": "P",
+    "inputs_scope": ["user"],
+    "additional_variables": [{"name": "key", "default": "contact"}],
+    "retrieval": {
+        "pipeline": [{"type": "log_search", "instance": "${user_id}", "streamId": "${key}"}]
+    },
+}
+ADA: Json = {"user": {"user_id": "ada"}}
+
+
+def test_scope_variables_come_from_the_arguments_or_from_the_message(house: House) -> None:
+    other = json.dumps({"query": "x", "scope_variables": {"user": {"user_id": "ben"}}})
+    fixed = answer(house, "fixed", other, definition=PREFERENCES, scope_variables=ADA)
+    given = answer(house, "given", other, definition=PREFERENCES)
+
+    assert "ada" in json.loads(fixed)["error"]
+    assert "ben" in json.loads(given)["error"]
+
+
+@pytest.mark.parametrize("output", ["formatted", "items"])
+def test_an_answer_without_items_gives_the_warnings(house: House, output: str) -> None:
+    found = json.loads(answer(house, f"no-{output}", "x", definition=PREFERENCES, output=output))
+
+    assert [one["code"] for one in found["warnings"]] == ["unresolved"]
+    assert "user_id" in found["warnings"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("args", "rule"),
+    [
+        ({"scope_variables": {"usr": {}}}, 'unknown scope "usr" (did you mean "user"?)'),
+        ({"scope_variables": {"user": {"usr_id": 1}}}, 'did you mean "user_id"?'),
+        ({"scope_variables": {"task": {"task_id": 1}}}, 'does not read the scope "task"'),
+        ({"variables": {"user_id": "ada"}}, "send scope_variables.user.user_id"),
+        ({"variables": {"keys": "x"}}, 'no variable "keys" (did you mean "key"?)'),
+    ],
+)
+def test_deploy_refuses_variables_that_a_definition_does_not_declare(args: Json, rule: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        RecipeArgs(definition=PREFERENCES, **args)
+
+    assert rule in str(caught.value)

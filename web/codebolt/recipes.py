@@ -86,6 +86,7 @@ serve_all(
                 "status": ("status", "Only recipes of this status: active or deprecated."),
                 "activeOnly": ("active_only", "true for active recipes only."),
                 "input_scope": ("input_scope", "Only recipes with this input scope."),
+                "inputScope": ("input_scope", "Another spelling of input_scope."),
             },
         ),
         Route(

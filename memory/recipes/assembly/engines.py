@@ -8,10 +8,11 @@ import orjson
 from pydantic import WithJsonSchema
 
 from memrelay.memory.recipes.assembly.faults import InputFaults
-from memrelay.memory.recipes.assembly.inputs import ADDITIONAL_NAME, TEXT_FIELD, scope_fault
+from memrelay.memory.recipes.assembly.inputs import ADDITIONAL_NAME, TEXT_FIELD
 from memrelay.memory.recipes.assembly.patterns import pattern_fault
 from memrelay.memory.recipes.execution.values import is_number
 from memrelay.memory.recipes.faults import quoted, suggest
+from memrelay.memory.recipes.scopes import scope_fault
 from memrelay.memory.records.data import text_fault
 from memrelay.memory.validation import Place
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from pydantic import WithJsonSchema
 
 from memrelay.memory.recipes.assembly.faults import InputFaults
-from memrelay.memory.recipes.faults import quoted, suggest
-from memrelay.memory.recipes.scopes import SCOPES
+from memrelay.memory.recipes.scopes import scope_fault
 
 ADDITIONAL_NAME = re.compile(r"[a-z0-9_]{1,64}")
 TEXT_FIELD = "input.text"
@@ -58,15 +57,6 @@ def read_inputs(given: Any, faults: InputFaults) -> Inputs:
         _read_additional(given.additional_variables, faults),
         _read_text(given.input, faults),
     )
-
-
-def scope_fault(scope: Any, name: Any = None) -> str:
-    """Return why a scope does not exist or does not have the variable, "" if it does."""
-    if scope not in SCOPES:
-        return f"unknown scope {quoted(scope)}{suggest(scope, SCOPES)}"
-    if name is not None and name not in SCOPES[scope]:
-        return f"scope {scope} has no variable {quoted(name)}{suggest(name, SCOPES[scope])}"
-    return ""
 
 
 def _read_scopes(given: Any, faults: InputFaults) -> dict[str, dict[str, Any]]:

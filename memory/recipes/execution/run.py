@@ -84,6 +84,8 @@ class _RecipeRun:
         self._warn("", prepared.warnings)
         if recipe.status == "deprecated":
             self._warn("", [("deprecated", f'the recipe "{recipe.id}" is deprecated')])
+        if not recipe.steps:
+            self._warn("", [("empty_pipeline", "the recipe has no steps")])
         self._shared = {
             "memoryId": recipe.id,
             "memory": recipe.definition,

@@ -7,8 +7,9 @@ from typing import Any
 from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.recipes.execution.conditions import get_in_result
 from memrelay.memory.recipes.execution.values import MISSING, get_path
+from memrelay.memory.recipes.faults import did_you_mean
 from memrelay.memory.recipes.recipe import Recipe
-from memrelay.memory.recipes.scopes import SCOPES
+from memrelay.memory.recipes.scopes import SCOPE_OF, SCOPES, belongs_to_scope, scope_fault
 
 Intent = Mapping[str, Any]
 # The parts of an intent, and the type that each of them must have.
@@ -86,9 +87,8 @@ def _read_scopes(
             if name in known and value is not None:
                 values[name] = value
             elif name not in known:
-                warnings.append(
-                    ("unknown_variable", f'"{scope}.{name}" is not declared and is ignored')
-                )
+                unread = f'the recipe does not read the scope "{scope}", so "{name}" is ignored'
+                warnings.append(("unknown_variable", scope_fault(scope, name) or unread))
     if given.thread_id and "thread" in recipe.inputs_scope:
         values["thread_id"] = given.thread_id
     if uid and "project" in recipe.inputs_scope:
@@ -113,8 +113,11 @@ def _read_declared(
             faults.append(Fault(f"/variables/{variable.name}", "required", message))
     declared = {variable.name for variable in recipe.variables}
     for name in given:
-        if name not in declared:
-            warnings.append(("unknown_variable", f'"{name}" is not declared and is ignored'))
+        if name in declared:
+            continue
+        rule = f'"{name}" is not declared and is ignored{did_you_mean(name, declared)}'
+        rule = belongs_to_scope(name) if name in SCOPE_OF else rule
+        warnings.append(("unknown_variable", rule))
     return values
 
 

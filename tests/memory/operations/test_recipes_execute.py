@@ -11,7 +11,7 @@ from memrelay.memory.errors import Fault, InvalidInput, Refused
 from memrelay.memory.operation import Context
 from memrelay.memory.recipes.compile import compile_recipe
 from memrelay.memory.recipes.execution.run import run_recipe
-from memrelay.memory.recipes.execution.variables import RunInput
+from memrelay.memory.recipes.execution.variables import RunInput, prepare_input
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform
 
@@ -331,3 +331,26 @@ def _finish(steps: Any, tx: Store) -> Any:
             steps.send(tx)
     except StopIteration as end:
         return end.value
+
+
+def test_variables_that_are_ignored_get_the_right_name() -> None:
+    definition = {
+        "id": "r",
+        "label": "R",
+        "inputs_scope": ["user"],
+        "additional_variables": [{"name": "since"}],
+    }
+    given = RunInput(
+        variables={"user_id": "ada", "sinc": 1},
+        scope_variables={"usr": {"user_id": 1}, "user": {"usr_id": 1}, "task": {"task_id": 1}},
+    )
+
+    found = [text for _, text in prepare_input(compile_recipe(definition), given, "").warnings]
+
+    assert found == [
+        'unknown scope "usr" (did you mean "user"?)',
+        'scope user has no variable "usr_id" (did you mean "user_id"?)',
+        'the recipe does not read the scope "task", so "task_id" is ignored',
+        "user_id belongs to the scope user; send scope_variables.user.user_id",
+        '"sinc" is not declared and is ignored (did you mean "since"?)',
+    ]

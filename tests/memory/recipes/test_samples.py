@@ -11,6 +11,7 @@ from memrelay.memory.operations.recipes_execute import ExecuteInput, execute_rec
 from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform, write_all
 
+CONVERSATION = RECIPES_ID.replace("/recipes", "/conversation")
 SAMPLES = sorted((Path(__file__).resolve().parents[3] / "pipelines" / "recipes").glob("*.json"))
 
 
@@ -106,7 +107,7 @@ def test_without_guides_the_preferences_still_come(home: Store) -> None:
 def test_earlier_conversations_come_from_the_store_of_the_pipeline(
     home: Store, tmp_path: Path
 ) -> None:
-    memories = make_store(tmp_path)
+    memories = make_store(tmp_path, CONVERSATION)
     write_all(memories, "The demo moved to Friday", "Tea is in the kitchen", kind="turn")
     opened: list[str] = []
 
