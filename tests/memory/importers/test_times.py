@@ -4,7 +4,8 @@ from math import inf, nan
 
 import pytest
 
-from memrelay.memory.importers.times import BadTime, read_time
+from memrelay.memory.importers.items import LeftOut
+from memrelay.memory.importers.times import read_time
 
 NEW_YEAR_MS = 1_767_225_600_000
 
@@ -26,11 +27,11 @@ def test_the_forms_of_a_time_are_read(given: object) -> None:
 
 @pytest.mark.parametrize("given", ["yesterday", True, [1], nan, inf, -inf, "2026-13-01"])
 def test_an_unknown_form_is_refused(given: object) -> None:
-    with pytest.raises(BadTime, match="has an unknown form"):
+    with pytest.raises(LeftOut, match="has an unknown form"):
         read_time(given)
 
 
 @pytest.mark.parametrize("given", [-1, 1e308, 10**400, "0001-01-01T00:00:00Z"])
 def test_a_time_outside_the_years_is_refused(given: object) -> None:
-    with pytest.raises(BadTime, match="is not between the years 1970 and 9999"):
+    with pytest.raises(LeftOut, match="is not between the years 1970 and 9999"):
         read_time(given)
