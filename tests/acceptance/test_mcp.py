@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import re
 import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.support.client import input_of
-from tests.support.http import Answer
+from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
+from tests.support.mcp_calls import McpCalls
 from tests.support.mcp_clients import (
     HANDSHAKE,
     STATELESS,
@@ -33,6 +36,7 @@ from tests.support.waiting import LATE_S, wait_for
 
 pytestmark = pytest.mark.slow
 CALL_TIMEOUT_S = 2
+STREAMS = 200
 
 
 @pytest.fixture
@@ -191,3 +195,30 @@ def write_into_nothing(url: str, given: dict[str, Any]) -> None:
 
     with pytest.raises((MCPError, httpx2.HTTPError, BaseExceptionGroup)):
         asyncio.run(write())
+
+
+def test_f_a_stream_of_updates_takes_at_most_40_kb(served: Served) -> None:
+    """The drop of a slow stream is tested in tests/web/mcp/test_slow_streams.py."""
+    uid = served.deploy()
+    path = f"/v1/pipelines/{uid}/records"
+    guid = ask(served.url, "POST", path, {"content": "x"}).json["guid"]
+    uri = f"memory://{uid}/records/{guid}"
+    client = McpCalls(served.url, f"/mcp/{uid}")
+    with ExitStack() as warm_up:
+        for _ in range(20):
+            warm_up.enter_context(client.listen(uri))
+    before_kb = resident_kb(served.web.pid)
+
+    with ExitStack() as stack:
+        streams = [stack.enter_context(client.listen(uri)) for _ in range(STREAMS)]
+        ask(served.url, "PATCH", f"{path}/{guid}", {"content": "y"})
+        heard = {stream.hear_update() for stream in streams}
+        grown_kb = resident_kb(served.web.pid) - before_kb
+
+    assert heard == {uri}
+    assert grown_kb / STREAMS <= 40
+
+
+def resident_kb(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1])

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -14,6 +15,8 @@ from memrelay.web.mcp.transports.direct_calls import DirectCalls
 
 # It logs the beginning and the end of every request.
 logging.getLogger("mcp").setLevel(logging.WARNING)
+# How often quiet streams get a comment, so that no proxy closes them.
+PING_S = 15.0
 
 
 class RunningApplications:
@@ -49,7 +52,8 @@ class RunningServer:
             server, stateless=True, json_response=not streams, max_request_body_size=1 << 40
         )
         handle: AsgiApplication = self._manager.handle_request
-        self.application = handle if streams else DirectCalls(server, handle)
+        self._direct = DirectCalls(server, handle)
+        self.application = handle if streams else self._direct
         self.started, self._stopping = asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
@@ -61,4 +65,7 @@ class RunningServer:
     async def _run(self) -> None:
         async with self._manager.run():
             self.started.set()
-            await self._stopping.wait()
+            while not self._stopping.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), PING_S)
+                await self._direct.ping()

@@ -14,6 +14,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 AsgiApplication = Callable[[Message, Receive, Send], Awaitable[None]]
 DISCONNECT: Message = {"type": "http.disconnect"}
+# The extension of a scope that has its exchange.
+EXCHANGE = "memrelay.exchange"
 
 EXCHANGES = web.AppKey("exchanges", set["_Exchange"])
 
@@ -31,7 +33,7 @@ async def serve_asgi(
         connection.on_lost = exchange.end
     exchanges = request.config_dict[EXCHANGES]
     exchanges.add(exchange)
-    task = asyncio.create_task(_run(application, _make_scope(request, state), exchange))
+    task = asyncio.create_task(_run(application, _make_scope(request, state, exchange), exchange))
     try:
         with watch_access(request, lambda _: exchange.end()):
             await task
@@ -54,7 +56,22 @@ async def _run(application: AsgiApplication, scope: Message, exchange: "_Exchang
     await application(scope, exchange.receive, exchange.send)
 
 
-def _make_scope(request: web.Request, state: dict[str, Any]) -> Message:
+async def run_until_end(scope: Message, work: Awaitable[None]) -> None:
+    """Await `work`, and cancel it when the exchange of this scope ends."""
+    exchange: _Exchange = scope["extensions"][EXCHANGE]
+    limit = asyncio.timeout(0 if exchange.has_ended else None)
+    try:
+        async with limit:
+            exchange.limit = limit
+            await work
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    finally:
+        exchange.limit = None
+
+
+def _make_scope(request: web.Request, state: dict[str, Any], exchange: "_Exchange") -> Message:
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.4"},
@@ -69,6 +86,7 @@ def _make_scope(request: web.Request, state: dict[str, Any]) -> Message:
         "client": None,
         "server": None,
         "state": state,
+        "extensions": {EXCHANGE: exchange},
     }
 
 
@@ -78,21 +96,33 @@ class _Exchange:
     def __init__(self, request: web.Request, body: bytes) -> None:
         self._request, self._body = request, body
         self._is_read = False
-        self._ended = asyncio.Event()
+        # An Event takes three times the memory.
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # Expires at the end.
+        self.limit: asyncio.Timeout | None = None
         self._head: tuple[int, list[tuple[bytes, bytes]]] = (500, [])
         self._response: web.StreamResponse | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """True after the client disconnected or the server stopped."""
+        return self._ended.done()
 
     async def receive(self) -> Message:
         """Return the body, and then the end of the exchange when it comes."""
         if not self._is_read:
             self._is_read = True
             return {"type": "http.request", "body": self._body, "more_body": False}
-        await self._ended.wait()
+        await asyncio.wait([self._ended])
         return DISCONNECT
 
     def end(self) -> None:
         """Report the end of the exchange to the application."""
-        self._ended.set()
+        if self.has_ended:
+            return
+        self._ended.set_result(None)
+        if self.limit is not None:
+            self.limit.reschedule(0)
 
     async def send(self, message: Message) -> None:
         """Pass on a part of the response. Raises OSError: the client has disconnected."""

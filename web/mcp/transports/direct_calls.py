@@ -1,20 +1,19 @@
-"""Answer tool calls without the SDK's transports.
+"""Answer tool calls and streams of updates without the SDK's transports.
 
 For each request of a handshake client, the SDK's stateless transport starts four tasks and five
 streams. That takes as long as the call of an operation. A tool of the product sends its answer and
-nothing before it.
+nothing before it. For a stream of updates, the SDK's tasks take half of the memory.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import anyio
 import orjson
 import pydantic_core
 from mcp.server.connection import Connection
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_one
-from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
     MCP_PARAM_HEADER_PREFIX,
@@ -23,16 +22,24 @@ from mcp.shared.inbound import (
     classify_inbound_request,
 )
 from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
-from mcp.shared.message import ServerMessageMetadata
-from mcp.shared.transport_context import TransportContext
 from mcp_types import DEFAULT_NEGOTIATED_VERSION, JSONRPCRequest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from memrelay.web.mcp.transports.bridge import AsgiApplication, Message, Receive, Send
+from memrelay.web.mcp.session import SESSION
+from memrelay.web.mcp.transports.bridge import (
+    AsgiApplication,
+    Message,
+    Receive,
+    Send,
+    run_until_end,
+)
+from memrelay.web.mcp.transports.dispatch_context import DispatchContext
+from memrelay.web.mcp.transports.event_stream import MEDIA_TYPE, EventStream
+from memrelay.web.mcp.updates.subscriptions import SlowClient
 
-METHOD = "tools/call"
+CALL, LISTEN = "tools/call", "subscriptions/listen"
 JSON = "application/json"
 # Values of Accept that allow JSON. The SDK answers all other requests.
 ACCEPTS = (JSON, "application/*", "*/*")
@@ -48,34 +55,52 @@ class DirectCalls:
 
     def __init__(self, server: Server[Any], others: AsgiApplication) -> None:
         self._server, self._others = server, others
+        self._streams = set[EventStream]()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request whose body comes in one message."""
         message = await receive()
-        headers = {
-            name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]
-        }
-        is_plain = _is_plain_post(scope, headers) and METHOD.encode() in message["body"]
-        call = _parse_call(headers, message["body"]) if is_plain else None
+        call = _parse_call(scope, message["body"])
         if call is None:
             await self._others(scope, _Replay(message, receive), send)
-            return
-        status, answer = await self._answer(scope, call)
-        start = {"type": "http.response.start", "status": status, "headers": HEADERS}
-        await send(start)
-        body = orjson.dumps({"jsonrpc": "2.0", "id": call.request.id} | answer)
-        await send({"type": "http.response.body", "body": body})
+        elif call.request.method == LISTEN:
+            await self._listen(scope, send, call)
+        else:
+            context = DispatchContext(call.request.id, Request(scope))
+            await _send_answer(send, call, *await self._answer(context, call))
 
-    async def _answer(self, scope: Message, call: "_Call") -> tuple[int, dict[str, Any]]:
+    async def _listen(self, scope: Message, send: Send, call: "_Call") -> None:
+        """Serve a stream of updates until it ends or its client disconnects."""
+        transport = scope["state"][SESSION].transport
+        stream = EventStream(call.request.id, Request(scope), send, transport)
+        self._streams.add(stream)
+        try:
+            await run_until_end(scope, self._send_updates(stream, send, call))
+        except (ConnectionError, SlowClient):
+            return
+        finally:
+            self._streams.discard(stream)
+
+    async def _send_updates(self, stream: EventStream, send: Send, call: "_Call") -> None:
+        status, answer = await self._answer(stream, call)
+        if stream.has_begun:
+            await stream.finish(answer)
+        else:
+            await _send_answer(send, call, status, answer)
+
+    async def ping(self) -> None:
+        """Keep the connections of quiet streams open."""
+        for stream in tuple(self._streams):
+            await stream.ping()
+
+    async def _answer(self, context: DispatchContext, call: "_Call") -> tuple[int, dict[str, Any]]:
         """Return the status, and the member `result` or `error` of the response."""
-        request = call.request
-        exchange = _Exchange(request.id, Request(scope))
         try:
             result = await serve_one(
                 self._server,
-                exchange,
-                request.method,
-                request.params,
+                context,
+                call.request.method,
+                call.request.params,
                 connection=call.connection,
                 lifespan_state={},
             )
@@ -89,11 +114,44 @@ class DirectCalls:
 
 
 class _Call(NamedTuple):
-    """A valid call of a tool. `is_modern`: its client made no handshake."""
+    """A valid request of one of these methods. `is_modern`: its client made no handshake."""
 
     request: JSONRPCRequest
     connection: Connection
     is_modern: bool
+
+
+async def _send_answer(send: Send, call: _Call, status: int, answer: dict[str, Any]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": HEADERS})
+    body = orjson.dumps({"jsonrpc": "2.0", "id": call.request.id} | answer)
+    await send({"type": "http.response.body", "body": body})
+
+
+def _parse_call(scope: Message, body: bytes) -> _Call | None:
+    """Return the call in a body, None if the SDK must refuse or answer it."""
+    headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in scope["headers"]}
+    if not (_is_plain_post(scope, headers) and (CALL.encode() in body or LISTEN.encode() in body)):
+        return None
+    try:
+        decoded = pydantic_core.from_json(body)
+        request = JSONRPCRequest.model_validate(decoded, by_name=False)
+    except ValueError:
+        return None
+    if _is_long_number(request.id):
+        return None
+    version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+    if request.method == CALL and version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return _Call(request, Connection.from_envelope(version, None, None), is_modern=False)
+    takes_events = request.method == LISTEN and MEDIA_TYPE in headers["accept"].lower()
+    if request.method != CALL and not takes_events:
+        return None
+    route = classify_inbound_request(decoded, headers=headers)
+    if not isinstance(route, InboundModernRoute):
+        return None
+    connection = Connection.from_envelope(
+        route.protocol_version, route.client_info, route.client_capabilities
+    )
+    return _Call(request, connection, is_modern=True)
 
 
 def _is_plain_post(scope: Message, headers: Mapping[str, str]) -> bool:
@@ -106,27 +164,6 @@ def _is_plain_post(scope: Message, headers: Mapping[str, str]) -> bool:
         and len(headers) == len(scope["headers"])
         and not any(name.startswith(PARAMETER_PREFIX) for name in headers)
     )
-
-
-def _parse_call(headers: Mapping[str, str], body: bytes) -> _Call | None:
-    """Return the call in a body, None if the SDK must refuse or answer it."""
-    try:
-        decoded = pydantic_core.from_json(body)
-        request = JSONRPCRequest.model_validate(decoded, by_name=False)
-    except ValueError:
-        return None
-    if request.method != METHOD or _is_long_number(request.id):
-        return None
-    version = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
-    if version in HANDSHAKE_PROTOCOL_VERSIONS:
-        return _Call(request, Connection.from_envelope(version, None, None), is_modern=False)
-    route = classify_inbound_request(decoded, headers=headers)
-    if not isinstance(route, InboundModernRoute):
-        return None
-    connection = Connection.from_envelope(
-        route.protocol_version, route.client_info, route.client_capabilities
-    )
-    return _Call(request, connection, is_modern=True)
 
 
 def _is_long_number(request_id: "str | int") -> bool:
@@ -143,29 +180,3 @@ class _Replay:
     async def __call__(self) -> Message:
         message, self._message = self._message, None
         return await self._receive() if message is None else message
-
-
-class _Exchange:
-    """The SDK's context of a request whose client receives only the response."""
-
-    can_send_request = False
-
-    def __init__(self, request_id: "str | int", request: Request) -> None:
-        self.request_id = request_id
-        self.message_metadata = ServerMessageMetadata(request_context=request)
-        self.transport = TransportContext(kind="streamable-http", can_send_request=False)
-        self.cancel_requested = anyio.Event()
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: Any = None
-    ) -> dict[str, Any]:
-        """Raise NoBackChannelError."""
-        raise NoBackChannelError(method)
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
-        """Drop a notification."""
-
-    async def progress(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None:
-        """Drop a report of progress."""

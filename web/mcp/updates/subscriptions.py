@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from socket import SO_SNDBUF, SOL_SOCKET
 from typing import Any
 
-import anyio
 import mcp_types as types
 import structlog
 from mcp.server.context import ServerRequestContext
@@ -174,7 +173,7 @@ class _Stream:
         """Send a notification. Raises SlowClient after it aborted the connection."""
         related = self._request.request_id
         try:
-            with anyio.fail_after(SEND_TIMEOUT_S):
+            async with asyncio.timeout(SEND_TIMEOUT_S):
                 await self._request.session.send_notification(notification, related)
         except TimeoutError as error:
             log.warning("stream_dropped", reason="too slow", timeout_s=SEND_TIMEOUT_S)
@@ -189,9 +188,8 @@ def _meta_of(request: ServerRequestContext[Any, Any]) -> dict[str, Any]:
 
 def _limit_send_buffer(transport: Transport | None) -> None:
     """Limit the kernel's send buffer, which grows to 4 MB if a client stops reading."""
-    connection = None if transport is None else transport.get_extra_info("socket")
-    if connection is not None:
-        connection.setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BYTES)
+    if transport is not None and not transport.is_closing():
+        transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_SNDBUF, SEND_BYTES)
 
 
 class Subscriptions:
