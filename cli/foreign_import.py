@@ -11,9 +11,10 @@ import orjson
 
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.composition import bus_address, fail, find_pipeline, open_catalog
-from memrelay.cli.import_calls import NAME, SHARE, split_calls
+from memrelay.cli.import_calls import SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
+from memrelay.memory.files.import_call import NAME
 from memrelay.memory.importers.items import Fault
 from memrelay.memory.importers.redis_ams_api import read_api
 from memrelay.memory.importers.report import ImportReport

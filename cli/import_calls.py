@@ -4,9 +4,8 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from memrelay.memory.operations.records_import import MOST
+from memrelay.memory.files.import_call import MAX_LINES
 
-NAME = "records.import"
 # A call holds this fraction of bus.max_message_bytes in characters of at most four bytes.
 SHARE = 5
 
@@ -18,7 +17,7 @@ def split_calls(
     page: list[str] = []
     size, store = 0, ""
     for name, line in lines:
-        is_full = size + len(line) > max_characters or len(page) == MOST
+        is_full = size + len(line) > max_characters or len(page) == MAX_LINES
         if page and (name != store or is_full):
             yield store, {"lines": page}
             page, size = [], 0

@@ -18,12 +18,13 @@ from memrelay.cli.composition import (
     run,
 )
 from memrelay.cli.foreign_import import ForeignImport, import_foreign
-from memrelay.cli.import_calls import NAME, SHARE, split_calls
+from memrelay.cli.import_calls import SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.files.export import read_export, verify_export
+from memrelay.memory.files.import_call import NAME
 from memrelay.memory.files.uid_placeholder import UID
 from memrelay.memory.importers.items import LeftOut
 from memrelay.memory.importers.report import ImportReport

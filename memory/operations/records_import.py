@@ -9,6 +9,7 @@ from pydantic import Field
 
 from memrelay.memory.errors import Refused
 from memrelay.memory.files.export import MAX_LINE, Exported, Line, read_line
+from memrelay.memory.files.import_call import MAX_LINES, NAME
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.operations.entries_write import NewEntry, merge_entry
 from memrelay.memory.records.entry_text import digest_of
@@ -17,9 +18,7 @@ from memrelay.memory.records.ids import uid_of, uid_of_store
 from memrelay.memory.records.kinds import INSTANCE_KIND
 from memrelay.memory.sqlite.store import Transaction
 
-NAME = "records.import"
-MOST = 1000  # lines per call
-Lines = Annotated[tuple[str, ...], Field(max_length=MOST)]
+Lines = Annotated[tuple[str, ...], Field(max_length=MAX_LINES)]
 
 
 @dataclass(frozen=True, slots=True)

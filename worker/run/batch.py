@@ -15,8 +15,8 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
+from memrelay.memory.files.import_call import NAME as IMPORT
 from memrelay.memory.operations.documents_put import NAME as PUT_DOCUMENT
-from memrelay.memory.operations.records_import import NAME as IMPORT
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Done, Pending
