@@ -10,6 +10,8 @@ from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
 NAME = "pipeline_uid"
 TOKEN = "${pipeline_uid}"
 PLACE = ("pipeline_uid",)
+# The argument of the block `recipe` whose strings have variables.
+RECIPE = "definition"
 _ANY_TOKEN = re.compile(r"\$\{([^{}]*)\}")
 
 
@@ -48,6 +50,8 @@ def _fill_text(text: str, uid: str, report: Report, place: Place) -> str:
     while TOKEN in text:
         text = text.replace(TOKEN, uid)
     for name in dict.fromkeys(_ANY_TOKEN.findall(text)):
-        rule = f"{quoted('${' + name + '}')} is not replaced: {TOKEN} is the only token"
-        report.warn(place, rule, did_you_mean(name, (NAME,)))
+        hint = did_you_mean(name, (NAME,))
+        if hint or RECIPE not in place:
+            rule = f"{quoted('${' + name + '}')} is not replaced: {TOKEN} is the only token"
+            report.warn(place, rule, hint)
     return text

@@ -3,7 +3,15 @@
 import orjson
 
 from memrelay.pipelines.check import check
-from tests.pipelines.builders import UID, Json, make_bundle, make_chat, make_memory, warnings_of
+from tests.pipelines.builders import (
+    UID,
+    Json,
+    make_block,
+    make_bundle,
+    make_chat,
+    make_memory,
+    warnings_of,
+)
 
 
 def filled(bundle: Json, uid: str = UID) -> Json:
@@ -41,6 +49,19 @@ def test_another_token_is_kept_and_is_a_warning() -> None:
         'did you mean "pipeline_uid"?',
         'agents[0].agent_desc: "${user}" is not replaced: ${pipeline_uid} is the only token',
     ]
+
+
+def test_variables_of_a_recipe_are_kept_without_a_warning() -> None:
+    step = {"type": "kv_get", "instance": "app", "namespace": "${user_id}", "keys": ["a"]}
+    definition = {
+        "id": "prefs",
+        "label": "Preferences",
+        "inputs_scope": ["user"],
+        "retrieval": {"pipeline": [step]},
+    }
+    args = {"definition": definition}
+
+    assert warnings_of(make_block("recipe", args)) == []
 
 
 def test_a_token_that_results_from_a_replacement_is_replaced() -> None:

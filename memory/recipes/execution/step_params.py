@@ -124,4 +124,5 @@ def _describe(error: ValidationError) -> str:
     """Return the first problem with the name of its parameter."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    rule = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {rule}" if place else rule
