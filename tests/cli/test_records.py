@@ -3,7 +3,7 @@
 import pytest
 
 from memrelay.cli.operation_command import OPTIONAL_ARGUMENTS
-from memrelay.memory.operation import all_operations, input_schema
+from memrelay.memory.operation import all_operations, input_schema, positional_fields
 from tests.cli.serving import uid_of
 from tests.support.program import Completed, Program
 
@@ -143,10 +143,11 @@ def test_every_operation_is_a_command_with_all_of_its_fields(
 ) -> None:
     text = program.run(*operation.name.replace("_", "-").split("."), "--help").out
     schema = input_schema(operation)
+    required = positional_fields(operation) + schema["required"]
 
     for name in schema["properties"]:
         is_caller = name == "agent" and operation.has_caller
-        is_argument = name in OPTIONAL_ARGUMENTS or (name in schema["required"] and not is_caller)
+        is_argument = name in OPTIONAL_ARGUMENTS or (name in required and not is_caller)
         assert (f"{name.upper()}" if is_argument else f"--{name.replace('_', '-')}") in text
     assert ("--idempotency-key" in text) is operation.mutates
 
