@@ -78,6 +78,7 @@ def agent_file() -> AgentFileSchema:
                 id=f"message-{number}",
                 agent_id="agent-0",
                 created_at=START + timedelta(seconds=number),
+                otid=f"00000000-0000-4000-8000-{number:012}",  # random by default
                 **given,
             )
             for number, given in enumerate(messages())
