@@ -53,7 +53,8 @@ def test_recipes_are_listed_by_id_status_and_scope(codebolt: Codebolt) -> None:
     assert ids_of(codebolt.get(TYPES)) == ["a", "normalize", "old"]
     assert ids_of(codebolt.get(f"{TYPES}?status=deprecated")) == ["old"]
     assert ids_of(codebolt.get(f"{TYPES}?activeOnly=true")) == ["a", "normalize"]
-    assert ids_of(codebolt.get(f"{TYPES}?input_scope=task")) == ["normalize"]
+    for name in ("input_scope", "inputScope"):
+        assert ids_of(codebolt.get(f"{TYPES}?{name}=task")) == ["normalize"]
 
 
 def test_a_put_replaces_the_version_in_if_match(codebolt: Codebolt) -> None:

@@ -276,6 +276,13 @@ def test_a_step_without_input_warns(tx: Store) -> None:
     ]
 
 
+def test_a_recipe_without_steps_warns(tx: Store) -> None:
+    result = execute(tx)
+
+    assert result["success"]
+    assert [one["code"] for one in result["warnings"]] == ["empty_pipeline"]
+
+
 def test_too_many_items_and_bytes_end_the_run_regardless_of_on_error(tx: Store) -> None:
     for _ in range(3):
         event = {"stream_id": "big", "event_type": "x", "payload": {"text": "x" * 3000}}
