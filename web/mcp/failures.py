@@ -11,6 +11,8 @@ from memrelay.web.mcp.tool import NotAnswered, ToolError
 MAX_FAULTS = 20
 RETRY_AFTER_S = 1.0
 SDK = "mcp"
+# Advice that names operations, in the names that a client of MCP knows.
+ADVICE = {"records.list or records.search": "memory_read or memory_search"}
 NOT_INSTALLED = (
     "the MCP server needs an extra package; install it with `pip install 'memrelay[mcp]'`"
 )
@@ -18,6 +20,8 @@ NOT_INSTALLED = (
 
 def refuse(detail: str, faults: Iterable[str] = ()) -> ToolError:
     """Return the error of a call that broke a rule. `faults` are lines such as `/tags: ...`."""
+    for given, shown in ADVICE.items():
+        detail = detail.replace(given, shown)
     lines = list(faults)
     more = [f"and {len(lines) - MAX_FAULTS} more"] if len(lines) > MAX_FAULTS else []
     return ToolError("\n".join((detail, *lines[:MAX_FAULTS], *more)))
