@@ -427,7 +427,8 @@ def _read_header(path: Path, line: bytes) -> Header:
         header = _to_header(line)
     except msgspec.MsgspecError as error:
         raise BadExport(
-            f"{path} is not an export: {error}; create one with `memrelay export --records`"
+            f"{path} is not an export of Memrelay: {error}; create one with `memrelay export "
+            "--records`, or name the system that made the file: `--from auto`"
         ) from error
     if header.memrelay_export != FORMAT:
         raise BadExport(

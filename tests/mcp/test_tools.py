@@ -178,7 +178,7 @@ def test_another_version_is_not_changed(call: ToolCaller, name: str) -> None:
          "`restore` makes no other change: omit `content`"),
         ("memory_read", {"guid": "g", "kind": "note"}, "`guid` selects one record: omit `kind`"),
         ("memory_read", {"offset": 3}, "a list has no part of a text: omit `offset`"),
-        ("memory_read", {"guid": "g"}, "no record has the guid 'g' in notes; use memory_read or memory_search"),
+        ("memory_read", {"guid": "g"}, "use memory_read or memory_search to find records"),
         ("memory_search", {"query": "tea", "filter": {"owner": {"like": "A"}}}, "filter"),
         ("memory_remember", {"text": ""}, "/text: '' should be non-empty"),
         ("memory_write", {"content": "x", "expires_at": "yesterday"}, "`expires_at` is a time"),

@@ -107,7 +107,11 @@ class McpStream:
         self._file = self.socket.makefile("rb")
 
     def __enter__(self) -> Self:
-        self.honored = self.hear()["params"]["notifications"]
+        try:
+            self.honored = self.hear()["params"]["notifications"]
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -116,6 +120,10 @@ class McpStream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._file.close()
         self.socket.close()
 

@@ -251,12 +251,18 @@ def test_a_key_of_several_pipelines_must_name_one(keyed: Served) -> None:
     other = keyed.deploy()
     key = make_known_key(keyed, pipelines=tuple(ours))
 
-    tools = McpCalls(keyed.url, "/mcp", key)("tools/list")["tools"]
+    calls = McpCalls(keyed.url, "/mcp", key)
+
+    def is_required() -> bool:
+        tools = calls("tools/list")["tools"]
+        return all("pipeline" in tool["inputSchema"].get("required", ()) for tool in tools)
+
+    # The server reads the active pipelines once a second.
+    wait_for(is_required, "the tools require the argument pipeline")
     unnamed = text_of(call_everywhere(keyed, "memory_read", key))
     foreign = text_of(call_everywhere(keyed, "memory_read", key, pipeline=other))
     missing = text_of(call_everywhere(keyed, "memory_read", key, pipeline="0" * len(other)))
 
-    assert all(tool["inputSchema"]["required"][0] == "pipeline" for tool in tools)
     assert all(uid in unnamed for uid in ours)
     assert other not in unnamed
     assert foreign.replace(other, "") == missing.replace("0" * len(other), "")
