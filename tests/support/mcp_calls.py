@@ -109,7 +109,7 @@ class McpStream:
     def __enter__(self) -> Self:
         try:
             self.honored = self.hear()["params"]["notifications"]
-        except BaseException:
+        except (AssertionError, EOFError, OSError):
             self.close()
             raise
         return self
