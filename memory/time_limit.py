@@ -1,7 +1,7 @@
 """The time limit of searches: SQLite interrupts a SELECT that runs longer."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import apsw
@@ -18,14 +18,18 @@ class TimeLimit:
 
     def __init__(self, connection: apsw.Connection, seconds: float = SEARCH_S) -> None:
         self._connection, self.seconds = connection, seconds
-        # A time of the monotonic clock, 0 outside of a search.
+        self._clock: Callable[[], float] = time.monotonic
+        # A time of the clock, 0 outside of a search.
         self._deadline = 0.0
 
     @contextmanager
-    def bounded(self, seconds: float | None = None) -> Iterator[None]:
+    def bounded(
+        self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> Iterator[None]:
         """Interrupt the reads of a search after the limit. Nested uses share the first deadline.
 
-        `seconds` replaces the limit of the connection.
+        `seconds` replaces the limit of the connection. With `time.thread_time` as the `clock`, the
+        time that a busy machine gives to other programs does not count.
 
         Raises SearchTooLong. Raises StoreBusy if the interruption undid the open transaction.
         """
@@ -34,7 +38,8 @@ class TimeLimit:
             return
         was_open = self._connection.in_transaction
         limit_s = self.seconds if seconds is None else seconds
-        self._deadline = time.monotonic() + limit_s
+        self._clock = clock
+        self._deadline = clock() + limit_s
         self._connection.set_progress_handler(self._has_ended, INSTRUCTIONS)
         try:
             yield
@@ -52,12 +57,12 @@ class TimeLimit:
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Exclude the block from the limit: it fills a cache, so it is not repeated."""
-        began, deadline = time.monotonic(), self._deadline
+        began, deadline = self._clock(), self._deadline
         self._deadline = float("inf") if deadline else 0.0
         try:
             yield
         finally:
-            self._deadline = deadline and deadline + time.monotonic() - began
+            self._deadline = deadline and deadline + self._clock() - began
 
     def _has_ended(self) -> bool:
-        return time.monotonic() > self._deadline
+        return self._clock() > self._deadline

@@ -24,10 +24,11 @@ from memrelay.memory.recipes.recipe import CompiledStep, Recipe
 from memrelay.memory.recipes.step import Result, StepCall, StepFailed
 from memrelay.memory.sqlite.store import Transaction
 
-# Bounds of a run. Its time is the time of its steps, seconds.
+# Bounds of a run. Its time is the processor time of its steps, seconds, so that a busy machine
+# does not end a run.
 MAX_S = 1.0
 MAX_ITEMS = 1000
-# Time limit of the reads of one step, seconds. A search has its own.
+# Processor time of the reads of one step, seconds. A search has its own limit.
 READ_S = 0.1
 SEARCH_STEP = "vector_search"
 # Steps whose parameters name their input.
@@ -42,7 +43,7 @@ def run_recipe(
     recipe: Recipe,
     given: RunInput,
     context: Context,
-    clock: Clock = time.perf_counter,
+    clock: Clock = time.thread_time,
 ) -> Run:
     """Run a recipe and return its result, the object that docs/recipes.md describes.
 
@@ -154,7 +155,7 @@ class _RecipeRun:
         if step.type.reads and step.type.name not in OWN_SOURCE:
             self._read_input(step, call)
         if step.type.category in READING and step.type.name != SEARCH_STEP:
-            with tx.time_limit.bounded(READ_S):
+            with tx.time_limit.bounded(READ_S, time.thread_time):
                 result = step.type.run(params, call)
         else:
             result = step.type.run(params, call)
