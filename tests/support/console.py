@@ -1,4 +1,4 @@
-"""Pages of the console in Chromium: opening, chatting, measuring, and screenshots for the documents.
+"""Pages of the console in Chromium: opening, chatting, measuring, and screenshots for documents.
 
 Screenshots are kept only if the environment has KEEP_SCREENSHOTS.
 """
