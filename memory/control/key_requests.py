@@ -44,7 +44,7 @@ class KeyRequest:
 
 
 class Creator(NamedTuple):
-    """The limits that a caller over HTTP sets for a new key. `expires_at` is Unix ms, None for never.
+    """The limits of a caller over HTTP for a new key. `expires_at` is Unix ms, None for never.
 
     Without a key, it may create only the first one.
     """

@@ -233,7 +233,7 @@ def test_a_key_with_all_scopes_reaches_every_route(server: AccessServer) -> None
 def test_a_key_for_certain_pipelines_does_not_reach_what_concerns_all(server: AccessServer) -> None:
     routes = [route for route in server.routes if route.for_all_pipelines]
 
-    assert {route.path for route in routes} == {"/v1/keys", "/v1/keys/{id}"}
+    assert {route.path for route in routes} == {"/v1/keys", "/v1/keys/{id}", "/keys", "/keys/rows"}
     assert {server.ask(route, "right").status for route in routes} == {403}
 
 
