@@ -179,8 +179,8 @@ def test_the_list_is_sent_again_only_after_a_change(served: Served) -> None:
 
     assert (again().status, again().body) == (304, b"")
     ask(served.url, "POST", f"/v1/pipelines/{uid}/records", {"content": "new"})
-    changed = wait_for(lambda: again() if again().status == 200 else None, "the change is seen")
-    assert contents(changed) == ["new"]
+    wait_for(lambda: again().status == 200, "the change is seen")
+    assert contents(again()) == ["new"]
 
 
 def test_a_store_of_another_block_can_be_chosen(served: Served) -> None:
