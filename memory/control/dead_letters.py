@@ -117,6 +117,12 @@ class DeadLetters:
             rows = await _select_one(database, uid, ident)
         return next(map(DeadLetter._make, rows), None)
 
+    async def find_of_entry(self, uid: str, entry: str) -> Listed | None:
+        """Return the first letter of an entry or of a later step of its cascade, None without."""
+        with self._file.reading() as database:
+            rows = await _select_of_entry(database, uid, entry)
+        return next(map(Listed._make, rows), None)
+
     async def page(
         self, uids: Sequence[str] | None = None, *, after: int = 0, limit: int
     ) -> list[Listed]:
@@ -251,6 +257,15 @@ async def _count_changes(
 async def _select_one(database: aiosqlite.Connection, uid: str, ident: str) -> Iterable[Row]:
     return await database.execute_fetchall(
         f"SELECT {_COLUMNS} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident)
+    )
+
+
+async def _select_of_entry(database: aiosqlite.Connection, uid: str, entry: str) -> Iterable[Row]:
+    """Return a row of Listed. The id of a step begins with `<entry>.`."""
+    return await database.execute_fetchall(
+        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ?1 "
+        "AND (id = ?2 OR id > ?2 || '.' AND id < ?2 || '/') ORDER BY +n LIMIT 1",
+        (uid, entry),
     )
 
 
