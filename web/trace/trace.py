@@ -17,7 +17,7 @@ from memrelay.web.trace.tree import Published
 
 
 class Trace(NamedTuple):
-    """What one message led to. `letter` is the first failed step, None if none has failed."""
+    """The results of one message. `letter` is the first failed step, None if none has failed."""
 
     entry: str
     said: Said

@@ -1,8 +1,8 @@
 """Deduces which agent published each message of a cascade, and which message it answers.
 
-A log does not contain these. The worker handles the messages of a cascade in their order, and the
-agents that hear one in the order of the bundle, and each of them answers at most once. So the
-answer of an agent belongs to the first message that it hears and has not answered.
+A log does not contain these. The worker handles the messages of a cascade in their order. For each
+it calls the agents that hear it, in the order of the bundle, and each answers at most once. So an
+answer belongs to the first message that its agent hears and has not answered.
 """
 
 from collections import defaultdict
