@@ -72,12 +72,17 @@ class Listed(NamedTuple):
     size: int
 
 
+def first_line(error: str) -> str:
+    """Return the part of an error by which letters are grouped."""
+    return error.partition("\n")[0][:MAX_REASON]
+
+
 class LetterGroup(NamedTuple):
     """The letters of a pipeline whose errors have the same first line, `reason`."""
 
     pipeline: str
     reason: str
-    count: int
+    letters: int
     # Most attempts of one letter.
     attempts: int
     # Times of the oldest and the newest failure, Unix ms.
@@ -171,6 +176,23 @@ class DeadLetters:
         with self._file.reading() as database:
             rows = await _select_groups(database, uids, reason, (before, limit))
             return list(map(LetterGroup._make, rows))
+
+    async def latest(self, uid: str, swarm: str, *, limit: int) -> list[Listed]:
+        """Return the newest letters of a pipeline that were sent to a swarm, the newest first."""
+        with self._file.reading() as database:
+            return list(map(Listed._make, await _select_latest(database, uid, swarm, limit)))
+
+    async def read_data(self, places: Sequence[int], most_bytes: int) -> dict[int, bytes]:
+        """Return the data of letters by their positions, without longer data than `most_bytes`."""
+        with self._file.reading() as database:
+            rows = await _select_data(database, places, most_bytes)
+            return {int(n): data for n, data in rows}
+
+    async def read_version(self) -> tuple[int, int]:
+        """Return a value that changes with every change of a letter."""
+        with self._file.reading() as database:
+            ((others,),) = await database.execute_fetchall("PRAGMA data_version")
+            return others, database.total_changes
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Return the ids that are dead letters of a pipeline."""
@@ -325,6 +347,28 @@ async def _select_page(
         f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?3 AND {_OF_GROUPS} "
         "ORDER BY n LIMIT ?4",
         (_to_json(uids), reason, *window),
+    )
+
+
+async def _select_latest(
+    database: aiosqlite.Connection, uid: str, swarm: str, limit: int
+) -> Iterable[Row]:
+    """Return rows of Listed."""
+    return await database.execute_fetchall(
+        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ? AND swarm = ? "
+        "ORDER BY +n DESC LIMIT ?",
+        (uid, swarm, limit),
+    )
+
+
+async def _select_data(
+    database: aiosqlite.Connection, places: Sequence[int], most_bytes: int
+) -> Iterable[Row]:
+    """Return (n, data)."""
+    return await database.execute_fetchall(
+        "SELECT n, data FROM dead_letters WHERE n IN (SELECT value FROM json_each(?)) "
+        "AND length(data) <= ?",
+        (json.dumps(places), most_bytes),
     )
 
 

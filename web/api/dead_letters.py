@@ -69,7 +69,7 @@ async def list_all(request: web.Request) -> web.Response:
     total = counts.get(uid, 0) if uid else sum(counts.values())
     if reason is not None:
         groups = await letters.groups(uids, reason=reason, limit=MAX_POSITION)
-        total = sum(group.count for group in groups)
+        total = sum(group.letters for group in groups)
     items = found[:limit]
     return json_response(
         {

@@ -7,6 +7,7 @@ known. Each store is asked for them, until so many in a row do not exist.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -45,20 +46,26 @@ class Written(NamedTuple):
 
 
 async def find_records(
-    request: web.Request, served: Served, entry: str, messages: Sequence[Published]
+    request: web.Request,
+    served: Served,
+    entry: str,
+    messages: Sequence[Published],
+    timeout_s: float | None = None,
 ) -> Written:
     """Return the records that an entry has written, deleted ones included.
 
-    Raises Problem if the pipeline's owner does not answer.
+    `timeout_s` is the time for each call, by default that of the API. Raises Problem if the
+    pipeline's owner does not answer.
     """
     stores = defaultdict[str, list[CheckedAgent]](list)
     for agent in served.bundle.agents:
         if agent.calls and agent.args.store:
             stores[agent.args.store].append(agent)
     paths = list_paths(messages, has_steps=_has_steps(served.bundle.agents))
+    search = _Search(request, served.deployed.uid, entry, timeout_s)
     found = await asyncio.gather(
         *[
-            _find_in_store(request, (served.deployed.uid, entry), store, agents, paths)
+            search.find_in_store(store, [Writer(agent, path) for path in paths for agent in agents])
             for store, agents in stores.items()
         ]
     )
@@ -96,59 +103,69 @@ def _has_steps(agents: Sequence[CheckedAgent]) -> bool:
     return len(stores) > 1 or any(agent.block.executor is not None for agent in agents)
 
 
-async def _find_in_store(
-    request: web.Request,
-    origin: tuple[str, str],
-    store: str,
-    agents: Sequence[CheckedAgent],
-    paths: Sequence[str],
-) -> Written:
-    """Return the records in one store. `origin` is (the pipeline's uid, the entry)."""
-    writers = [Writer(agent, path) for path in paths for agent in agents]
-    writers = writers[: MAX_GUIDS // MISSING_IN_A_ROW]
-    width = max(MISSING_IN_A_ROW, min(NUMBERS, MAX_GUIDS // len(writers)))
-    records, start = list[dict[str, Any]](), 1
-    while len(records) <= MAX_RECORDS:
-        numbers = range(start, start + width)
-        guids = _derive(origin, writers, numbers)
-        found = await _list_records(request, origin[0], store, [*guids])
-        records += [_describe(one, store, guids[one["guid"]][0]) for one in found]
-        last = max((guids[one["guid"]][1] for one in found), default=0)
-        if last <= numbers[-1] - MISSING_IN_A_ROW:
-            return Written(records, is_complete=True)
-        start += width
-    return Written(records, is_complete=False)
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search for the records of an entry."""
+
+    request: web.Request
+    uid: str
+    entry: str
+    timeout_s: float | None
+
+    async def find_in_store(self, store: str, writers: Sequence[Writer]) -> Written:
+        """Return the records of these writers in one store."""
+        writers = writers[: MAX_GUIDS // MISSING_IN_A_ROW]
+        width = max(MISSING_IN_A_ROW, min(NUMBERS, MAX_GUIDS // len(writers)))
+        records, start = list[dict[str, Any]](), 1
+        while len(records) <= MAX_RECORDS:
+            numbers = range(start, start + width)
+            guids = self._derive(writers, numbers)
+            found = await self._list(store, guids)
+            records += found
+            last = max((guids[one["guid"]][1] for one in found), default=0)
+            if last <= numbers[-1] - MISSING_IN_A_ROW:
+                return Written(records, is_complete=True)
+            start += width
+        return Written(records, is_complete=False)
+
+    def _derive(
+        self, writers: Sequence[Writer], numbers: Iterable[int]
+    ) -> dict[str, tuple[Writer, int]]:
+        """Return the writer and the number of each guid."""
+        return {
+            derive_guid(self.uid, self.entry + writer.path, writer.agent.agent.alias, number): (
+                writer,
+                number,
+            )
+            for number in numbers
+            for writer in writers
+        }
+
+    async def _list(self, store: str, guids: dict[str, tuple[Writer, int]]) -> list[dict[str, Any]]:
+        """Return the records with these guids as the trace shows them."""
+        found: list[dict[str, Any]] = []
+        for is_deleted in (False, True):
+            cursor: str | None = ""
+            while cursor is not None:
+                given = {
+                    "filter": {"guid": {"in": [*guids]}},
+                    "deleted": is_deleted,
+                    "limit": MAX_GUIDS,
+                    "cursor": cursor,
+                }
+                page = await call_operation(
+                    self.request, "records.list", self.uid, given, store, timeout_s=self.timeout_s
+                )
+                for one in page["items"]:
+                    writer = guids[one["guid"]][0]
+                    found.append(_describe(one, store, writer, is_deleted=is_deleted))
+                cursor = page["next_cursor"]
+        return found
 
 
-def _derive(
-    origin: tuple[str, str], writers: Iterable[Writer], numbers: Iterable[int]
-) -> dict[str, tuple[Writer, int]]:
-    """Return the writer and the number of each guid."""
-    uid, entry = origin
-    return {
-        derive_guid(uid, entry + writer.path, writer.agent.agent.alias, number): (writer, number)
-        for writer in writers
-        for number in numbers
-    }
-
-
-async def _list_records(
-    request: web.Request, uid: str, store: str, guids: list[str]
-) -> list[dict[str, Any]]:
-    """Return the records with these guids, with the member `deleted`."""
-    found: list[dict[str, Any]] = []
-    for is_deleted in (False, True):
-        given = {"filter": {"guid": {"in": guids}}, "deleted": is_deleted, "limit": MAX_GUIDS}
-        while True:
-            page = await call_operation(request, "records.list", uid, given, store)
-            found += [one | {"deleted": is_deleted} for one in page["items"]]
-            if page["next_cursor"] is None:
-                break
-            given["cursor"] = page["next_cursor"]
-    return found
-
-
-def _describe(record: dict[str, Any], store: str, writer: Writer) -> dict[str, Any]:
+def _describe(
+    record: dict[str, Any], store: str, writer: Writer, *, is_deleted: bool
+) -> dict[str, Any]:
     content = record["content"]
     return {
         "guid": record["guid"],
@@ -161,5 +178,5 @@ def _describe(record: dict[str, Any], store: str, writer: Writer) -> dict[str, A
         "block": writer.agent.block.name,
         "created_at": record["created_at"],
         "updated_at": record["updated_at"],
-        "deleted": record["deleted"],
+        "deleted": is_deleted,
     }
