@@ -46,6 +46,7 @@ class Route(NamedTuple):
             token="t",
             trigger="memory_write",
             ident="1-0",
+            entry="1-0",
             guid="nobody",
             workflow=uid,
             id="nobody",
@@ -119,7 +120,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
 def is_unserved(route: Route, answer: Answer) -> bool:
     """Return whether the call reached an operation: no worker runs in this test."""
     nouns = {operation.noun for operation in all_operations().values()}
-    nouns |= {"memory-users", "workflows", *(path.strip("/") for path in CODEBOLT.prefixes)}
+    nouns |= {
+        "memory-users",
+        "workflows",
+        "{entry}",
+        *(path.strip("/") for path in CODEBOLT.prefixes),
+    }
     return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))
 
 

@@ -25,6 +25,13 @@ async def answer_refresh(
     """
     wants_new = "no-cache" in request.headers.get(hdrs.CACHE_CONTROL, "")
     state = await request.config_dict[STATES].get(served, refresh=wants_new)
+    return await answer_changed(request, state, make)
+
+
+async def answer_changed(
+    request: web.Request, state: object, make: Callable[[], Awaitable[web.Response]]
+) -> web.Response:
+    """Return a part of a page as `make` renders it, or 304 if its state has not changed."""
     tag = make_tag(request, state)
     return _not_modified(tag) if is_unchanged(request, tag) else _with_tag(tag, await make())
 

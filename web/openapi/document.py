@@ -95,6 +95,7 @@ PATH_PARAMETERS = {
     "swarm": "The swarm's name.",
     "alias": "The agent's alias.",
     "ident": "The dead letter's id.",
+    "entry": "The id of the message: the part of a `mid` before its first dot.",
     "token": "The agent's token.",
     "trigger": "The agent's block.",
     "name": "The file's name.",

@@ -43,6 +43,7 @@ from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.server.rate_limit import identify_caller, limit_rate
 from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
+from memrelay.web.trace import routes as trace
 
 ROUTE_MODULES = (
     health,
@@ -50,6 +51,7 @@ ROUTE_MODULES = (
     messages,
     webhooks,
     dead_letters,
+    trace,
     assets,
     login,
     documents,
