@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
+from memrelay.web.api import dead_letters, health, keys, messages, operations, pipelines, webhooks
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
@@ -52,6 +52,7 @@ ROUTE_MODULES = (
     webhooks,
     dead_letters,
     trace,
+    keys,
     assets,
     login,
     documents,
