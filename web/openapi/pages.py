@@ -1,4 +1,4 @@
-"""/openapi.json, and /docs with the same content as a page. Both work offline."""
+"""/openapi.json, and the API reference below /docs with the same content. Both work offline."""
 
 from typing import Any
 
@@ -7,11 +7,17 @@ from aiohttp import web
 
 from memrelay.web.auth.access import open_to_all
 from memrelay.web.console.frame import as_page, render
+from memrelay.web.openapi.reference import Reference
+from memrelay.web.openapi.reference_reader import COMMON
 from memrelay.web.openapi.route_docs import HTML, documented
+from memrelay.web.server.errors import NotFound
 
 routes = web.RouteTableDef()
-# The document, built once at startup.
+# The document and the reference, built once at startup.
 DOCUMENT = web.AppKey("document", dict[str, Any])
+REFERENCE = web.AppKey("reference", Reference)
+# Characters of a search for routes.
+MAX_QUERY = 200
 
 
 @routes.get("/openapi.json")
@@ -23,15 +29,40 @@ async def document(request: web.Request) -> web.Response:
 
 
 @routes.get("/docs")
-@documented({200: "The page."}, media_type=HTML)
+@documented(
+    {200: "The page."},
+    media_type=HTML,
+    query={"q": "Show only routes that contain all of these words."},
+)
 @open_to_all
 @as_page
-async def page(request: web.Request) -> web.Response:
-    """Show the API documentation as a page."""
-    openapi = request.app[DOCUMENT]
-    sections: dict[str, list[tuple[str, str, Any]]] = {}
-    for path, methods in openapi["paths"].items():
-        for method, operation in methods.items():
-            entry = (method.upper(), path, operation)
-            sections.setdefault(operation["tags"][0], []).append(entry)
-    return render("docs.html", openapi=openapi, sections=sorted(sections.items()))
+async def groups(request: web.Request) -> web.Response:
+    """Show the groups of the API reference, or the routes that a search finds."""
+    query, reference = request.query.get("q", "").strip()[:MAX_QUERY], request.app[REFERENCE]
+    found = reference.search(query) if query else []
+    return render(
+        "docs.html",
+        openapi=request.app[DOCUMENT],
+        sections=list(reference.list_sections()),
+        query=query,
+        found=found,
+        total=sum(len(page.routes) for page in found),
+    )
+
+
+@routes.get("/docs/{group}")
+@documented({200: "The page.", 404: "No such group."}, media_type=HTML)
+@open_to_all
+@as_page
+async def group(request: web.Request) -> web.Response:
+    """Show one group of the API reference, with a form for each call."""
+    name = request.match_info["group"]
+    page = request.app[REFERENCE].find(name)
+    if page is None:
+        raise NotFound(f"The API reference has no group {name[:100]!r}.")
+    return render(
+        "docs_group.html",
+        page=page,
+        server=f"{request.scheme}://{request.host}",
+        common_errors=COMMON,
+    )
