@@ -4,7 +4,7 @@
 
 (() => {
   const MAX_CHARACTERS = 20000, MAX_BYTES = 1000000, MAX_WAIT_MS = 30000, MAX_PIPELINES = 100;
-  const HEADERS = ["content-type", "etag", "location", "retry-after", "idempotency-replayed", "x-request-id"];
+  const HEADERS = ["content-type", "etag", "location", "retry-after", "x-request-id"];
   const dialog = document.getElementById("confirm-call"), pipelines = document.getElementById("pipelines");
   const forms = [...document.querySelectorAll("form[data-try]")];
 
@@ -105,7 +105,7 @@
       status.textContent = error.name === "TimeoutError" ? "No response in time. The change may still be applied." : "The server does not respond.";
     }
     button.disabled = false;
-    button.focus();
+    if (document.activeElement === document.body) button.focus();   // lost while it was disabled
   }
 
   function confirmCall(form) {
