@@ -5,13 +5,18 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from memrelay.web.auth.access import open_to_all
-from memrelay.web.console.frame import as_page, render
+from memrelay.web.auth.access import CALLER, open_to_all
+from memrelay.web.auth.authorizer import ANONYMOUS
+from memrelay.web.console.frame import as_page, render_page
+from memrelay.web.console.page import Page
 from memrelay.web.openapi.reference import Reference
 from memrelay.web.openapi.reference_reader import COMMON
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.errors import NotFound
+from memrelay.web.server.services import get_services
 
+PAGE = Page("API reference", "/docs", menu="main", order=90, scopes=())
+GROUP_PAGE = Page("Group", "/docs/{group}", parent=PAGE.title, scopes=())
 routes = web.RouteTableDef()
 # The document and the reference, built once at startup.
 DOCUMENT = web.AppKey("document", dict[str, Any])
@@ -28,7 +33,7 @@ async def document(request: web.Request) -> web.Response:
     return web.Response(body=orjson.dumps(request.app[DOCUMENT]), content_type="application/json")
 
 
-@routes.get("/docs")
+@routes.get(PAGE.path)
 @documented(
     {200: "The page."},
     media_type=HTML,
@@ -38,9 +43,12 @@ async def document(request: web.Request) -> web.Response:
 @as_page
 async def groups(request: web.Request) -> web.Response:
     """Show the groups of the API reference, or the routes that a search finds."""
+    await _identify_caller(request)
     query, reference = request.query.get("q", "").strip()[:MAX_QUERY], request.app[REFERENCE]
     found = reference.search(query) if query else []
-    return render(
+    return await render_page(
+        request,
+        PAGE,
         "docs.html",
         openapi=request.app[DOCUMENT],
         sections=list(reference.list_sections()),
@@ -50,19 +58,30 @@ async def groups(request: web.Request) -> web.Response:
     )
 
 
-@routes.get("/docs/{group}")
+@routes.get(GROUP_PAGE.path)
 @documented({200: "The page.", 404: "No such group."}, media_type=HTML)
 @open_to_all
 @as_page
 async def group(request: web.Request) -> web.Response:
     """Show one group of the API reference, with a form for each call."""
     name = request.match_info["group"]
-    page = request.app[REFERENCE].find(name)
-    if page is None:
+    await _identify_caller(request)
+    found = request.app[REFERENCE].find(name)
+    if found is None:
         raise NotFound(f"The API reference has no group {name[:100]!r}.")
-    return render(
+    return await render_page(
+        request,
+        GROUP_PAGE,
         "docs_group.html",
-        page=page,
+        title=found.group.title,
+        group=found,
         server=f"{request.scheme}://{request.host}",
         common_errors=COMMON,
     )
+
+
+async def _identify_caller(request: web.Request) -> None:
+    """Record the caller for the navigation, if the request has a valid key or session."""
+    caller = await get_services(request).authorizer.get_caller_or_anonymous(request)
+    if caller is not ANONYMOUS:
+        request[CALLER] = caller
