@@ -163,13 +163,11 @@ EMPTY_STATUSES = (101, 204, 303, 304)
 
 def build_document(app: web.Application) -> Json:
     """Return the document. Raises LookupError for an undocumented route."""
-    operations = {}
-    for operation in all_operations().values():
-        place = route_of(operation)
-        operations[place.method, place.path] = operation, place
+    places = [(operation, route_of(operation)) for operation in all_operations().values()]
+    operations = {(place.method, place.path): (one, place) for one, place in places}
     routes = _list_routes(app)
     outputs, schemas = _build_schemas(
-        [operation for operation, _ in operations.values()], [route for route, _ in routes]
+        [operation for operation, _ in places], [route for route, _ in routes]
     )
     paths: dict[str, Json] = {}
     for route, path in routes:

@@ -141,7 +141,7 @@ class Reference:
         words = text.lower().split()
         found = []
         for page in self.pages:
-            title = f"{page.name} {page.group.title} {page.group.description}".lower()
+            title = f"{page.name} {page.group.title}".lower()
             left = [word for word in words if word not in title]
             routes = tuple(route for route in page.routes if route.matches(left))
             if routes:
