@@ -50,6 +50,11 @@ def clip(text: str, cells: int) -> str:
     return line if end == len(line) else line[: _count_fitting(line, cells - 1)] + "…"
 
 
+def capitalize_first(text: str) -> str:
+    """Return a text that begins with a capital letter; the rest stays as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def format_code(text: str) -> Markup:
     """Return a trusted text with the parts between backticks as code elements."""
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
