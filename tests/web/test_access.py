@@ -44,6 +44,7 @@ class Route(NamedTuple):
             swarm="chat",
             alias="memory_write_",
             name="chat.js",
+            group="records",
             token="t",
             trigger="memory_write",
             ident="1-0",
@@ -163,6 +164,7 @@ def test_a_caller_without_a_key_reaches_only_open_routes(server: AccessServer) -
         "/logout",
         "/openapi.json",
         "/docs",
+        "/docs/{group}",
         "/webhooks/{uid}/{alias}",
         "/api/v1/pd/webhook/{token}/{alias}/{trigger}",
     }
