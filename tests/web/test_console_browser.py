@@ -372,6 +372,9 @@ def advance_until(page: Page, done: Callable[[], object]) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, uid: str) -> None:
+    # The server opens its connections to the bus at their first use.
+    served.say(uid, "/write warm")
+    served.get(f"/pipelines/{uid}/log?swarm=chat")
     sockets = count_sockets(served.web.pid)
     with open_page(browser, served, f"/pipelines/{uid}") as page:
         session, answers = page.context.new_cdp_session(page), list[int]()
