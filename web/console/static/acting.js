@@ -56,7 +56,7 @@ const acting = (() => {
     const fields = isBodiless ? new URLSearchParams(Object.entries(body)).toString() : "";
     const response = await fetch(fields ? `${path}${path.includes("?") ? "&" : "?"}${fields}` : path, {
       method,
-      headers: { Accept: "application/json", ...(isBodiless ? {} : { "Content-Type": "application/json" }), ...headers },
+      headers: { Accept: "application/json", ...(method === "GET" ? {} : { "Content-Type": "application/json" }), ...headers },
       body: isBodiless ? undefined : JSON.stringify(body),
     });
     const text = await response.text();

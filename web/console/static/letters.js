@@ -43,9 +43,9 @@
     show("Replaying…");
     const { status, body } = await acting.call(`GET ${LIST}/${name}`);
     const fault = status === 404 ? "" : await replay(name, body?.attempts ?? 0, wait);
-    if (!fault && then) {
-      sessionStorage.setItem("toast", JSON.stringify(["Replayed."]));
-      return location.assign(then);
+    if (then) {
+      sessionStorage.setItem("toast", JSON.stringify([fault || "Replayed."]));
+      return fault ? location.reload() : location.assign(then);
     }
     show(fault || "Replayed.");
     box.className = fault ? "warning" : "notice";
