@@ -8,6 +8,8 @@ from typing import Annotated, Any, Generic, NotRequired, TypeVar
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
+from memrelay.memory.control.keys import SCOPES
+
 Item = TypeVar("Item")
 # Allows no other members.
 exact = with_config(ConfigDict(extra="forbid"))
@@ -199,6 +201,43 @@ class MessageTrace(TypedDict):
     records: list[TracedRecord]
     dead_letter: DeadLetterItem | None
     complete: bool
+
+
+@exact
+class ApiKey(TypedDict):
+    """A key without its secret. Times are Unix ms, null for never."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    pipelines: list[str]
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    in_force: bool
+
+
+@exact
+class ApiKeyCreated(ApiKey):
+    """A new key. `key` is its text. `is_first`: HTTP requires a key from now on."""
+
+    key: str
+    is_first: bool
+    notes: list[str]
+
+
+@exact
+class NewApiKey(TypedDict):
+    """A key to create. `pipelines` are uids or names, or `*`. `expires` is 90d, 12h or never."""
+
+    name: Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 100})]
+    scopes: Annotated[
+        list[Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]],
+        Field(json_schema_extra={"minItems": 1}),
+    ]
+    pipelines: Annotated[list[str], Field(json_schema_extra={"minItems": 1})]
+    expires: NotRequired[str | None]
+    allow_undeployed: NotRequired[bool]
 
 
 @exact

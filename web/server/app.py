@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
+from memrelay.web.api import dead_letters, health, keys, messages, operations, pipelines, webhooks
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
@@ -24,6 +24,7 @@ from memrelay.web.mcp.transports.loading import APPLICATIONS, LazyApplications, 
 from memrelay.web.mcp.updates.change_reader import Bus, ChangeReaders
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
+from memrelay.web.openapi.reference_reader import read_reference
 from memrelay.web.pipelit import history, lists
 from memrelay.web.robutler import kv, storage, tool
 from memrelay.web.server.browser_guard import (
@@ -52,6 +53,7 @@ ROUTE_MODULES = (
     webhooks,
     dead_letters,
     trace,
+    keys,
     assets,
     login,
     documents,
@@ -108,6 +110,7 @@ def make_app(services: Services) -> web.Application:
         app.add_routes(routes)
     app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
+    app[documents.REFERENCE] = read_reference(app[documents.DOCUMENT])
     app.cleanup_ctx.extend((watch_callers, publish_forever))
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
