@@ -88,7 +88,11 @@ async def memory_rows(request: web.Request) -> web.Response:
 
 
 @routes.get(PAGE.path + "/export")
-@documented({200: "One record per line."} | ERRORS, media_type=EXPORT_TYPE, query=QUERY)
+@documented(
+    {200: "One record per line.", 422: "The filter or the query is invalid."} | ERRORS,
+    media_type=EXPORT_TYPE,
+    query=QUERY,
+)
 @requires("read")
 async def memory_export(request: web.Request) -> web.Response:
     """Return the shown records as JSON lines."""
