@@ -59,7 +59,8 @@ def test_the_trace_names_agents_blocks_hops_and_records_without_scripts(served: 
     assert "User on chat first message /write tea" in text
     assert "dispatch_write regex_match on chat hop 1 · +0 ms tea" in text
     assert "memory_write memory_write on chat hop 2" in text
-    link = f"/pipelines/{uid}/memory/{record['guid']}?store={quote(f'instances/{uid}/memories')}"
+    store = quote(f"instances/{uid}/memories", safe="")
+    link = f"/pipelines/{uid}/memory/{record['guid']}?store={store}"
     assert page.body.decode().count(f'<a href="{link}">') == 2
 
 
@@ -158,14 +159,13 @@ def test_dead_letters_are_grouped_filtered_and_listed(served: Served) -> None:
     group = letters_page(served, f"?pipeline={uid}&reason={quote(reason)}")
 
     assert "3 dead letters." in text_of(groups)
-    assert f"it has chat 3 test {'1'} just now" in text_of(groups)
+    assert "it has chat 3 test 1 just now" in text_of(groups)
     assert other not in groups.body.decode().partition("</form>")[2]
     assert [text_of(group).count(text) for text in ("tea", HOSTILE, "milk")] == [1, 1, 1]
     assert b"<script>alert" not in group.body + groups.body
     assert f'href="/dead-letters/{uid}/{idents[0]}"'.encode() in group.body
-    assert "4 dead letters" in text_of(letters_page(served)) or "dead letters." in text_of(
-        letters_page(served)
-    )
+    everything = text_of(letters_page(served))
+    assert f"{served.get('/v1/dead-letters').json['total']} dead letters." in everything
 
 
 def test_a_dead_letter_is_shown_with_its_message_and_links_to_its_trace(served: Served) -> None:

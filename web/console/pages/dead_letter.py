@@ -39,7 +39,7 @@ async def dead_letter(request: web.Request) -> web.Response:
             "There is no such dead letter. It may have been replayed or dropped."
         ) from fault
     sender, text = read_message(letter.data)
-    names, shown = await list_names(request), text[:MAX_CHARACTERS]
+    names, shown = await list_names(request, [uid]), text[:MAX_CHARACTERS]
     values: dict[str, Any] = {
         "letter": to_detail(letter),
         "sender": sender,

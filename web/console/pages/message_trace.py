@@ -1,5 +1,6 @@
 """The page of one message: the tree of its messages, its records, and its dead letter."""
 
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +14,7 @@ from memrelay.web.console.letters import read_rows
 from memrelay.web.console.page import Page
 from memrelay.web.console.pipeline_values import find_served
 from memrelay.web.console.refresh import answer_refresh
+from memrelay.web.console.search_hits import record_url
 from memrelay.web.console.trace_nodes import MAX_NODES, MAX_RECORDS, make_nodes
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.services import get_services
@@ -62,6 +64,7 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     return {
         "uid": uid,
         "entry": entry,
+        "link": partial(record_url, uid),
         "nodes": make_nodes(said.messages, records),
         "messages": len(said.messages),
         "max_nodes": MAX_NODES,
