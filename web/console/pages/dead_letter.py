@@ -7,13 +7,13 @@ from aiohttp import web
 from memrelay.web.api.dead_letter_json import NoDeadLetter, find_dead_letter, to_detail
 from memrelay.web.auth.access import requires
 from memrelay.web.console.frame import as_page, render_page
-from memrelay.web.console.letters import read_message
 from memrelay.web.console.page import Page
 from memrelay.web.console.pages.dead_letters import list_names
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.errors import NotFound
 from memrelay.web.server.services import get_services
 from memrelay.web.trace.inputs import entry_of
+from memrelay.web.trace.letters import read_message
 
 PAGE = Page("Dead letter", "/dead-letters/{uid}/{ident}", parent="Dead letters")
 routes = web.RouteTableDef()

@@ -13,12 +13,12 @@ from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.format import format_age
 from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.letters import read_rows
 from memrelay.web.console.page import Page
 from memrelay.web.console.refresh import answer_changed
 from memrelay.web.openapi.route_docs import HTML, NUMERIC_CURSOR_SCHEMA, documented
 from memrelay.web.server.errors import NotFound
 from memrelay.web.server.services import get_services
+from memrelay.web.trace.letters import read_rows
 
 PAGE = Page("Dead letters", "/dead-letters", menu="main", order=20)
 routes = web.RouteTableDef()

@@ -10,14 +10,14 @@ from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.calls import TIMEOUT_S, attempt
 from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.letters import read_rows
 from memrelay.web.console.page import Page
 from memrelay.web.console.pipeline_values import find_served
 from memrelay.web.console.refresh import answer_refresh
 from memrelay.web.console.search_hits import record_url
-from memrelay.web.console.trace_nodes import MAX_NODES, MAX_RECORDS, make_nodes
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.services import get_services
+from memrelay.web.trace.letters import read_rows
+from memrelay.web.trace.nodes import MAX_NODES, MAX_RECORDS, make_nodes
 from memrelay.web.trace.records import find_records
 from memrelay.web.trace.said import read_said
 from memrelay.web.trace.trace import parse_entry
