@@ -25,7 +25,7 @@ DARK = "#14171a"
 REFRESHES = 200
 # The refreshed parts of a pipeline's page.
 PARTS = 3
-WARM = 20  # refreshes until the browser has compiled and cached everything
+WARM = 60  # refreshes until the browser has compiled and cached everything
 
 
 @pytest.fixture(scope="module")
