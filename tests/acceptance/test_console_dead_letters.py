@@ -118,7 +118,7 @@ def test_one_letter_is_shown_replayed_and_dropped(browser: Browser, served: Serv
         expect(page.locator(".said .text")).to_have_text("note 0")
         keep(page, "dead-letter")
         page.get_by_role("button", name="Replay").click()
-        expect(page.locator(".toasts")).to_contain_text("Failed again", timeout=30_000)
+        expect(page.locator("#replaying")).to_contain_text("Failed again", timeout=30_000)
         expect(page.locator(".details")).to_contain_text(re.compile(r"Attempts\s*2"))
 
         page.get_by_role("button", name="Drop").click()

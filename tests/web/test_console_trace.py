@@ -108,6 +108,39 @@ def test_the_trace_keeps_its_messages_while_no_worker_answers() -> None:
     assert "dispatch_write" in text
 
 
+def test_a_message_that_waits_is_reported() -> None:
+    with Served(worker=False) as served:
+        uid = served.deploy_unserved()
+        entry = served.house.client.enter(uid, "/write tea")
+
+        assert "The message has not run yet." in text_of(trace_page(served, uid, entry))
+
+
+def test_a_dead_letter_that_is_gone_is_reported_by_the_open_page(served: Served) -> None:
+    uid = served.deploy()
+    (ident,) = fail(served, uid, "tea")
+    path = f"/dead-letters/{uid}/{ident}/letter"
+    wait_for(lambda: is_unchanged(served, path), "the names of all pipelines are known")
+
+    tag = served.get(path).headers["etag"]
+    assert ask(served.url, "DELETE", f"/v1/dead-letters/{uid}/{ident}").status == 204
+    gone = served.get(path, If_None_Match=tag)
+
+    assert gone.status == 200
+    assert text_of(gone) == "This dead letter is gone. It was replayed or dropped."
+
+
+def test_open_lists_of_dead_letters_report_that_the_bus_is_gone() -> None:
+    with Served() as served:
+        uid = served.deploy()
+        (ident,) = fail(served, uid, "tea")
+        served.house.server.stop(grace_s=5)
+
+        paths = ("/fragments/dead-letters", f"/dead-letters/{uid}/{ident}/letter")
+        wait_for(lambda: {served.get(path).status for path in paths} == {503}, "the report")
+        assert "1 dead letter." in text_of(letters_page(served))
+
+
 def test_an_invalid_message_is_a_page_with_the_reason(served: Served) -> None:
     answer = served.get(f"/pipelines/{served.deploy()}/messages/order-1")
 

@@ -1,7 +1,11 @@
 """Which message each message of a cascade answers, also if some are missing in the logs."""
 
+from hypothesis import given
+from hypothesis.strategies import integers
+
+from memrelay.memory.records.ids import derive_guid
 from memrelay.pipelines.check import check
-from memrelay.web.trace.inputs import entry_of, parse_place, parse_step
+from memrelay.web.trace.inputs import entry_of, entry_of_guid, parse_place, parse_step
 from memrelay.web.trace.nodes import MAX_DEPTH, make_nodes
 from memrelay.web.trace.tree import Published, place_in_tree
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands
@@ -86,6 +90,18 @@ def test_ids_are_parsed_strictly() -> None:
         entry_of(f"{ENTRY}.2+0") == entry_of(f"tea/{ENTRY}.1~0a0b0c0d") == entry_of(ENTRY) == ENTRY
     )
     assert entry_of("order-1") == entry_of("") == ""
+
+
+@given(integers(0, 2**48 - 1), integers(0, 2**24 - 1), integers(1, 100))
+def test_the_entry_of_a_derived_guid_is_found(ms: int, number: int, index: int) -> None:
+    entry = f"{ms}-{number}"
+
+    assert entry_of_guid(derive_guid(UID, entry, "keeper", index)) == entry
+    assert entry_of_guid(derive_guid(UID, f"{entry}.2+0", "keeper", index)) == entry
+
+
+def test_other_guids_have_no_entry() -> None:
+    assert entry_of_guid("order-1") == entry_of_guid("01a216ab-480d-4000-8002-3e379978e088") == ""
 
 
 def test_a_long_chain_is_drawn_with_bounded_depth() -> None:

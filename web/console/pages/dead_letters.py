@@ -15,6 +15,7 @@ from memrelay.web.console.format import format_age
 from memrelay.web.console.frame import as_page, render, render_page
 from memrelay.web.console.page import Page
 from memrelay.web.console.refresh import answer_changed
+from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.openapi.route_docs import HTML, NUMERIC_CURSOR_SCHEMA, documented
 from memrelay.web.server.errors import NotFound
 from memrelay.web.server.services import get_services
@@ -80,10 +81,19 @@ async def dead_letters_fragment(request: web.Request) -> web.Response:
     async def make() -> web.Response:
         return render("fragments/dead_letters.html", **await _page_values(request))
 
-    version = await get_services(request).catalog.letters.read_version()
-    active = [one.deployed.uid for one in await get_services(request).directory.list_pipelines()]
     # Ages are shown in minutes.
-    return await answer_changed(request, (version, active, int(time.time() // 60)), make)
+    return await answer_changed(request, (await read_state(request), int(time.time() // 60)), make)
+
+
+async def read_state(request: web.Request) -> object:
+    """Return a value that changes with the dead letters and the active pipelines.
+
+    Raises BusError and StoreBusy, so that an open page reports it.
+    """
+    services = get_services(request)
+    await request.config_dict[STATUS].get()
+    active = [one.deployed.uid for one in await services.directory.list_pipelines()]
+    return await services.catalog.letters.read_version(), active
 
 
 async def _page_values(request: web.Request) -> dict[str, Any]:

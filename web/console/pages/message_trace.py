@@ -5,6 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
+from memrelay.bus.keys import input_key
 from memrelay.memory.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
@@ -71,6 +72,7 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "records": records[:MAX_RECORDS],
         "record_count": len(records),
         "arrived_at": format_time(int(entry.partition("-")[0])),
+        "is_waiting": bool(await services.line.call("XRANGE", input_key(uid), entry, entry)),
         "letter": rows[0] if rows else None,
         "is_complete": said.is_complete and (written is None or written.is_complete),
         "fault": fault,
