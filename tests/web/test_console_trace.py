@@ -96,6 +96,19 @@ def test_an_idle_trace_is_answered_with_304_and_a_new_record_changes_it(served: 
     assert (first.status, idle.status, later.status) == (200, 304, 200)
 
 
+def test_a_replay_that_fails_again_changes_an_open_trace(served: Served) -> None:
+    uid = served.deploy(make_agent("plus", "add_1"))
+    entry = send(served, uid, "1")
+    path = f"/pipelines/{uid}/messages/{entry}/tree"
+    wait_for(lambda: is_unchanged(served, path), "it is idle")
+    tag = served.get(path).headers["etag"]
+
+    assert served.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=10").status == 200
+    later = served.get(path, If_None_Match=tag)
+
+    assert later.status == 200 and "2 attempts" in text_of(later)
+
+
 def test_the_trace_keeps_its_messages_while_no_worker_answers() -> None:
     with Served() as served:
         uid = served.deploy()

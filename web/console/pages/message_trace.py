@@ -48,7 +48,9 @@ async def tree_fragment(request: web.Request) -> web.Response:
     async def make() -> web.Response:
         return render("fragments/trace.html", **await _trace_values(request, served))
 
-    return await answer_refresh(request, served, make)
+    # The state of a pipeline does not change when a replay fails again.
+    version = await get_services(request).catalog.letters.read_version()
+    return await answer_refresh(request, served, make, version)
 
 
 async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
