@@ -47,14 +47,14 @@ def fill_console(served: Served) -> Content:
     ask(served.url, "PATCH", f"{base}/records/{guid}", {"content": f"{RECORDS[0]['content']} now"})
     entry = post(served, f"{base}/swarms/chat/messages?wait=5", {"text": "/write from the chat"})
     post(served, f"{base}/swarms/loop/messages", {"text": "1"})
-    wait_for(
-        lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["total"],
+    (letter,) = wait_for(
+        lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["items"],
         "the dead letter",
     )
-    return Content(uid, guid, _addresses(uid, guid, entry["message_id"]))
+    return Content(uid, guid, _addresses(uid, guid, entry["message_id"], letter["id"]))
 
 
-def _addresses(uid: str, guid: str, entry: str) -> dict[str, str]:
+def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
     base = f"/pipelines/{uid}"
     return {
         "Pipelines": "/",
@@ -65,6 +65,7 @@ def _addresses(uid: str, guid: str, entry: str) -> dict[str, str]:
         "Record": f"{base}/memory/{guid}",
         "Message trace": f"{base}/messages/{entry}",
         "Dead letters": "/dead-letters",
+        "Dead letter": f"/dead-letters/{uid}/{letter}",
         "Versions": f"{base}/bundle",
         "Agent memory": f"/memories?pipeline={uid}",
     }
