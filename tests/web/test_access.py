@@ -44,9 +44,11 @@ class Route(NamedTuple):
             swarm="chat",
             alias="memory_write_",
             name="chat.js",
+            group="records",
             token="t",
             trigger="memory_write",
             ident="1-0",
+            entry="1-0",
             guid="nobody",
             workflow=uid,
             id="nobody",
@@ -122,7 +124,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
 def is_unserved(route: Route, answer: Answer) -> bool:
     """Return whether the call reached an operation: no worker runs in this test."""
     nouns = {operation.noun for operation in all_operations().values()}
-    nouns |= {"memory-users", "workflows", *(path.strip("/") for path in CODEBOLT.prefixes)}
+    nouns |= {
+        "memory-users",
+        "workflows",
+        "{entry}",
+        *(path.strip("/") for path in CODEBOLT.prefixes),
+    }
     return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))
 
 
@@ -157,6 +164,7 @@ def test_a_caller_without_a_key_reaches_only_open_routes(server: AccessServer) -
         "/logout",
         "/openapi.json",
         "/docs",
+        "/docs/{group}",
         "/webhooks/{uid}/{alias}",
         "/api/v1/pd/webhook/{token}/{alias}/{trigger}",
     }

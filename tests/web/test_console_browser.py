@@ -23,7 +23,9 @@ HOSTILE = (
 )
 DARK = "#14171a"
 REFRESHES = 200
-WARM = 20  # refreshes until the browser has compiled and cached everything
+# The refreshed parts of a pipeline's page.
+PARTS = 3
+WARM = 60  # refreshes until the browser has compiled and cached everything
 
 
 @pytest.fixture(scope="module")
@@ -326,14 +328,14 @@ def test_a_lost_server_is_reported_and_polled_less_often(
         page.on("requestfailed", lambda request: failed.append(request.url))
         page.route("**/pipelines/**", lambda route: route.abort())
 
-        advance_until(page, lambda: len(failed) >= 4)
+        advance_until(page, lambda: len(failed) >= PARTS)
         fault_line = page.locator("#refresh-fault")
         expect(fault_line).to_have_text("The server does not respond. Retrying every 5 seconds.")
         seen = len(failed)
         for _ in range(15):
             page.clock.run_for(1000)
         expect(page.locator(".messages")).to_be_visible()
-        assert len(failed) - seen <= 4
+        assert len(failed) - seen <= 4 * PARTS
 
         page.unroute("**/pipelines/**")
         for _ in range(40):
@@ -354,8 +356,8 @@ def test_a_hidden_page_does_not_refresh(browser: Browser, served: Served, uid: s
         assert asked == []
 
         page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
-        page.wait_for_timeout(1000)
-        assert len(asked) == 2
+        page.wait_for_timeout(700)
+        assert len(asked) == PARTS
 
 
 def advance_until(page: Page, done: Callable[[], object]) -> None:
@@ -370,6 +372,9 @@ def advance_until(page: Page, done: Callable[[], object]) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, uid: str) -> None:
+    # The server opens its connections to the bus at their first use.
+    served.say(uid, "/write warm")
+    served.get(f"/pipelines/{uid}/log?swarm=chat")
     sockets = count_sockets(served.web.pid)
     with open_page(browser, served, f"/pipelines/{uid}") as page:
         session, answers = page.context.new_cdp_session(page), list[int]()
@@ -382,7 +387,7 @@ def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, u
                     uid, ["/write number one", "/search number", "x" * 500] * 5
                 )
                 seen = len(answers)
-                advance_until(page, lambda seen=seen: len(answers) >= seen + 2)
+                advance_until(page, lambda seen=seen: len(answers) >= seen + PARTS)
             return weigh(page, session)
 
         before = load_and_refresh(WARM)
@@ -392,10 +397,10 @@ def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, u
             f"after {WARM} refreshes {before}, after {WARM + REFRESHES} refreshes {after}, "
             f"{len(answers)} answers"
         )
-        assert set(answers) == {200}
+        assert set(answers) <= {200, 304}
         assert after["nodes"] <= before["nodes"] + 20
-        # Each refresh sends two requests.
-        assert after["listeners"] <= before["listeners"] + 24
+        # Requests in progress have listeners.
+        assert after["listeners"] <= before["listeners"] + 12 * PARTS
         assert after["heap"] <= before["heap"] + 500_000
 
     wait_for(

@@ -1,6 +1,7 @@
 """The calls of operations with which a page gets its data."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -43,17 +44,25 @@ async def ask(request: web.Request, uid: str, *wanted: Wanted) -> list[Answer]:
 
 
 async def _ask(request: web.Request, uid: str, wanted: Wanted) -> Answer:
+    called = call_operation(
+        request, wanted.name, uid, wanted.given, wanted.store, timeout_s=TIMEOUT_S
+    )
+    return await attempt(request, uid, called)
+
+
+async def attempt(request: web.Request, uid: str, called: Awaitable[Any]) -> Answer:
+    """Return the result of a call, or the reason why the owner of the pipeline gives none now.
+
+    Raises the other errors of operations as Problem.
+    """
     try:
-        output = await call_operation(
-            request, wanted.name, uid, wanted.given, wanted.store, timeout_s=TIMEOUT_S
-        )
+        return Answer(await called)
     except NoOwner:
         return Answer(None, NO_OWNER)
     except CallTimeout:
         return Answer(None, await _explain_silence(request, uid))
     except (Unavailable, BusError):
         return Answer(None, NO_BUS)
-    return Answer(output)
 
 
 async def _explain_silence(request: web.Request, uid: str) -> str:

@@ -101,6 +101,7 @@ _templates.filters |= {
     "time": formats.format_time,
     "clip": formats.clip,
     "code": formats.format_code,
+    "capitalize_first": formats.capitalize_first,
 }
 
 

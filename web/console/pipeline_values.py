@@ -17,9 +17,10 @@ from memrelay.web.console.examples import (
     make_examples,
     redis_cli,
 )
-from memrelay.web.console.format import to_log_rows
+from memrelay.web.console.format import LogRow, to_log_rows
 from memrelay.web.server.errors import NotFound
 from memrelay.web.server.services import get_services
+from memrelay.web.trace.letters import read_rows
 
 MAX_LOG_ROWS = 50
 MAX_CHAT_WAIT_S = 30.0
@@ -95,9 +96,31 @@ async def log_values(request: web.Request, served: Served) -> dict[str, Any]:
         )
     line, home = get_services(request).line, served.bundle.home_of(swarm)
     entries = await read_log_backward(line, home, swarm, limit=MAX_LOG_ROWS) if swarm else []
+    uid = served.deployed.uid
+    rows = [*to_log_rows(entries, uid), *await _read_failed(request, uid, swarm)]
+    rows.sort(key=lambda row: row.published_at_ms, reverse=True)
     return {
+        "uid": uid,
         "swarm": swarm,
         "is_public": swarm in served.bundle.public,
-        "log": to_log_rows(entries),
+        "log": rows[:MAX_LOG_ROWS],
         "max_log_rows": MAX_LOG_ROWS,
     }
+
+
+async def _read_failed(request: web.Request, uid: str, swarm: str) -> list[LogRow]:
+    """Return the newest messages of a swarm that failed, at the times of their arrival."""
+    letters = get_services(request).catalog.letters
+    found = await letters.latest(uid, swarm, limit=MAX_LOG_ROWS) if swarm else []
+    return [
+        LogRow(
+            one.arrived_at_ms,
+            one.sender,
+            one.text,
+            one.hidden,
+            one.entry,
+            one.reason,
+            one.ident,
+        )
+        for one in await read_rows(letters, found)
+    ]

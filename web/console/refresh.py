@@ -16,15 +16,27 @@ from memrelay.web.console.shared_reads import STATES
 
 
 async def answer_refresh(
-    request: web.Request, served: Served, make: Callable[[], Awaitable[web.Response]]
+    request: web.Request,
+    served: Served,
+    make: Callable[[], Awaitable[web.Response]],
+    more: object = None,
 ) -> web.Response:
     """Return a part of a page as `make` renders it, or 304 if its pipeline has not changed.
+
+    `more` is a further state on which the part depends.
 
     A request with `Cache-Control: no-cache`, which follows a change of the page itself, reads the
     state again.
     """
     wants_new = "no-cache" in request.headers.get(hdrs.CACHE_CONTROL, "")
     state = await request.config_dict[STATES].get(served, refresh=wants_new)
+    return await answer_changed(request, (state, more), make)
+
+
+async def answer_changed(
+    request: web.Request, state: object, make: Callable[[], Awaitable[web.Response]]
+) -> web.Response:
+    """Return a part of a page as `make` renders it, or 304 if its state has not changed."""
     tag = make_tag(request, state)
     return _not_modified(tag) if is_unchanged(request, tag) else _with_tag(tag, await make())
 

@@ -152,6 +152,57 @@ class DeadLetterDetail(DeadLetterItem):
     data: str
 
 
+# `from` is a keyword, so a class cannot declare it.
+_Sender = TypedDict("_Sender", {"from": str})
+
+
+@exact
+class TracedMessage(_Sender):
+    """A message that another one led to.
+
+    `parent` is the mid of the message that it answers. `agent` and `block` are "" if the sender is
+    no agent of the pipeline. `text` has at most 2,000 of its `characters`.
+    """
+
+    mid: str
+    parent: str | None
+    hop: int
+    swarm: str
+    agent: str
+    block: str
+    text: str
+    characters: int
+    published_at: str
+
+
+@exact
+class TracedRecord(TypedDict):
+    """A record that a message has written. `content` has at most 2,000 of its `characters`."""
+
+    guid: str
+    store: str
+    kind: str
+    scope: str
+    content: str
+    characters: int
+    agent: str
+    block: str
+    created_at: str
+    updated_at: str
+    deleted: bool
+
+
+@exact
+class MessageTrace(TypedDict):
+    """What one message led to. `complete` is false if something may be missing."""
+
+    entry: str
+    said: list[TracedMessage]
+    records: list[TracedRecord]
+    dead_letter: DeadLetterItem | None
+    complete: bool
+
+
 @exact
 class ApiKey(TypedDict):
     """A key without its secret. Times are Unix ms, null for never."""

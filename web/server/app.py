@@ -24,6 +24,7 @@ from memrelay.web.mcp.transports.loading import APPLICATIONS, LazyApplications, 
 from memrelay.web.mcp.updates.change_reader import Bus, ChangeReaders
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
+from memrelay.web.openapi.reference_reader import read_reference
 from memrelay.web.pipelit import history, lists
 from memrelay.web.robutler import kv, storage, tool
 from memrelay.web.server.browser_guard import (
@@ -43,6 +44,7 @@ from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.server.rate_limit import identify_caller, limit_rate
 from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
+from memrelay.web.trace import routes as trace
 
 ROUTE_MODULES = (
     health,
@@ -50,6 +52,7 @@ ROUTE_MODULES = (
     messages,
     webhooks,
     dead_letters,
+    trace,
     keys,
     assets,
     login,
@@ -107,6 +110,7 @@ def make_app(services: Services) -> web.Application:
         app.add_routes(routes)
     app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
+    app[documents.REFERENCE] = read_reference(app[documents.DOCUMENT])
     app.cleanup_ctx.extend((watch_callers, publish_forever))
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)
