@@ -22,6 +22,15 @@ RECORDS: tuple[Json, ...] = (
     {"content": "# Plan\n\n- back up\n- deploy", "kind": "note", "expires_at": "2090-01-01"},
 )
 
+PERSON: Json = {
+    "agent_class": "chat_agent",
+    "agent_alias": "person",
+    "agent_name": "User",
+    "agent_rec_swarm": "chat",
+    "agent_send_swarm": "chat",
+    "wf_publish_results": True,
+}
+
 
 class Content(NamedTuple):
     """The addresses of the pages, by title, and what they show."""
@@ -41,7 +50,7 @@ def post(served: Served, path: str, body: Json) -> Any:
 def fill_console(served: Served) -> Content:
     """Deploy a pipeline and give each page something to show."""
     endless = make_agent("endless", "add_1", on="loop", to="loop")
-    uid = put(served.url, make_bundle(make_uid(), _person(), *make_commands(), endless))
+    uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands(), endless))
     base = f"/v1/pipelines/{uid}"
     guid, *_ = [post(served, f"{base}/records", one)["guid"] for one in RECORDS]
     ask(served.url, "PATCH", f"{base}/records/{guid}", {"content": f"{RECORDS[0]['content']} now"})
@@ -58,7 +67,11 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
     base = f"/pipelines/{uid}"
     return {
         "Pipelines": "/",
+        "Find": "/find?q=meeting",
+        "Status": "/status",
+        "Keys": "/keys",
         "API reference": "/docs",
+        "API group": "/docs/records",
         "Overview": base,
         "Memory": f"{base}/memory",
         "Search": f"{base}/memory?q=setting+the+usrname&compare=fts",
@@ -68,15 +81,4 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
         "Dead letter": f"/dead-letters/{uid}/{letter}",
         "Versions": f"{base}/bundle",
         "Agent memory": f"/memories?pipeline={uid}",
-    }
-
-
-def _person() -> Json:
-    return {
-        "agent_class": "chat_agent",
-        "agent_alias": "person",
-        "agent_name": "User",
-        "agent_rec_swarm": "chat",
-        "agent_send_swarm": "chat",
-        "wf_publish_results": True,
     }

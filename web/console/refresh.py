@@ -13,6 +13,7 @@ from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.frame import HEADERS
 from memrelay.web.console.shared_reads import STATES
+from memrelay.web.server.errors import Unavailable
 
 
 async def answer_refresh(
@@ -46,6 +47,15 @@ def make_tag(request: web.Request, state: object) -> str:
     caller = get_caller(request)
     rights = sorted(caller.scopes), sorted(caller.pipelines)
     return sha256(repr((state, request.path_qs, rights)).encode()).hexdigest()[:16]
+
+
+def refuse_fault(fault: str) -> None:
+    """Keep the content of an open page if there is a fault, which the page then shows.
+
+    Raises Unavailable.
+    """
+    if fault:
+        raise Unavailable(fault, notice=fault)
 
 
 def answer_tagged(
