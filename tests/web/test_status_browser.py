@@ -1,15 +1,21 @@
 """The page /status in Chromium: its charts follow the figures, and a lost bus leaves them."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.browser import chromium
+from tests.support.bundles import make_bundle, make_uid
 from tests.support.console import keep, open_page, overflow
+from tests.support.run_worker import deploy
 from tests.support.served import Served
 
 pytestmark = pytest.mark.slow
+
+NO_BUS = "The bus does not respond. Retrying every 5 seconds."
+HOSTILE = "z<script>document.title = 'taken'</script>"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +30,14 @@ def uid(served: Served) -> str:
 
 
 @pytest.fixture(scope="module")
-def browser(served: Served, uid: str) -> Iterator[Browser]:
+def named(served: Served, uid: str) -> Served:
+    """Return the server with a second pipeline, whose name is hostile and long."""
+    asyncio.run(deploy(served.house.root, make_bundle(make_uid(), name=HOSTILE + "w" * 150)))
+    return served
+
+
+@pytest.fixture(scope="module")
+def browser(named: Served) -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
@@ -48,6 +61,28 @@ def test_charts_follow_the_figures(browser: Browser, served: Served, uid: str) -
         keep(page, "status")
         page.set_viewport_size({"width": 320, "height": 800})
         assert overflow(page) == 0
+
+
+def test_a_long_hostile_name_is_text_and_fits_a_phone(named: Served, browser: Browser) -> None:
+    with open_page(browser, named, "/status", viewport={"width": 320, "height": 800}) as page:
+        expect(page.locator("article h3").filter(has_text="<script>")).to_be_visible()
+        assert overflow(page) == 0
+        page.goto(named.url + "/keys")
+        expect(page.locator("#create-key")).to_contain_text("<script>")
+        assert overflow(page) == 0
+
+
+def test_a_lost_bus_is_reported_and_leaves_the_content(browser: Browser, served: Served) -> None:
+    with open_page(browser, served, "/status") as page:
+        expect(page.locator("article").first).to_be_visible()
+
+        served.house.server.stop(grace_s=5)
+
+        expect(page.locator("#refresh-fault")).to_have_text(NO_BUS, timeout=5_000)
+        expect(page.locator("#status tbody tr").first).to_be_visible()
+        expect(page.locator("article").first).to_be_visible()
+        served.house.server.start()
+        expect(page.locator("#refresh-fault")).to_be_hidden(timeout=15_000)
 
 
 def test_the_charts_keep_ten_minutes(browser: Browser, served: Served) -> None:
