@@ -91,7 +91,7 @@ async def text_fragment(request: web.Request) -> web.Response:
 
     async def make() -> web.Response:
         ref = _ref(request, served)
-        values = _text_values(request, served, ref, await read_record(request, ref))
+        values = _text_values(request, served, ref, await read_record(request, ref, limit=2))
         return render("fragments/record_text.html", caller=get_caller(request), **values)
 
     return await answer_refresh(request, served, make)

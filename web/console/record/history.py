@@ -75,7 +75,7 @@ class Deletion(NamedTuple):
 def list_rows(states: Sequence[Json]) -> list[Row]:
     """Return the rows of a page of the history: the change that ended a state led to the next."""
     earlier = [*states[1:], None]
-    return [_to_row(state, before) for state, before in zip(states, earlier, strict=True)][
+    return [_to_row(state, before) for state, before in zip(states, earlier, strict=False)][
         :PAGE_SIZE
     ]
 

@@ -98,9 +98,11 @@ async def find_record(
     return (*has_it, *silent, *found)[0]
 
 
-async def read_record(request: web.Request, ref: RecordRef, before: str = "") -> Reading:
+async def read_record(
+    request: web.Request, ref: RecordRef, before: str = "", limit: int = PAGE_SIZE + 1
+) -> Reading:
     """Return a page of the states of a record."""
-    given: Json = {"guid": ref.guid, "limit": PAGE_SIZE + 1, "cursor": before}
+    given: Json = {"guid": ref.guid, "limit": limit, "cursor": before}
     wanted = [Wanted("records.history", given, ref.store)]
     if before:
         wanted.append(Wanted("records.history", {"guid": ref.guid, "limit": 1}, ref.store))
