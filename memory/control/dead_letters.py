@@ -18,6 +18,8 @@ MAX_LETTERS = 50_000
 KEPT_SHARE = 0.9
 # Characters of the reason that a letter without content keeps.
 KEPT_REASON = 500
+# Characters at the end of a reason, where it names the agent.
+END_OF_REASON = 500
 # Ends the reason of a letter whose content was deleted.
 WITHOUT_CONTENT = (
     " (the content was deleted: the dead letters of this pipeline exceeded "
@@ -126,6 +128,15 @@ class DeadLetters:
         """
         with self._file.reading() as database:
             return list(map(Listed._make, await _select_page(database, uids, after, limit)))
+
+    async def latest_errors(self, uid: str, bundle: str, limit: int) -> list[str]:
+        """Return the ends of the newest letters' reasons under one version of a pipeline.
+
+        `bundle` is the version's hash. An end has up to END_OF_REASON characters.
+        """
+        with self._file.reading() as database:
+            rows = await _select_latest_errors(database, uid, bundle, limit)
+        return [error for (error,) in rows]
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Return the ids that are dead letters of a pipeline."""
@@ -262,6 +273,16 @@ async def _select_page(
         f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?1 "
         "AND (?2 IS NULL OR pipeline IN (SELECT value FROM json_each(?2))) ORDER BY n LIMIT ?3",
         (after, None if uids is None else json.dumps(uids), limit),
+    )
+
+
+async def _select_latest_errors(
+    database: aiosqlite.Connection, uid: str, bundle: str, limit: int
+) -> Iterable[Row]:
+    return await database.execute_fetchall(
+        "SELECT substr(error, -?) FROM dead_letters WHERE pipeline = ? AND bundle = ? "
+        "ORDER BY n DESC LIMIT ?",
+        (END_OF_REASON, uid, bundle, limit),
     )
 
 

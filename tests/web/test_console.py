@@ -121,7 +121,7 @@ def test_a_pipeline_page_shows_stats_diagram_table_and_log(served: Served) -> No
     assert page.status == 200
     assert all(
         phrase in text
-        for phrase in ("Where tea is kept.", "/write tea", "memory_write", "Worker", "Senders")
+        for phrase in ("Where tea is kept.", "/write tea", "memory_write", "Worker", "Accepts from")
     )
     assert "memory_write listens to dispatch_write on chat." in text
 
@@ -232,7 +232,7 @@ def test_pipelines_of_any_size_have_a_page(served: Served, count: int) -> None:
 
     page = pipeline_page(served, uid)
 
-    assert page.status == 200 and page.body.count(b'<g class="box') == count
+    assert page.status == 200 and page.body.count(b'<a class="box') == count
     assert ("This pipeline has no agents." in text_of(page)) == (count == 0)
 
 

@@ -5,6 +5,7 @@ keeps no state of a page between two refreshes.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +16,7 @@ from memrelay.pipelines.commands import commands_of
 from memrelay.web.api.directory import Served
 from memrelay.web.api.status import EVICTS, NOT_PERSISTENT, filter_status
 from memrelay.web.auth.access import get_caller, open_to_all, requires
+from memrelay.web.console.activity import Activity, read_activity
 from memrelay.web.console.agents import AgentView, list_agents, list_input_swarms
 from memrelay.web.console.examples import (
     GREETING,
@@ -41,6 +43,8 @@ STATUS = web.AppKey("status", CachedRead[dict[str, Any]])
 # Diagrams by the hash of the bundle. One of 1,000 agents takes 50 ms.
 GRAPHS = web.AppKey("graphs", dict[str, Graph])
 MAX_GRAPHS = 200
+# What happens in a pipeline now, by the hash of its bundle. All open pages share it.
+ACTIVITIES = web.AppKey("activities", dict[str, CachedRead[Activity]])
 
 
 @routes.get("/")
@@ -54,10 +58,8 @@ MAX_GRAPHS = 200
 async def overview(request: web.Request) -> web.Response:
     """Show all pipelines. If there is only one, also show its chat and examples."""
     values = await _overview_values(request)
-    graphs = [(served, _draw_graph(request, served)) for served in values["served"]]
-    is_single = values["total"] == len(graphs) == 1
-    single = await _pipeline_values(request, graphs[0][0]) if is_single else None
-    return render("overview.html", **values, graphs=graphs, single=single)
+    single = await _pipeline_values(request, values["only"]) if values["only"] else None
+    return render("overview.html", **values, single=single)
 
 
 @routes.get("/fragments/overview")
@@ -69,7 +71,7 @@ async def overview(request: web.Request) -> web.Response:
 @requires("read")
 async def overview_fragment(request: web.Request) -> web.Response:
     """Return the table of the overview."""
-    return render("fragments/overview.html", **await _overview_values(request))
+    return render("fragments/overview.html", **await _overview_values(request), is_refresh=True)
 
 
 @routes.get(PIPELINE_PATH)
@@ -83,14 +85,8 @@ async def overview_fragment(request: web.Request) -> web.Response:
 async def pipeline(request: web.Request) -> web.Response:
     """Show a pipeline: statistics, chat, diagram, and examples."""
     served = await _find_pipeline(request)
-    agents = list_agents(served.bundle)
-    return render(
-        "pipeline.html",
-        **await _stats_values(request, served),
-        **await _pipeline_values(request, served),
-        agents=agents,
-        graph=_draw_graph(request, served),
-    )
+    values = await _stats_values(request, served) | await _pipeline_values(request, served)
+    return render("pipeline.html", **values)
 
 
 @routes.get(PIPELINE_PATH + "/stats")
@@ -99,7 +95,7 @@ async def pipeline(request: web.Request) -> web.Response:
 async def stats_fragment(request: web.Request) -> web.Response:
     """Return the statistics of a pipeline."""
     values = await _stats_values(request, await _find_pipeline(request))
-    return render("fragments/stats.html", **values)
+    return render("fragments/stats.html", **values, is_refresh=True)
 
 
 @routes.get(PIPELINE_PATH + "/log")
@@ -129,6 +125,20 @@ def _draw_graph(request: web.Request, served: Served) -> Graph:
     return graphs[key]
 
 
+async def _activity_values(request: web.Request, served: Served, paused: str) -> dict[str, Any]:
+    """Return the template values of a pipeline's diagram. `paused` is why the pipeline pauses."""
+    services, graph = get_services(request), _draw_graph(request, served)
+    caches, key = request.config_dict[ACTIVITIES], served.deployed.hash
+    if key not in caches:
+        if len(caches) >= MAX_GRAPHS:
+            caches.clear()
+        line, letters, agents = services.line, services.catalog.letters, list_agents(served.bundle)
+        caches[key] = CachedRead(
+            partial(read_activity, line, letters, served.bundle, agents, graph)
+        )
+    return {"graph": graph, "activity": await caches[key].get(), "is_paused": bool(paused)}
+
+
 async def _overview_values(request: web.Request) -> dict[str, Any]:
     """Return the template values of the overview: one page of the pipelines, by name."""
     status = await request.config_dict[STATUS].get()
@@ -138,9 +148,11 @@ async def _overview_values(request: web.Request) -> dict[str, Any]:
     number = _parse_page_number(request, len(visible))
     rows = visible[(number - 1) * PIPELINES_PER_PAGE : number * PIPELINES_PER_PAGE]
     known = {served.deployed.uid: served for served in pipelines}
-    return {
+    only = known.get(rows[0]["pipeline_uid"]) if len(visible) == 1 else None
+    live = await _activity_values(request, only, rows[0]["paused"]) if only else {}
+    return live | {
         "rows": rows,
-        "served": [known[row["pipeline_uid"]] for row in rows if row["pipeline_uid"] in known],
+        "only": only,
         "known": known,
         "total": len(visible),
         "workers": len(status["workers"]),
@@ -190,7 +202,8 @@ async def _stats_values(request: web.Request, served: Served) -> dict[str, Any]:
         rows = _find_rows(status, uid)
     if not rows:
         raise NotFound(f"No pipeline {uid!r} is active.")
-    return {
+    return await _activity_values(request, served, rows[0]["paused"]) | {
+        "agents": list_agents(served.bundle),
         "stats": rows[0],
         "workers": len(status["workers"]),
         "durability": _durability_values(status),
@@ -218,6 +231,7 @@ async def _pipeline_values(request: web.Request, served: Served) -> dict[str, An
         "uid": served.deployed.uid,
         "name": served.deployed.name,
         "description": served.bundle.description,
+        "agents": agents,
         "swarms": list_input_swarms(agents),
         "commands": commands,
         "address": address,

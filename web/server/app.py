@@ -92,7 +92,7 @@ def make_app(services: Services) -> web.Application:
         middlewares=_middlewares(services, options), client_max_size=options.message_bytes
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
-    app[pages.GRAPHS], app[events.FEEDS] = {}, {}
+    app[pages.GRAPHS], app[pages.ACTIVITIES], app[events.FEEDS] = {}, {}, {}
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[mcp.READERS] = ChangeReaders(
         Bus(services.requester, services.channels, services.options.call_timeout_s)
