@@ -70,8 +70,9 @@ def test_the_overview_of_a_single_pipeline_has_chat_and_examples() -> None:
                 "tea",
                 uid,
                 "Rate",
-                "Waiting",
+                "Lag",
                 "Dead letters",
+                "Running",
                 "Chat with tea",
                 "dispatch_write",
             )
@@ -236,6 +237,21 @@ def test_pipelines_of_any_size_have_a_page(served: Served, count: int) -> None:
     assert ("This pipeline has no agents." in text_of(page)) == (count == 0)
 
 
+def test_the_overview_of_several_pipelines_is_one_table(served: Served) -> None:
+    uids = [served.deploy(*make_commands()) for _ in range(2)]
+
+    def find_row() -> str | None:
+        page = served.get("/")
+        assert page.body.count(b"<table") == 1 and b"<svg" not in page.body
+        assert b'id="send"' not in page.body
+        rows = re.findall(r"<tr data-row>.*?</tr>", page.body.decode(), re.DOTALL)
+        return next((row for row in rows if uids[0] in row and "Running" in row), None)
+
+    row = wait_for(find_row, "the pipeline is running")
+    assert '<td data-label="Agents" class="n">10</td>' in row
+    assert f'href="/dead-letters?pipeline={uids[0]}"' in row
+
+
 def test_the_second_page_lists_the_remaining_pipelines() -> None:
     with Served(worker=False) as served:
         uids = [
@@ -297,7 +313,7 @@ def test_a_page_reports_a_lost_bus_and_recovers_with_it() -> None:
         for page in (away, pipeline_page(served, uid)):
             assert page.status == 503 and page.headers["retry-after"] == "1"
             assert (
-                "The bus does not answer" in text_of(page) and b'http-equiv="refresh"' in page.body
+                "The bus does not respond" in text_of(page) and b'http-equiv="refresh"' in page.body
             )
         assert served.get(f"/pipelines/{uid}/stats").problem[0] == 503
 
@@ -308,15 +324,15 @@ def test_a_page_reports_a_lost_bus_and_recovers_with_it() -> None:
 def test_an_open_page_reports_a_new_version(served: Served) -> None:
     uid = served.deploy(pipeline_name="first")
     url = re.search(
-        rf'hx-get="(/pipelines/{uid}/stats\?seen=\w+)"', pipeline_page(served, uid).body.decode()
+        rf'hx-get="(/pipelines/{uid}/notices\?seen=\w+)"', pipeline_page(served, uid).body.decode()
     )
     assert url is not None
     before = text_of(served.get(url[1]))
 
     put(served.url, make_bundle(uid, name="second"))
 
-    assert "Another version" not in before
-    assert "Another version is active now." in text_of(served.get(url[1]))
+    assert "newer version" not in before
+    assert "A newer version is deployed. Reload" in text_of(served.get(url[1]))
 
 
 def test_no_page_has_inline_scripts_or_styles(served: Served) -> None:
@@ -327,7 +343,7 @@ def test_no_page_has_inline_scripts_or_styles(served: Served) -> None:
 
 
 def test_static_files_are_cached_until_they_change(served: Served) -> None:
-    page = served.get("/").body.decode()
+    page = pipeline_page(served, served.deploy()).body.decode()
     urls = sorted(set(re.findall(r'"(/static/[^"]+)"', page)))
 
     for url in urls:
@@ -336,7 +352,7 @@ def test_static_files_are_cached_until_they_change(served: Served) -> None:
         again = served.get(url, If_None_Match=found.headers["etag"])
         assert (again.status, again.body) == (304, b"")
         assert served.get(url.partition("?")[0]).headers["cache-control"] == "no-cache"
-    assert len(urls) == 7
+    assert len(urls) == 9
 
 
 def test_htmx_is_the_published_file_with_its_license(served: Served) -> None:

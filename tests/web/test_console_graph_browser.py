@@ -8,9 +8,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_uid
+from tests.support.console import open_page, overflow, send
 from tests.support.pages import put
 from tests.support.served import Served
-from tests.web.test_console_browser import lowest_contrast, open_page, overflow, send
+from tests.web.test_console_browser import lowest_contrast
 
 pytestmark = pytest.mark.slow
 

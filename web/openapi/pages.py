@@ -6,9 +6,11 @@ import orjson
 from aiohttp import web
 
 from memrelay.web.auth.access import open_to_all
-from memrelay.web.console.frame import as_page, render
+from memrelay.web.console.frame import as_page, render_page
+from memrelay.web.console.page import Page
 from memrelay.web.openapi.route_docs import HTML, documented
 
+PAGE = Page("API reference", "/docs", menu="main", order=90, scopes=())
 routes = web.RouteTableDef()
 # The document, built once at startup.
 DOCUMENT = web.AppKey("document", dict[str, Any])
@@ -34,4 +36,6 @@ async def page(request: web.Request) -> web.Response:
         for method, operation in methods.items():
             entry = (method.upper(), path, operation)
             sections.setdefault(operation["tags"][0], []).append(entry)
-    return render("docs.html", openapi=openapi, sections=sorted(sections.items()))
+    return await render_page(
+        request, PAGE, "docs.html", openapi=openapi, sections=sorted(sections.items())
+    )

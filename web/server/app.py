@@ -13,9 +13,11 @@ from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.codebolt import assembly, events, graph, recipes, sources
 from memrelay.web.codebolt.live_events import publish_forever
-from memrelay.web.console import login, pages
-from memrelay.web.console import memories as memory_pages
+from memrelay.web.console import assets, login, pages
 from memrelay.web.console.frame import show_missing_page
+from memrelay.web.console.graph_cache import ACTIVITIES, GRAPHS
+from memrelay.web.console.page import PAGES, index_pages
+from memrelay.web.console.shared_reads import STATES, STATUS, PipelineStates
 from memrelay.web.mcp.transports import routes as mcp
 from memrelay.web.mcp.transports.bridge import EXCHANGES, end_exchanges
 from memrelay.web.mcp.transports.loading import APPLICATIONS, LazyApplications, close_applications
@@ -48,9 +50,8 @@ ROUTE_MODULES = (
     messages,
     webhooks,
     dead_letters,
+    assets,
     login,
-    pages,
-    memory_pages,
     documents,
     memories,
     entries,
@@ -92,15 +93,17 @@ def make_app(services: Services) -> web.Application:
         middlewares=_middlewares(services, options), client_max_size=options.message_bytes
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
-    app[pages.GRAPHS], app[pages.ACTIVITIES], app[events.FEEDS] = {}, {}, {}
+    app[GRAPHS], app[ACTIVITIES], app[events.FEEDS] = {}, {}, {}
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[mcp.READERS] = ChangeReaders(
         Bus(services.requester, services.channels, services.options.call_timeout_s)
     )
-    app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app[STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app[STATES] = PipelineStates(services.line, services.catalog)
+    app[PAGES] = index_pages([*pages.ALL, documents.PAGE])
     app.add_routes(operations.make_routes())
-    for module in ROUTE_MODULES:
-        app.add_routes(module.routes)
+    for routes in (*(module.routes for module in ROUTE_MODULES), *pages.ROUTES):
+        app.add_routes(routes)
     app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
     app.cleanup_ctx.extend((watch_callers, publish_forever))
