@@ -153,9 +153,7 @@ def test_a_message_without_results_shows_the_reason(
     browser: Browser, served: Served, uid: str
 ) -> None:
     with open_page(browser, served, f"/pipelines/{uid}") as page:
-        expect(send(page, "hello")).to_contain_text(
-            "No results: no agent of the pipeline answers this message."
-        )
+        expect(send(page, "hello")).to_contain_text("No agent handled this message.")
 
 
 def test_the_chat_keeps_a_bounded_number_of_exchanges(
