@@ -99,6 +99,7 @@ _templates.filters |= {
     "rate": formats.format_rate,
     "age": formats.format_age,
     "time": formats.format_time,
+    "pause": formats.format_pause,
     "clip": formats.clip,
     "code": formats.format_code,
     "capitalize_first": formats.capitalize_first,
