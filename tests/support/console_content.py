@@ -68,6 +68,7 @@ def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
     return {
         "Pipelines": "/",
         "Find": "/find?q=meeting",
+        "Status": "/status",
         "Keys": "/keys",
         "API reference": "/docs",
         "API group": "/docs/records",

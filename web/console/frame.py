@@ -98,6 +98,7 @@ _templates.filters |= {
     "count": formats.format_count,
     "rate": formats.format_rate,
     "age": formats.format_age,
+    "bytes": formats.format_bytes,
     "time": formats.format_time,
     "pause": formats.format_pause,
     "clip": formats.clip,

@@ -173,7 +173,8 @@ async def compress(request: web.Request, handler: Handler) -> web.StreamResponse
     body = response.body
     is_long = isinstance(body, bytes) and len(body) >= MIN_COMPRESSED_BYTES
     if is_long and response.content_type in COMPRESSED_TYPES:
-        response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        varies = response.headers.get(hdrs.VARY)
+        response.headers[hdrs.VARY] = ", ".join(filter(None, (varies, hdrs.ACCEPT_ENCODING)))
         if ACCEPTS_GZIP.search(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
             response.enable_compression(web.ContentCoding.gzip)
     return response
