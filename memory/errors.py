@@ -102,7 +102,8 @@ class NameTaken(Refused):
 class Fault(NamedTuple):
     """An error in the input.
 
-    `path` is a JSON pointer into the input. `code` is one of the names in docs/recipes.md.
+    `path` is a JSON pointer into the input. `code` names the rule; docs/recipes.md lists those of
+    recipes.
     """
 
     path: str

@@ -18,6 +18,8 @@ MAX_LETTERS = 50_000
 KEPT_SHARE = 0.9
 # Characters of the reason that a letter without content keeps.
 KEPT_REASON = 500
+# Characters of the first line of an error, by which letters are grouped.
+MAX_REASON = 300
 # Ends the reason of a letter whose content was deleted.
 WITHOUT_CONTENT = (
     " (the content was deleted: the dead letters of this pipeline exceeded "
@@ -70,6 +72,26 @@ class Listed(NamedTuple):
     size: int
 
 
+def first_line(error: str) -> str:
+    """Return the part of an error by which letters are grouped."""
+    return error.partition("\n")[0][:MAX_REASON]
+
+
+class LetterGroup(NamedTuple):
+    """The letters of a pipeline whose errors have the same first line, `reason`."""
+
+    pipeline: str
+    reason: str
+    letters: int
+    # Most attempts of one letter.
+    attempts: int
+    # Times of the oldest and the newest failure, Unix ms.
+    first_at: int
+    last_at: int
+    # Position of the newest letter.
+    place: int
+
+
 class Trimmed(NamedTuple):
     """How many letters of a pipeline lost their content, and how many were deleted."""
 
@@ -117,15 +139,60 @@ class DeadLetters:
             rows = await _select_one(database, uid, ident)
         return next(map(DeadLetter._make, rows), None)
 
+    async def find_of_entry(self, uid: str, entry: str) -> Listed | None:
+        """Return the first letter of an entry or of a later step of its cascade, None without."""
+        with self._file.reading() as database:
+            rows = await _select_of_entry(database, uid, entry)
+        return next(map(Listed._make, rows), None)
+
     async def page(
-        self, uids: Sequence[str] | None = None, *, after: int = 0, limit: int
+        self,
+        uids: Sequence[str] | None = None,
+        *,
+        reason: str | None = None,
+        after: int = 0,
+        limit: int,
     ) -> list[Listed]:
         """Return letters after a position, in the order in which they first arrived.
 
-        `uids` None selects all pipelines.
+        `uids` None selects all pipelines, `reason` only the letters of these groups.
         """
         with self._file.reading() as database:
-            return list(map(Listed._make, await _select_page(database, uids, after, limit)))
+            rows = await _select_page(database, uids, reason, (after, limit))
+            return list(map(Listed._make, rows))
+
+    async def groups(
+        self,
+        uids: Sequence[str] | None = None,
+        *,
+        reason: str | None = None,
+        before: int = 2**63 - 1,
+        limit: int,
+    ) -> list[LetterGroup]:
+        """Return groups of letters whose newest letter is before a position, the newest first.
+
+        `uids` None selects all pipelines, `reason` only one group of each.
+        """
+        with self._file.reading() as database:
+            rows = await _select_groups(database, uids, reason, (before, limit))
+            return list(map(LetterGroup._make, rows))
+
+    async def latest(self, uid: str, swarm: str, *, limit: int) -> list[Listed]:
+        """Return the newest letters of a pipeline that were sent to a swarm, the newest first."""
+        with self._file.reading() as database:
+            return list(map(Listed._make, await _select_latest(database, uid, swarm, limit)))
+
+    async def read_data(self, places: Sequence[int], most_bytes: int) -> dict[int, bytes]:
+        """Return the data of letters by their positions, without longer data than `most_bytes`."""
+        with self._file.reading() as database:
+            rows = await _select_data(database, places, most_bytes)
+            return {int(n): data for n, data in rows}
+
+    async def read_version(self) -> tuple[int, int]:
+        """Return a value that changes with every change of a letter."""
+        with self._file.reading() as database:
+            ((others,),) = await database.execute_fetchall("PRAGMA data_version")
+            return others, database.total_changes
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Return the ids that are dead letters of a pipeline."""
@@ -173,6 +240,12 @@ _COLUMNS = (
     "attempts, entry"
 )
 _LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
+# The first line of an error.
+_REASON = f"substr(error, 1, min({MAX_REASON}, instr(error || char(10), char(10)) - 1))"
+_OF_GROUPS = (
+    "(?1 IS NULL OR pipeline IN (SELECT value FROM json_each(?1))) "
+    f"AND (?2 IS NULL OR {_REASON} = ?2)"
+)
 _IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(?))"
 
 
@@ -254,15 +327,68 @@ async def _select_one(database: aiosqlite.Connection, uid: str, ident: str) -> I
     )
 
 
+async def _select_of_entry(database: aiosqlite.Connection, uid: str, entry: str) -> Iterable[Row]:
+    """Return a row of Listed. The id of a step begins with `<entry>.`."""
+    return await database.execute_fetchall(
+        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ?1 "
+        "AND (id = ?2 OR id > ?2 || '.' AND id < ?2 || '/') ORDER BY +n LIMIT 1",
+        (uid, entry),
+    )
+
+
 async def _select_page(
-    database: aiosqlite.Connection, uids: Sequence[str] | None, after: int, limit: int
+    database: aiosqlite.Connection,
+    uids: Sequence[str] | None,
+    reason: str | None,
+    window: tuple[int, int],
+) -> Iterable[Row]:
+    """Return rows of Listed. `window` is (position, limit)."""
+    return await database.execute_fetchall(
+        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?3 AND {_OF_GROUPS} "
+        "ORDER BY n LIMIT ?4",
+        (_to_json(uids), reason, *window),
+    )
+
+
+async def _select_latest(
+    database: aiosqlite.Connection, uid: str, swarm: str, limit: int
 ) -> Iterable[Row]:
     """Return rows of Listed."""
     return await database.execute_fetchall(
-        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?1 "
-        "AND (?2 IS NULL OR pipeline IN (SELECT value FROM json_each(?2))) ORDER BY n LIMIT ?3",
-        (after, None if uids is None else json.dumps(uids), limit),
+        f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ? AND swarm = ? "
+        "ORDER BY +n DESC LIMIT ?",
+        (uid, swarm, limit),
     )
+
+
+async def _select_data(
+    database: aiosqlite.Connection, places: Sequence[int], most_bytes: int
+) -> Iterable[Row]:
+    """Return (n, data)."""
+    return await database.execute_fetchall(
+        "SELECT n, data FROM dead_letters WHERE n IN (SELECT value FROM json_each(?)) "
+        "AND length(data) <= ?",
+        (json.dumps(places), most_bytes),
+    )
+
+
+async def _select_groups(
+    database: aiosqlite.Connection,
+    uids: Sequence[str] | None,
+    reason: str | None,
+    window: tuple[int, int],
+) -> Iterable[Row]:
+    """Return rows of LetterGroup. `window` is (position, limit)."""
+    return await database.execute_fetchall(
+        f"SELECT pipeline, {_REASON} AS reason, count(*), max(attempts), min(buried_at), "
+        f"max(buried_at), max(n) FROM dead_letters WHERE {_OF_GROUPS} "
+        "GROUP BY 1, 2 HAVING max(n) < ?3 ORDER BY max(n) DESC LIMIT ?4",
+        (_to_json(uids), reason, *window),
+    )
+
+
+def _to_json(uids: Sequence[str] | None) -> str | None:
+    return None if uids is None else json.dumps(uids)
 
 
 async def _select_ids(

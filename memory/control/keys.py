@@ -29,6 +29,10 @@ class InvalidKey(MemoryFault):
     """A text is no valid key."""
 
 
+class KeysExist(MemoryFault):
+    """A caller without a key may create only the first key, and another one was created before."""
+
+
 class Key(NamedTuple):
     """The stored part of a key. Times are Unix ms."""
 
@@ -51,6 +55,24 @@ class Key(NamedTuple):
         if self.revoked_at is not None:
             return "was revoked"
         return "has expired" if self.expires_at is not None and self.expires_at <= now_ms else ""
+
+
+class NewKey(NamedTuple):
+    """The properties of a key to create, as in Key."""
+
+    name: str
+    scopes: Iterable[str]
+    pipelines: Iterable[str]
+    expires_at: int | None = None
+
+
+class CreatedKey(NamedTuple):
+    """A new key, and the text that its holder sends: `mr_<id>_<secret>`."""
+
+    key: Key
+    text: str
+    # Whether no key existed before, so that HTTP requires a key from now on.
+    is_first: bool
 
 
 def digest_of(secret: str) -> bytes:
@@ -88,36 +110,31 @@ class Keys:
     def __init__(self, file: SystemFile) -> None:
         self._file = file
 
-    async def create(
-        self,
-        name: str,
-        scopes: Iterable[str],
-        pipelines: Iterable[str],
-        expires_at: int | None,
-        *,
-        now_ms: int,
-    ) -> tuple[Key, str]:
-        """Create a key and return it with the text that its holder sends: `mr_<id>_<secret>`.
+    async def create(self, new: NewKey, *, now_ms: int, only_first: bool = False) -> CreatedKey:
+        """Create a key. Its text cannot be shown again.
 
-        The text cannot be shown again.
+        Raises KeysExist: `only_first` is set, and there is a key, also a revoked one.
         """
         secret = secrets.token_hex(32)
         key = Key(
             secrets.token_hex(6),
-            name,
+            new.name,
             digest_of(secret),
-            frozenset(scopes),
-            frozenset(pipelines),
+            frozenset(new.scopes),
+            frozenset(new.pipelines),
             now_ms,
-            expires_at,
+            new.expires_at,
             None,
         )
         lists = " ".join(sorted(key.scopes)), " ".join(sorted(key.pipelines))
         async with self._file.changing() as database:
+            is_first = not list(await database.execute_fetchall("SELECT 1 FROM keys LIMIT 1"))
+            if only_first and not is_first:
+                raise KeysExist("another program created the first key; send a key now")
             await database.execute(
                 "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*key[:3], *lists, *key[5:])
             )
-        return key, f"mr_{key.id}_{secret}"
+        return CreatedKey(key, f"mr_{key.id}_{secret}", is_first)
 
     async def every(self) -> list[Key]:
         """Return all keys, oldest first, also revoked and expired ones."""

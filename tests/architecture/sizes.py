@@ -9,7 +9,7 @@ from tests.architecture.source import Source
 BODY_LINES = 30
 TEST_BODY_LINES = 60
 FILE_LINES = 500
-FILES = 900  # Python files outside tests/ and benchmarks/; raise it only for a new feature
+FILES = 960  # Python files outside tests/ and benchmarks/; raise it only for a new feature
 FOLDER_FILES = 20
 LARGE_FOLDERS = (
     "memory/operations",

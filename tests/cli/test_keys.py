@@ -75,11 +75,12 @@ def test_pipelines_are_given_by_uid_or_name_and_stored_by_uid(program: Program) 
         "tiny tea",
         "--pipeline",
         "later",
+        "--allow-undeployed",
         "--json",
     )
 
     assert made.lines[0]["pipelines"] == sorted([uid, "later"])
-    assert "no pipeline later is active yet" in made.err
+    assert "not deployed yet: later" in made.err
 
 
 @pytest.mark.parametrize(
@@ -92,9 +93,14 @@ def test_pipelines_are_given_by_uid_or_name_and_stored_by_uid(program: Program) 
         (("--scope", ",", "--pipeline", "*"), "a key needs a scope; choose from deploy,"),
         (("--scope", "read", "--pipeline", ","), "a key needs a pipeline, or '*' for all"),
         (
-            ("--scope", "read", "--pipeline", "no such"),
-            "no pipeline 'no such', and it is not a uid",
+            ("--scope", "read", "--pipeline", "nope"),
+            "no pipeline 'nope' is deployed; choose from none, deploy it first, or allow",
         ),
+        (
+            ("--scope", "read", "--pipeline", "no such", "--allow-undeployed"),
+            "no pipeline 'no such' is deployed, and it is not a uid",
+        ),
+        (("--scope", "read", "--pipeline", "*", "--expires", ""), "or never; not ''"),
         (
             ("--scope", "read", "--pipeline", "*", "--expires", "5y"),
             "must be a number with m, h or d, such as 90d, or never; not '5y'",

@@ -40,6 +40,7 @@ NAMES = {
     "alias": ("memory_write_", "memory_write_", "vault_", "hook_", "nobody"),
     "token": ("x", "env:OTHERS_TOKEN", "OTHERS_TOKEN"),
     "name": ("chat.js", "x"),
+    "group": ("records", "x"),
     "ident": ("1-0", "2-0"),
     "guid": ("nobody", "search"),
     "key": ("note", "vault", "%2e%2e"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.keys import ALL, SCOPES
+from memrelay.memory.control.keys import ALL, SCOPES, NewKey
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 
@@ -35,14 +35,11 @@ async def _make(
 ) -> Held:
     now_ms = time.time_ns() // 1_000_000
     async with Catalog(root) as catalog:
-        key, text = await catalog.keys.create(
-            "test",
-            scopes,
-            pipelines,
-            None if lasts_ms is None else now_ms + lasts_ms,
-            now_ms=now_ms,
+        expires_at = None if lasts_ms is None else now_ms + lasts_ms
+        created = await catalog.keys.create(
+            NewKey("test", scopes, pipelines, expires_at), now_ms=now_ms
         )
-    return Held(key.id, text)
+    return Held(created.key.id, created.text)
 
 
 def revoke(root: Path, key: Held) -> None:

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from memrelay.memory.control.keys import SCOPES
 from memrelay.memory.operation import all_operations
-from memrelay.web.auth.access import OPEN, OWN, get_access
+from memrelay.web.auth.access import OPEN, OWN, get_access, needs_all_pipelines
 from memrelay.web.codebolt.errors import CODEBOLT
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
@@ -28,6 +28,7 @@ class Route(NamedTuple):
     method: str
     path: str  # with placeholders
     access: str
+    for_all_pipelines: bool
 
     @property
     def has_uid(self) -> bool:
@@ -43,9 +44,11 @@ class Route(NamedTuple):
             swarm="chat",
             alias="memory_write_",
             name="chat.js",
+            group="records",
             token="t",
             trigger="memory_write",
             ident="1-0",
+            entry="1-0",
             guid="nobody",
             workflow=uid,
             id="nobody",
@@ -62,7 +65,8 @@ def routes_of(root: Path) -> list[Route]:
     found = []
     for route in app_for(root).router.routes():
         assert route.resource is not None
-        found.append(Route(route.method, route.resource.canonical, get_access(route.handler)))
+        path, access = route.resource.canonical, get_access(route.handler)
+        found.append(Route(route.method, path, access, needs_all_pipelines(route.handler)))
     return found
 
 
@@ -104,6 +108,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
             "expired": make_key(root, lasts_ms=-1).headers,
             "revoked": gone.headers,
             "right": right.headers,
+            "everything": make_key(root).headers,
             "other pipeline": make_key(root, pipelines=(other,)).headers,
         }
         kinds |= {
@@ -119,7 +124,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
 def is_unserved(route: Route, answer: Answer) -> bool:
     """Return whether the call reached an operation: no worker runs in this test."""
     nouns = {operation.noun for operation in all_operations().values()}
-    nouns |= {"memory-users", "workflows", *(path.strip("/") for path in CODEBOLT.prefixes)}
+    nouns |= {
+        "memory-users",
+        "workflows",
+        "{entry}",
+        *(path.strip("/") for path in CODEBOLT.prefixes),
+    }
     return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))
 
 
@@ -154,6 +164,7 @@ def test_a_caller_without_a_key_reaches_only_open_routes(server: AccessServer) -
         "/logout",
         "/openapi.json",
         "/docs",
+        "/docs/{group}",
         "/webhooks/{uid}/{alias}",
         "/api/v1/pd/webhook/{token}/{alias}/{trigger}",
     }
@@ -216,7 +227,8 @@ def test_a_route_without_a_uid_shows_only_the_keys_pipelines(server: AccessServe
 def test_a_key_with_all_scopes_reaches_every_route(server: AccessServer) -> None:
     for number, route in enumerate(server.routes):
         if route.needs_key:
-            answer = server.ask(route, "right", server.mine[number])
+            kind = "everything" if route.for_all_pipelines else "right"
+            answer = server.ask(route, kind, server.mine[number])
             assert is_unserved(route, answer) or answer.status in (200, 202, 204, 400, 404, 422), (
                 route,
                 answer,
@@ -224,6 +236,13 @@ def test_a_key_with_all_scopes_reaches_every_route(server: AccessServer) -> None
             assert (
                 b"in service has the uid" not in answer.body
             )  # the pipeline is known, but not the requested item
+
+
+def test_a_key_for_certain_pipelines_does_not_reach_what_concerns_all(server: AccessServer) -> None:
+    routes = [route for route in server.routes if route.for_all_pipelines]
+
+    assert {route.path for route in routes} == {"/v1/keys", "/v1/keys/{id}", "/keys", "/keys/rows"}
+    assert {server.ask(route, "right").status for route in routes} == {403}
 
 
 def test_open_routes_give_every_caller_the_same_answer(server: AccessServer) -> None:

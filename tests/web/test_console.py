@@ -297,7 +297,7 @@ def test_a_page_reports_a_lost_bus_and_recovers_with_it() -> None:
         for page in (away, pipeline_page(served, uid)):
             assert page.status == 503 and page.headers["retry-after"] == "1"
             assert (
-                "The bus does not answer" in text_of(page) and b'http-equiv="refresh"' in page.body
+                "The bus does not respond" in text_of(page) and b'http-equiv="refresh"' in page.body
             )
         assert served.get(f"/pipelines/{uid}/stats").problem[0] == 503
 
@@ -308,15 +308,15 @@ def test_a_page_reports_a_lost_bus_and_recovers_with_it() -> None:
 def test_an_open_page_reports_a_new_version(served: Served) -> None:
     uid = served.deploy(pipeline_name="first")
     url = re.search(
-        rf'hx-get="(/pipelines/{uid}/stats\?seen=\w+)"', pipeline_page(served, uid).body.decode()
+        rf'hx-get="(/pipelines/{uid}/notices\?seen=\w+)"', pipeline_page(served, uid).body.decode()
     )
     assert url is not None
     before = text_of(served.get(url[1]))
 
     put(served.url, make_bundle(uid, name="second"))
 
-    assert "Another version" not in before
-    assert "Another version is active now." in text_of(served.get(url[1]))
+    assert "newer version" not in before
+    assert "A newer version is deployed. Reload" in text_of(served.get(url[1]))
 
 
 def test_no_page_has_inline_scripts_or_styles(served: Served) -> None:
@@ -336,7 +336,7 @@ def test_static_files_are_cached_until_they_change(served: Served) -> None:
         again = served.get(url, If_None_Match=found.headers["etag"])
         assert (again.status, again.body) == (304, b"")
         assert served.get(url.partition("?")[0]).headers["cache-control"] == "no-cache"
-    assert len(urls) == 7
+    assert len(urls) == 9
 
 
 def test_htmx_is_the_published_file_with_its_license(served: Served) -> None:

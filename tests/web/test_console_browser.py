@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import chromium
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_commands, make_uid
+from tests.support.console import open_page, overflow, send
 from tests.support.http import ask
 from tests.support.pages import put
 from tests.support.served import Served
@@ -23,7 +23,9 @@ HOSTILE = (
 )
 DARK = "#14171a"
 REFRESHES = 200
-WARM = 20  # refreshes until the browser has compiled and cached everything
+# The refreshed parts of a pipeline's page.
+PARTS = 3
+WARM = 60  # refreshes until the browser has compiled and cached everything
 
 
 @pytest.fixture(scope="module")
@@ -54,42 +56,6 @@ def make_person(name: str = "User", swarm: str = "chat") -> Json:
         "agent_send_swarm": swarm,
         "wf_publish_results": True,
     }
-
-
-@contextmanager
-def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
-    """Open a page. Fails on script errors and on requests to other servers."""
-    context = browser.new_context(**how)
-    page, faults, asked = context.new_page(), list[str](), list[str]()
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on(
-        "console", lambda message: faults.append(message.text) if message.type == "error" else None
-    )
-    page.on("request", lambda request: asked.append(request.url))
-    try:
-        page.goto(served.url + path)
-        yield page
-        assert [url for url in asked if not url.startswith(served.url)] == []
-        assert [
-            fault for fault in faults if not fault.startswith(("Failed to load resource", "htmx:"))
-        ] == []
-    finally:
-        context.close()
-
-
-def send(page: Page, text: str) -> Any:
-    """Send a message in the chat and return its exchange."""
-    page.locator("#text").fill(text)
-    page.locator("#text").press("Enter")
-    exchange = page.locator("#exchanges > li").last
-    expect(exchange.locator(".text").first).to_have_text(text)
-    expect(exchange).to_have_attribute("aria-busy", "false", timeout=10_000)
-    return exchange
-
-
-def overflow(page: Page) -> int:
-    """Return by how many px the page is wider than the window."""
-    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
 def test_a_record_written_in_the_chat_is_found_there(
@@ -362,16 +328,14 @@ def test_a_lost_server_is_reported_and_polled_less_often(
         page.on("requestfailed", lambda request: failed.append(request.url))
         page.route("**/pipelines/**", lambda route: route.abort())
 
-        advance_until(page, lambda: len(failed) >= 4)
+        advance_until(page, lambda: len(failed) >= PARTS)
         fault_line = page.locator("#refresh-fault")
-        expect(fault_line).to_have_text(
-            re.compile(r"^No answer from the server since \d\d:\d\d:\d\d\.$")
-        )
+        expect(fault_line).to_have_text("The server does not respond. Retrying every 5 seconds.")
         seen = len(failed)
         for _ in range(15):
             page.clock.run_for(1000)
         expect(page.locator(".messages")).to_be_visible()
-        assert len(failed) - seen <= 4
+        assert len(failed) - seen <= 4 * PARTS
 
         page.unroute("**/pipelines/**")
         for _ in range(40):
@@ -392,8 +356,8 @@ def test_a_hidden_page_does_not_refresh(browser: Browser, served: Served, uid: s
         assert asked == []
 
         page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
-        page.wait_for_timeout(1000)
-        assert len(asked) == 2
+        page.wait_for_timeout(700)
+        assert len(asked) == PARTS
 
 
 def advance_until(page: Page, done: Callable[[], object]) -> None:
@@ -420,7 +384,7 @@ def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, u
                     uid, ["/write number one", "/search number", "x" * 500] * 5
                 )
                 seen = len(answers)
-                advance_until(page, lambda seen=seen: len(answers) >= seen + 2)
+                advance_until(page, lambda seen=seen: len(answers) >= seen + PARTS)
             return weigh(page, session)
 
         before = load_and_refresh(WARM)
@@ -430,10 +394,10 @@ def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, u
             f"after {WARM} refreshes {before}, after {WARM + REFRESHES} refreshes {after}, "
             f"{len(answers)} answers"
         )
-        assert set(answers) == {200}
+        assert set(answers) <= {200, 304}
         assert after["nodes"] <= before["nodes"] + 20
-        # Each refresh sends two requests.
-        assert after["listeners"] <= before["listeners"] + 24
+        # Requests in progress have listeners.
+        assert after["listeners"] <= before["listeners"] + 12 * PARTS
         assert after["heap"] <= before["heap"] + 500_000
 
     wait_for(

@@ -247,3 +247,18 @@ def test_a_page_of_another_origin_cannot_replay_or_drop(served: Served) -> None:
 
     assert [answer.problem[0] for answer in answers] == [403, 403]
     assert [letter.attempts for letter in served.house.dead_letters(uid)] == [1]
+
+
+def test_dead_letters_of_one_reason_are_listed_with_their_total(served: Served) -> None:
+    uid = served.deploy()
+    idents = [make_dead_letter(served, uid) for _ in range(3)]
+    other = served.house.client.enter_raw(uid, b"no envelope")
+    served.house.await_dead_letter(uid, other)
+    reason = served.get(path(uid, idents[0])).json["error"]
+
+    page = list_dead_letters(served, f"pipeline={uid}&limit=2&reason={quote(reason)}")
+    none = list_dead_letters(served, f"pipeline={uid}&reason=")
+
+    assert [one["id"] for one in page["items"]] == idents[:2]
+    assert (page["total"], bool(page["next_cursor"])) == (3, True)
+    assert (none["items"], none["total"]) == ([], 0)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from memrelay.web.console.agent_memory_tabs import TABS
 from memrelay.web.console.frame import PAGE_PATHS
-from memrelay.web.console.memories import make_pager
-from memrelay.web.console.memory_tabs import TABS
+from memrelay.web.console.pages.agent_memory import make_pager
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.pages import text_of
@@ -211,7 +211,7 @@ def test_the_page_offers_only_what_the_key_allows() -> None:
         ("/memories", True),
         ("/memories?tab=users&page=2", True),
         ("/memories/be9c4001/01a21312-7c31-7000-8003-5734d2036b85", True),
-        ("/memories/be9c4001", False),
+        ("/memories/a/b/c/d/e", False),
         ("/memories//evil.example", False),
         ("/memories.evil.example", False),
     ],

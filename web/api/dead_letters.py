@@ -40,7 +40,12 @@ MAX_POSITION = 2**63 - 1
 @routes.get(COLLECTION_PATH)
 @documented(
     {200: "A page of dead letters.", 404: "The pipeline does not exist."},
-    query={"pipeline": "Only the dead letters of this pipeline."} | PAGE_QUERY,
+    query={
+        "pipeline": "Only the dead letters of this pipeline.",
+        "reason": "Only dead letters whose error has this first line, without its end beyond 300 "
+        "characters.",
+    }
+    | PAGE_QUERY,
     query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
     schemas={200: Page[DeadLetterItem]},
 )
@@ -50,7 +55,7 @@ async def list_all(request: web.Request) -> web.Response:
 
     Returns {items, next_cursor, total} for `pipeline`, or for all pipelines of the caller.
     """
-    refuse_unknown(request, ("pipeline", "cursor", "limit"))
+    refuse_unknown(request, ("pipeline", "reason", "cursor", "limit"))
     letters, caller = get_services(request).catalog.letters, get_caller(request)
     limit = parse_limit(request, PAGE_SIZE)
     after = parse_numeric_cursor(request.query.get("cursor") or "0", MAX_POSITION)
@@ -58,14 +63,19 @@ async def list_all(request: web.Request) -> web.Response:
     uid = request.query.get("pipeline", "")
     if uid and uid not in counts:
         await _check_active(request, uid)
-    visible = None if caller.sees_all else list(counts)
-    found = await letters.page([uid] if uid else visible, after=after, limit=limit + 1)
+    visible, reason = None if caller.sees_all else list(counts), request.query.get("reason")
+    uids = [uid] if uid else visible
+    found = await letters.page(uids, reason=reason, after=after, limit=limit + 1)
+    total = counts.get(uid, 0) if uid else sum(counts.values())
+    if reason is not None:
+        groups = await letters.groups(uids, reason=reason, limit=MAX_POSITION)
+        total = sum(group.letters for group in groups)
     items = found[:limit]
     return json_response(
         {
             "items": [to_item(one) for one in items],
             "next_cursor": str(items[-1].place) if len(found) > limit else None,
-            "total": counts.get(uid, 0) if uid else sum(counts.values()),
+            "total": total,
         }
     )
 

@@ -142,11 +142,18 @@ def make_handler(operation: Operation) -> Handler:
 
 
 async def call_operation(
-    request: web.Request, name: str, uid: str, given: dict[str, Any], store: str = ""
+    request: web.Request,
+    name: str,
+    uid: str,
+    given: dict[str, Any],
+    store: str = "",
+    *,
+    timeout_s: float | None = None,
 ) -> Any:
     """Call an operation in a pipeline and return its output. Raises Problem.
 
-    `store` is a store of the pipeline, by default that of the operation.
+    `store` is a store of the pipeline, by default that of the operation. `timeout_s` is by default
+    that of the settings.
 
     A caller without the scope read gets only ids and the version from a write.
     """
@@ -164,7 +171,8 @@ async def call_operation(
         caller.name or NO_KEY_ACTOR,
         _parse_call_id(request) if operation.mutates else "",
     )
-    return hide_stored_text(request, operation, await send_call(request, call))
+    output = await send_call(request, call, timeout_s)
+    return hide_stored_text(request, operation, output)
 
 
 def _parse_call_id(request: web.Request) -> str:
@@ -178,7 +186,7 @@ def _parse_call_id(request: web.Request) -> str:
     return sha256(orjson.dumps([caller.name, given])).hexdigest()[:CALL_ID_DIGITS]
 
 
-async def send_call(request: web.Request, call: NewCall) -> Any:
+async def send_call(request: web.Request, call: NewCall, timeout_s: float | None = None) -> Any:
     """Send a call to the pipeline's owner and return its output.
 
     An internal value is sealed before the call, and opened afterwards. Raises CallTimeout, an error
@@ -186,10 +194,10 @@ async def send_call(request: web.Request, call: NewCall) -> Any:
     """
     _check_hidden_list(request, call)
     services = get_services(request)
-    timeout_s, keys = services.options.call_timeout_s, services.options.seal_keys
+    keys, limit_s = services.options.seal_keys, timeout_s or services.options.call_timeout_s
     try:
         data = await keys.seal_input(call.uid, call.op, call.data, call.producer_id)
-        output = await _get_output(request, replace(call, data=data), timeout_s)
+        output = await _get_output(request, replace(call, data=data), limit_s)
         return await keys.open_output(call.uid, call.op, output)
     except SealKeyMissing as error:
         raise Unavailable(str(error)) from error

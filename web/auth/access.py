@@ -22,13 +22,16 @@ CALLER = web.RequestKey("caller", Caller)
 # The handler attribute that holds the declaration. functools.wraps copies it.
 _ATTRIBUTE = "memrelay_access"
 _FOR_AGENTS = "memrelay_is_for_agents"
+_FOR_ALL_PIPELINES = "memrelay_for_all_pipelines"
 
 
-def requires(*scopes: str, is_for_agents: bool = False) -> Callable[[RouteHandler], RouteHandler]:
+def requires(
+    *scopes: str, is_for_agents: bool = False, for_all_pipelines: bool = False
+) -> Callable[[RouteHandler], RouteHandler]:
     """Require a key with one of `scopes`, for the pipeline in the path if the path has `{uid}`.
 
     A handler with several scopes checks which of them its request needs. `is_for_agents`: callers
-    with a JWT reach the route too.
+    with a JWT reach the route too. `for_all_pipelines`: the key must not be limited to some.
     """
 
     def declare(handler: RouteHandler) -> RouteHandler:
@@ -38,9 +41,12 @@ def requires(*scopes: str, is_for_agents: bool = False) -> Callable[[RouteHandle
             set_caller(request, caller)
             caller.check_any(scopes, request.match_info.get("uid"))
             caller.check_route(is_for_agents=is_for_agents)
+            if for_all_pipelines:
+                caller.check_all_pipelines()
             return await handler(request)
 
         vars(guarded)[_FOR_AGENTS] = is_for_agents
+        vars(guarded)[_FOR_ALL_PIPELINES] = for_all_pipelines
         return _declare(guarded, " or ".join(scopes))
 
     return declare
@@ -64,6 +70,11 @@ def get_access(handler: object) -> str:
 def is_reached_by_jwt(handler: object) -> bool:
     """Return whether callers with a JWT reach a route."""
     return bool(getattr(handler, _FOR_AGENTS, False))
+
+
+def needs_all_pipelines(handler: object) -> bool:
+    """Return whether only keys for all pipelines reach a route."""
+    return bool(getattr(handler, _FOR_ALL_PIPELINES, False))
 
 
 def _declare(handler: Declared, access: str) -> Declared:

@@ -99,6 +99,14 @@ class Caller(NamedTuple):
         if not self.sees(uid):
             raise no_pipeline(uid)
 
+    def check_all_pipelines(self) -> None:
+        """Raise NotAllowed if the caller is limited to certain pipelines."""
+        if not self.sees_all:
+            raise NotAllowed(
+                "this needs a key for all pipelines, and the key is limited to certain ones; use a "
+                "key of `memrelay keys create NAME --scope admin --pipeline '*'`"
+            )
+
     def check_route(self, *, is_for_agents: bool) -> None:
         """Check that a JWT reaches a route. Raises NotAllowed."""
         if self.token is not None and not is_for_agents:

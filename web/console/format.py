@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.streams.log import LogEntry
+from memrelay.web.trace.inputs import entry_of
 
 CODE = re.compile(r"`([^`]+)`")
 # Characters per cell: a letter and its combining accents.
@@ -50,6 +51,11 @@ def clip(text: str, cells: int) -> str:
     return line if end == len(line) else line[: _count_fitting(line, cells - 1)] + "…"
 
 
+def capitalize_first(text: str) -> str:
+    """Return a text that begins with a capital letter; the rest stays as it is."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def format_code(text: str) -> Markup:
     """Return a trusted text with the parts between backticks as code elements."""
     return Markup(CODE.sub(r"<code>\1</code>", str(escape(text))))
@@ -67,24 +73,33 @@ def _count_fitting(line: str, cells: int) -> int:
 
 
 class LogRow(NamedTuple):
-    """A message of a log. `hidden` is the number of characters that are not shown."""
+    """A message of a log. `hidden` is the number of characters that are not shown.
+
+    `entry` is the message whose trace has it, "" if that belongs to another pipeline. A message
+    that failed has its `reason`, and the id of its dead letter in `letter`.
+    """
 
     published_at_ms: int
     sender: str
     text: str
     hidden: int
+    entry: str = ""
+    reason: str = ""
+    letter: str = ""
 
 
-def to_log_rows(entries: Iterable[LogEntry]) -> list[LogRow]:
+def to_log_rows(entries: Iterable[LogEntry], uid: str) -> list[LogRow]:
     """Return the messages in their order. Malformed messages are shown as they are."""
-    return [_to_log_row(entry) for entry in entries]
+    return [_to_log_row(entry, uid) for entry in entries]
 
 
-def _to_log_row(entry: LogEntry) -> LogRow:
+def _to_log_row(entry: LogEntry, uid: str) -> LogRow:
     try:
         message = decode(entry.data, len(entry.data))
         sender, text = message.sender, message.text
     except MalformedMessage:
         sender, text = "", entry.data.decode(errors="replace")
     hidden = max(0, len(text) - MAX_MESSAGE_CHARACTERS)
-    return LogRow(entry.place[0], sender, text[:MAX_MESSAGE_CHARACTERS], hidden)
+    home, _, _ = entry.mid.rpartition("/")
+    input_id = entry_of(entry.mid) if home in ("", uid) else ""
+    return LogRow(entry.place[0], sender, text[:MAX_MESSAGE_CHARACTERS], hidden, input_id)

@@ -1,9 +1,11 @@
 """The common parts of all pages: templates, static files, response headers, and error pages."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -14,7 +16,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from memrelay.bus.errors import BusError
 from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.web.api.directory import Served
+from memrelay.web.auth.access import CALLER
 from memrelay.web.console import format as formats
+from memrelay.web.console.notices import describe_durability, list_notices
+from memrelay.web.console.page import Page, make_menu
+from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.server.errors import NotFound, Problem, Unauthorized, Unavailable
 
 STATIC_FOLDER = Path(__file__).resolve().parent / "static"
@@ -27,9 +34,11 @@ CONTENT_TYPES = {
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 # Pages to which the login may redirect.
 PAGE_PATHS = re.compile(
-    r"/(pipelines/[A-Za-z0-9_-]{1,64}|memories(/[A-Za-z0-9_-]{1,64}/[A-Za-z0-9_-]{1,128})?)?"
+    r"/((pipelines|memories|dead-letters|keys|status|find|docs)(/[A-Za-z0-9._~%:-]{1,200}){0,4})?"
     r"(\?[!-~]{0,1000})?"
 )
+VERSION = version("memrelay")
+STATUS_TIMEOUT_S = 1.0
 # Pages show private data.
 HEADERS = {hdrs.CACHE_CONTROL: "no-store"}
 PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -84,7 +93,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals["asset"] = asset_url
+_templates.globals |= {"asset": asset_url, "version": VERSION}
 _templates.filters |= {
     "count": formats.format_count,
     "rate": formats.format_rate,
@@ -92,13 +101,60 @@ _templates.filters |= {
     "time": formats.format_time,
     "clip": formats.clip,
     "code": formats.format_code,
+    "capitalize_first": formats.capitalize_first,
 }
 
 
 def render(template: str, /, status: int = 200, **values: Any) -> web.Response:
-    """Render a page or a fragment."""
+    """Render a part of a page."""
     text = _templates.get_template(template).render(values)
     return web.Response(text=text, status=status, content_type="text/html", headers=HEADERS)
+
+
+async def render_page(
+    request: web.Request,
+    page: Page,
+    template: str,
+    served: Served | None = None,
+    /,
+    **values: Any,
+) -> web.Response:
+    """Render a page with its navigation. `served` is the pipeline to which it belongs."""
+    status = await _read_status(request)
+    frame = _frame_values(request, page, served, status)
+    return render(template, **(frame | values))
+
+
+def _frame_values(
+    request: web.Request,
+    page: Page | None,
+    served: Served | None = None,
+    status: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the template values of the frame of a page."""
+    uid = served.deployed.uid if served else ""
+    return {
+        "page": page,
+        "title": page.title if page else "",
+        "caller": request.get(CALLER),
+        "main_menu": make_menu(request, page, "main"),
+        "pipeline_menu": make_menu(request, page, "pipeline", uid) if uid else [],
+        "durability": describe_durability(status) if status else None,
+        "uid": uid,
+        "name": served.deployed.name if served else "",
+        "notices": list_notices(status, served) if served else [],
+        "seen": served.deployed.hash if served else "",
+    }
+
+
+async def _read_status(request: web.Request) -> dict[str, Any] | None:
+    """Return the shared status, None if the caller is unknown or the bus does not answer soon."""
+    if CALLER not in request:
+        return None
+    try:
+        return await asyncio.wait_for(request.config_dict[STATUS].get(), STATUS_TIMEOUT_S)
+    except (BusError, StoreBusy, StoreBroken, TimeoutError):
+        return None
 
 
 def as_page(handler: PageHandler) -> PageHandler:
@@ -111,11 +167,11 @@ def as_page(handler: PageHandler) -> PageHandler:
         except Unauthorized:
             return redirect_to_login(request)
         except Problem as problem:
-            return _render_error(problem)
+            return _render_error(request, problem)
         except BusError as error:
-            return _render_error(Unavailable(f"The bus does not answer: {error}."))
+            return _render_error(request, Unavailable(f"The bus does not respond: {error}."))
         except (StoreBusy, StoreBroken) as error:
-            return _render_error(Unavailable(f"The pipeline catalog cannot be read: {error}."))
+            return _render_error(request, Unavailable(f"The catalog cannot be read: {error}."))
 
     return handle
 
@@ -127,7 +183,8 @@ async def show_missing_page(request: web.Request, handler: Handler) -> web.Strea
     accepts_html = "text/html" in request.headers.get(hdrs.ACCEPT, "")
     if error is None or error.status != NotFound.status or not accepts_html:
         return await handler(request)
-    return _render_error(NotFound("There is no page at this address."))
+    problem = NotFound("There is no page at this address.")
+    return _render_error(request, problem, title="Page not found")
 
 
 def redirect_to_login(request: web.Request) -> web.Response:
@@ -138,8 +195,9 @@ def redirect_to_login(request: web.Request) -> web.Response:
     return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: f"/login{query}"})
 
 
-def _render_error(problem: Problem) -> web.Response:
-    response = render("error.html", problem.status, problem=problem)
+def _render_error(request: web.Request, problem: Problem, title: str = "") -> web.Response:
+    frame = _frame_values(request, None) | {"title": title or problem.title}
+    response = render("error.html", problem.status, problem=problem, **frame)
     headers = problem.as_response().headers
     if hdrs.RETRY_AFTER in headers:
         response.headers[hdrs.RETRY_AFTER] = headers[hdrs.RETRY_AFTER]

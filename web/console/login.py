@@ -6,7 +6,8 @@ from aiohttp import hdrs, web
 
 from memrelay.web.auth.access import open_to_all
 from memrelay.web.auth.authorizer import COOKIE, Caller
-from memrelay.web.console.frame import HEADERS, PAGE_PATHS, as_page, render
+from memrelay.web.console.frame import HEADERS, PAGE_PATHS, as_page, render_page
+from memrelay.web.console.page import Page
 from memrelay.web.openapi.route_docs import FORM, HTML, documented
 from memrelay.web.openapi.shapes import Login
 from memrelay.web.server.connection_limits import reading_unverified
@@ -14,6 +15,7 @@ from memrelay.web.server.errors import BadRequest, TooLarge, Unauthorized
 from memrelay.web.server.request_body import read_body
 from memrelay.web.server.services import get_services
 
+PAGE = Page("Log in", "/login", scopes=())
 routes = web.RouteTableDef()
 SESSION_S = 12 * 3600
 MAX_FORM_FIELDS, MAX_FORM_BYTES = 4, 4096
@@ -32,7 +34,7 @@ async def show_form(request: web.Request) -> web.Response:
     caller = await get_services(request).authorizer.get_caller_or_anonymous(request)
     if caller.sees_all and not caller.key:
         return _redirect("/")
-    return render("login.html", fault="", next=_parse_next(request.query.get("next", "")))
+    return await _render_form(request, 200, "", _parse_next(request.query.get("next", "")))
 
 
 @routes.post("/login")
@@ -55,7 +57,7 @@ async def log_in(request: web.Request) -> web.Response:
         caller = credentials.authenticate_key(form.get("key", "").strip(), authorizer.now_ms)
     except Unauthorized as error:
         fault = f"{error.detail[:1].upper()}{error.detail[1:]}."
-        return render("login.html", 401, fault=fault, next=target)
+        return await _render_form(request, 401, fault, target)
     token, max_age_s = await _start_session(request, caller)
     response = _redirect(target)
     response.set_cookie(
@@ -67,6 +69,12 @@ async def log_in(request: web.Request) -> web.Response:
         samesite="Strict",
         secure=request.headers.get(hdrs.ORIGIN, "").startswith("https:"),
     )
+    return response
+
+
+async def _render_form(request: web.Request, status: int, fault: str, target: str) -> web.Response:
+    response = await render_page(request, PAGE, "login.html", fault=fault, next=target)
+    response.set_status(status)
     return response
 
 

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
 from memrelay.bus.streams.entry import LONGEST_ID
-from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.memory.operation import Operation, all_operations, json_type
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
@@ -23,6 +23,8 @@ from memrelay.web.api.operation_routes import (
 )
 from memrelay.web.auth.access import OPEN, OWN, get_access, is_reached_by_jwt
 from memrelay.web.auth.authorizer import API_KEY_HEADER
+from memrelay.web.openapi.groups import describe_tag, find_dialect_group, find_group
+from memrelay.web.openapi.input_schemas import list_definitions, make_input_schema
 from memrelay.web.openapi.route_docs import (
     HTML,
     IDEMPOTENCY_HEADERS,
@@ -95,9 +97,11 @@ PATH_PARAMETERS = {
     "swarm": "The swarm's name.",
     "alias": "The agent's alias.",
     "ident": "The dead letter's id.",
+    "entry": "The id of the message: the part of a `mid` before its first dot.",
     "token": "The agent's token.",
     "trigger": "The agent's block.",
     "name": "The file's name.",
+    "group": "The name of a group of routes.",
     "workflow": "The pipeline's uid or name.",
 }
 # Schemas of the query parameters of handwritten routes. All other parameters are strings.
@@ -160,13 +164,11 @@ EMPTY_STATUSES = (101, 204, 303, 304)
 
 def build_document(app: web.Application) -> Json:
     """Return the document. Raises LookupError for an undocumented route."""
-    operations = {}
-    for operation in all_operations().values():
-        place = route_of(operation)
-        operations[place.method, place.path] = operation, place
+    places = [(operation, route_of(operation)) for operation in all_operations().values()]
+    operations = {(place.method, place.path): (one, place) for one, place in places}
     routes = _list_routes(app)
     outputs, schemas = _build_schemas(
-        [operation for operation, _ in operations.values()], [route for route, _ in routes]
+        [operation for operation, _ in places], [route for route, _ in routes]
     )
     paths: dict[str, Json] = {}
     for route, path in routes:
@@ -184,12 +186,19 @@ def build_document(app: web.Application) -> Json:
             "license": LICENSE,
             "description": DESCRIPTION,
         },
+        "tags": _describe_tags(paths),
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": _error_schemas(app) | schemas,
             "securitySchemes": SECURITY_SCHEMES,
         },
     }
+
+
+def _describe_tags(paths: dict[str, Json]) -> list[dict[str, str]]:
+    """Return the tags of all operations with their descriptions. Raises LookupError."""
+    names = {item["tags"][0] for methods in paths.values() for item in methods.values()}
+    return [describe_tag(name) for name in sorted(names)]
 
 
 def _query_schemas(app: web.Application) -> dict[str, Json]:
@@ -244,13 +253,14 @@ def _build_schemas(
         name: {key: value for key, value in schema.items() if key != "title"}
         for name, schema in definitions.get("$defs", {}).items()
     }
+    schemas |= list_definitions(operations)
     return {name: schema for (name, _), schema in found.items()}, schemas
 
 
 def _describe_operation(
     operation: Operation, route: OperationRoute, outputs: dict[Any, Json]
 ) -> Json:
-    schema = input_schema(operation)
+    schema = make_input_schema(operation)
     fields, required = schema["properties"], schema["required"]
     errors = OPERATION_ERRORS
     if route.has_if_match:
@@ -342,7 +352,7 @@ def _describe_route(
     parameters += _header_parameters(docs.headers)
     item: Json = {
         "operationId": f"{module}.{name}",
-        "tags": [module],
+        "tags": [find_group(route.handler.__module__)],
         "summary": (route.handler.__doc__ or "").partition("\n")[0],
         "parameters": parameters,
         "responses": {
@@ -404,7 +414,7 @@ def _use_dialect(item: Json, dialect: ErrorDialect, path: str) -> Json:
     named = path.startswith(PIPELINE_PREFIX)
     return item | {
         "operationId": f"{ident}.in_pipeline" if named else ident,
-        "tags": [dialect.name],
+        "tags": [find_dialect_group(dialect.name, path)],
         "parameters": item["parameters"] + ([] if named else _pipeline_parameters(dialect)),
         "responses": responses,
     }

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Generic, NotRequired, TypeVar
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
+from memrelay.memory.control.keys import SCOPES
+
 Item = TypeVar("Item")
 # Allows no other members.
 exact = with_config(ConfigDict(extra="forbid"))
@@ -148,6 +150,94 @@ class DeadLetterDetail(DeadLetterItem):
     hop: str
     encoding: str
     data: str
+
+
+# `from` is a keyword, so a class cannot declare it.
+_Sender = TypedDict("_Sender", {"from": str})
+
+
+@exact
+class TracedMessage(_Sender):
+    """A message that another one led to.
+
+    `parent` is the mid of the message that it answers. `agent` and `block` are "" if the sender is
+    no agent of the pipeline. `text` has at most 2,000 of its `characters`.
+    """
+
+    mid: str
+    parent: str | None
+    hop: int
+    swarm: str
+    agent: str
+    block: str
+    text: str
+    characters: int
+    published_at: str
+
+
+@exact
+class TracedRecord(TypedDict):
+    """A record that a message has written. `content` has at most 2,000 of its `characters`."""
+
+    guid: str
+    store: str
+    kind: str
+    scope: str
+    content: str
+    characters: int
+    agent: str
+    block: str
+    created_at: str
+    updated_at: str
+    deleted: bool
+
+
+@exact
+class MessageTrace(TypedDict):
+    """What one message led to. `complete` is false if something may be missing."""
+
+    entry: str
+    said: list[TracedMessage]
+    records: list[TracedRecord]
+    dead_letter: DeadLetterItem | None
+    complete: bool
+
+
+@exact
+class ApiKey(TypedDict):
+    """A key without its secret. Times are Unix ms, null for never."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    pipelines: list[str]
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    in_force: bool
+
+
+@exact
+class ApiKeyCreated(ApiKey):
+    """A new key. `key` is its text. `is_first`: HTTP requires a key from now on."""
+
+    key: str
+    is_first: bool
+    notes: list[str]
+
+
+@exact
+class NewApiKey(TypedDict):
+    """A key to create. `pipelines` are uids or names, or `*`. `expires` is 90d, 12h or never."""
+
+    name: Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": 100})]
+    scopes: Annotated[
+        list[Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]],
+        Field(json_schema_extra={"minItems": 1}),
+    ]
+    pipelines: Annotated[list[str], Field(json_schema_extra={"minItems": 1})]
+    expires: NotRequired[str | None]
+    allow_undeployed: NotRequired[bool]
 
 
 @exact

@@ -7,21 +7,24 @@ from ipaddress import ip_address
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from memrelay.web.api import dead_letters, health, messages, operations, pipelines, webhooks
+from memrelay.web.api import dead_letters, health, keys, messages, operations, pipelines, webhooks
 from memrelay.web.api.status import read_status
 from memrelay.web.auth.access import refuse_undeclared
 from memrelay.web.auth.revocation import OPEN_REQUESTS, watch_callers
 from memrelay.web.codebolt import assembly, events, graph, recipes, sources
 from memrelay.web.codebolt.live_events import publish_forever
-from memrelay.web.console import login, pages
-from memrelay.web.console import memories as memory_pages
+from memrelay.web.console import assets, login, pages
 from memrelay.web.console.frame import show_missing_page
+from memrelay.web.console.graph_cache import GRAPHS
+from memrelay.web.console.page import PAGES, index_pages
+from memrelay.web.console.shared_reads import STATES, STATUS, PipelineStates
 from memrelay.web.mcp.transports import routes as mcp
 from memrelay.web.mcp.transports.bridge import EXCHANGES, end_exchanges
 from memrelay.web.mcp.transports.loading import APPLICATIONS, LazyApplications, close_applications
 from memrelay.web.mcp.updates.change_reader import Bus, ChangeReaders
 from memrelay.web.openapi import pages as documents
 from memrelay.web.openapi.document import build_document
+from memrelay.web.openapi.reference_reader import read_reference
 from memrelay.web.pipelit import history, lists
 from memrelay.web.robutler import kv, storage, tool
 from memrelay.web.server.browser_guard import (
@@ -41,6 +44,7 @@ from memrelay.web.server.listener import LISTENERS, close_listeners
 from memrelay.web.server.rate_limit import identify_caller, limit_rate
 from memrelay.web.server.services import SERVICES, Services, WebOptions
 from memrelay.web.soat import entries, knowledge, memories, memory_entries
+from memrelay.web.trace import routes as trace
 
 ROUTE_MODULES = (
     health,
@@ -48,9 +52,10 @@ ROUTE_MODULES = (
     messages,
     webhooks,
     dead_letters,
+    trace,
+    keys,
+    assets,
     login,
-    pages,
-    memory_pages,
     documents,
     memories,
     entries,
@@ -92,17 +97,20 @@ def make_app(services: Services) -> web.Application:
         middlewares=_middlewares(services, options), client_max_size=options.message_bytes
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
-    app[pages.GRAPHS], app[events.FEEDS] = {}, {}
+    app[GRAPHS], app[events.FEEDS] = {}, {}
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[mcp.READERS] = ChangeReaders(
         Bus(services.requester, services.channels, services.options.call_timeout_s)
     )
-    app[pages.STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app[STATUS] = CachedRead(partial(read_status, services.catalog, services.line))
+    app[STATES] = PipelineStates(services.line, services.catalog)
+    app[PAGES] = index_pages([*pages.ALL, documents.PAGE])
     app.add_routes(operations.make_routes())
-    for module in ROUTE_MODULES:
-        app.add_routes(module.routes)
+    for routes in (*(module.routes for module in ROUTE_MODULES), *pages.ROUTES):
+        app.add_routes(routes)
     app[DIALECTS] = list_dialects(app)
     app[documents.DOCUMENT] = build_document(app)
+    app[documents.REFERENCE] = read_reference(app[documents.DOCUMENT])
     app.cleanup_ctx.extend((watch_callers, publish_forever))
     app.on_response_prepare.extend(
         (add_request_id, add_security_headers, explain_failed_expectation)

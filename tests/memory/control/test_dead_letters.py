@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.dead_letters import MAX_LETTERS, DeadLetter, Trimmed
+from memrelay.memory.control.dead_letters import MAX_LETTERS, DeadLetter, Trimmed, first_line
 from memrelay.memory.control.system_file import MIGRATIONS
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import list_dead_letters, make_dead_letter, with_catalog
@@ -160,3 +160,82 @@ def test_dead_letters_are_added_all_or_none(tmp_path: Path, data: Any) -> None:
         with_catalog(tmp_path, lambda catalog: catalog.letters.add([make_dead_letter(), bad]))
 
     assert list_dead_letters(tmp_path) == []
+
+
+def test_dead_letters_are_grouped_by_pipeline_and_first_line(tmp_path: Path) -> None:
+    long = "x" * 400
+    letters = [
+        make_dead_letter("1-0", "no JSON\nline 1", NOW),
+        make_dead_letter("2-0", "no agent", NOW + 1),
+        make_dead_letter("3-0", "no JSON\nline 2", NOW + 2)._replace(attempts=3),
+        make_dead_letter("4-0", long, NOW + 3),
+        make_dead_letter("5-0", "no JSON", NOW + 4)._replace(pipeline="other"),
+        make_dead_letter("6-0", "", NOW + 5),
+    ]
+    with_catalog(tmp_path, lambda catalog: catalog.letters.add(letters))
+
+    groups = with_catalog(tmp_path, lambda catalog: catalog.letters.groups(limit=10))
+    mine = with_catalog(
+        tmp_path,
+        lambda catalog: catalog.letters.groups(["a3d8f1b2"], before=groups[2].place, limit=1),
+    )
+    page = with_catalog(
+        tmp_path, lambda catalog: catalog.letters.page(["a3d8f1b2"], reason="no JSON", limit=10)
+    )
+
+    assert [(one.pipeline, one.reason, one.letters) for one in groups] == [
+        ("a3d8f1b2", "", 1),
+        ("other", "no JSON", 1),
+        ("a3d8f1b2", "x" * 300, 1),
+        ("a3d8f1b2", "no JSON", 2),
+        ("a3d8f1b2", "no agent", 1),
+    ]
+    assert mine == [groups[3]]
+    assert first_line(letters[0].error) == "no JSON" and first_line(long) == groups[2].reason
+    assert (mine[0].attempts, mine[0].first_at, mine[0].last_at) == (3, NOW, NOW + 2)
+    assert [one.id for one in page] == ["1-0", "3-0"]
+
+
+def test_the_first_dead_letter_of_an_entry_includes_its_later_steps(tmp_path: Path) -> None:
+    idents = ["1-0", "10-0.2+0", "1-01", "10-0.1+0"]
+    with_catalog(
+        tmp_path, lambda catalog: catalog.letters.add([make_dead_letter(one) for one in idents])
+    )
+
+    async def find(catalog: Catalog) -> list[Any]:
+        return [
+            await catalog.letters.find_of_entry("a3d8f1b2", one) for one in ("1-0", "10-0", "2-0")
+        ]
+
+    found = with_catalog(tmp_path, find)
+
+    assert [None if one is None else one.id for one in found] == ["1-0", "10-0.2+0", None]
+
+
+def test_the_latest_letters_of_a_swarm_are_read_with_their_short_data(tmp_path: Path) -> None:
+    letters = [make_dead_letter(f"{number}-0", data=b"x" * number) for number in range(1, 5)]
+    letters[1] = letters[1]._replace(swarm="side")
+    with_catalog(tmp_path, lambda catalog: catalog.letters.add(letters))
+
+    async def read(catalog: Catalog) -> tuple[list[str], list[bytes]]:
+        found = await catalog.letters.latest("a3d8f1b2", "chat", limit=2)
+        data = await catalog.letters.read_data([one.place for one in found], 3)
+        return [one.id for one in found], list(data.values())
+
+    assert with_catalog(tmp_path, read) == (["4-0", "3-0"], [b"xxx"])
+
+
+def test_the_version_changes_with_each_change_of_any_program(tmp_path: Path) -> None:
+    async def watch(catalog: Catalog) -> list[tuple[int, int]]:
+        versions = [await catalog.letters.read_version() for _ in range(2)]
+        await catalog.letters.add([make_dead_letter()])
+        versions.append(await catalog.letters.read_version())
+        async with Catalog(tmp_path) as other:
+            await other.letters.add([make_dead_letter()._replace(entry="9-0")])
+        versions.append(await catalog.letters.read_version())
+        return versions
+
+    versions = with_catalog(tmp_path, watch)
+
+    assert versions[0] == versions[1]
+    assert len(set(versions)) == 3

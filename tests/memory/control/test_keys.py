@@ -6,21 +6,21 @@ from contextlib import closing
 from pathlib import Path
 
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.keys import ALL, FORM, SCOPES, Key, digest_of
+from memrelay.memory.control.keys import ALL, FORM, SCOPES, CreatedKey, Key, NewKey, digest_of
 
 
-async def make(root: Path, **how: int | None) -> tuple[Key, str]:
+async def make(root: Path, *, expires_at: int | None = None) -> CreatedKey:
     async with Catalog(root) as catalog:
         return await catalog.keys.create(
-            "ann", ["read", "publish"], ["a", "b"], how.get("expires_at"), now_ms=1000
+            NewKey("ann", ["read", "publish"], ["a", "b"], expires_at), now_ms=1000
         )
 
 
 def test_a_key_is_stored_as_a_hash_and_shown_once(tmp_path: Path) -> None:
-    key, text = asyncio.run(make(tmp_path))
+    key, text, is_first = asyncio.run(make(tmp_path))
 
     form = FORM.fullmatch(text)
-    assert form is not None
+    assert form is not None and is_first
     assert (form[1], digest_of(form[2])) == (key.id, key.digest)
     with closing(sqlite3.connect(tmp_path / "system.db")) as connection:
         assert form[2] not in "\n".join(connection.iterdump())
@@ -31,7 +31,7 @@ def test_a_key_is_read_back_as_created(tmp_path: Path) -> None:
         async with Catalog(tmp_path) as catalog:
             return await catalog.keys.every()
 
-    made, _ = asyncio.run(make(tmp_path, expires_at=5000))
+    made = asyncio.run(make(tmp_path, expires_at=5000)).key
 
     assert asyncio.run(list_keys()) == [made]
     assert (made.scopes, made.pipelines, made.expires_at) == ({"read", "publish"}, {"a", "b"}, 5000)
@@ -48,7 +48,7 @@ def test_a_key_is_valid_until_it_expires_or_is_revoked() -> None:
 def test_a_revoked_key_stays_listed_with_its_first_revocation_time(tmp_path: Path) -> None:
     async def revoke() -> tuple[list[bool], list[Key]]:
         async with Catalog(tmp_path) as catalog:
-            key, _ = await catalog.keys.create("ann", SCOPES, [ALL], None, now_ms=1)
+            key = (await catalog.keys.create(NewKey("ann", SCOPES, [ALL]), now_ms=1)).key
             results = [
                 await catalog.keys.revoke(ident, at)
                 for ident, at in ((key.id, 7), (key.id, 8), ("unknown", 9))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.keys import NewKey
 from memrelay.memory.control.system_file import MIGRATIONS
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import store_path
@@ -160,7 +161,7 @@ def test_a_file_emptied_while_open_is_reported_and_not_recreated(
 ) -> None:
     async def run() -> None:
         async with Catalog(tmp_path) as catalog:
-            await catalog.keys.create("laptop", ["read"], ["*"], None, now_ms=NOW)
+            await catalog.keys.create(NewKey("laptop", ["read"], ["*"]), now_ms=NOW)
             os.truncate(tmp_path / "system.db", 0)
 
             with pytest.raises(StoreBusy, match="it is empty"):

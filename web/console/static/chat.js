@@ -17,7 +17,10 @@
       method: "POST", headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ text: message, from: sender }), signal: AbortSignal.timeout(1000 * wait_s + EXTRA_WAIT_MS),
     });
-    if (response.status === 401) return [results.make("p", LOGGED_OUT, "bad")];
+    if (response.status === 401) {
+      text.value = message;
+      return [results.make("p", LOGGED_OUT, "bad")];
+    }
     const answer = await response.json();
     if (!response.ok) return [results.make("p", answer.detail ?? answer.title ?? `Error ${response.status}`, "bad")];
     if (!answer.results.length) return [results.make("p", `No results: ${answer.reason}.`, "note")];
@@ -53,6 +56,7 @@
     } catch {
       finish(results.make("p", "No answer from the server. Check the log: the message may have arrived.", "bad"));
     }
+    if (!text.value) delete form.dataset.dirty;
     document.dispatchEvent(new Event("refresh"));
   });
   text.addEventListener("keydown", (event) => {

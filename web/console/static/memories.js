@@ -1,13 +1,5 @@
-// The pages below /memories: local times, the selection of rows, deletions, and restored states.
+// The pages below /memories: the selection of rows, deletions, and restored states.
 "use strict";
-
-for (const time of document.querySelectorAll("time.local")) {
-  const at = new Date(time.dateTime);
-  const day = at.toLocaleDateString("en-US", { month: "short", day: "numeric" });
-  const clock = at.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-  time.textContent = `${day}, ${clock}`;
-  time.title = at.toLocaleString();
-}
 
 // Send a change and reload the page. Return whether that worked; otherwise the reason is shown.
 async function send(url, body) {

@@ -1,16 +1,13 @@
-// Refreshes each part with `data-refresh`: htmx fetches it and replaces it if it has changed.
-//
-// An open page does not grow, because every part has a bounded size. The next refresh is scheduled
-// when all answers have arrived. A hidden page does not refresh, and a page without answers
-// refreshes less and less often.
+// Fetches the parts of the page that have `data-refresh` once a second, and replaces those that have changed.
+// An answer 304 means that nothing has changed. The content stays while the server does not answer.
 "use strict";
 
 (() => {
-  const INTERVAL_MS = 1500, MAX_INTERVAL_MS = 30000, LOGGED_OUT = "You are logged out";
+  const INTERVAL_MS = 1000, RETRY_MS = 5000;
   const parts = [...document.querySelectorAll("[data-refresh]")];
-  const last = new WeakMap();   // part -> the HTML that it shows
+  const tags = new WeakMap(), last = new WeakMap();   // part -> its ETag, and the HTML that it shows
   const faultLine = document.getElementById("refresh-fault");
-  let timer = 0, pending = 0, interval_ms = INTERVAL_MS, fault = "", answered_at = new Date();
+  let timer = 0, pending = 0, fault = "", isWanted = false, isForced = false;
   if (!parts.length) return;
 
   function refresh() {
@@ -19,51 +16,65 @@
     if (document.hidden || pending) return;
     pending = parts.length;
     fault = "";
+    isForced = isWanted;
+    isWanted = false;
     for (const part of parts) htmx.trigger(part, "refresh");
   }
 
   function finish() {
-    if (fault) {
-      interval_ms = Math.min(2 * interval_ms, MAX_INTERVAL_MS);
-    } else {
-      interval_ms = INTERVAL_MS;
-      answered_at = new Date();
-    }
-    const fix = fault === LOGGED_OUT ? " Reload this page to log in." : "";
-    const text = fault && `${fault} since ${answered_at.toLocaleTimeString("en-GB")}.${fix}`;
-    if (faultLine.textContent !== text) faultLine.textContent = text;
-    faultLine.hidden = !text;
-    timer = setTimeout(refresh, interval_ms);
+    if (faultLine.textContent !== fault) faultLine.textContent = fault;
+    faultLine.hidden = !fault;
+    timer = setTimeout(refresh, fault ? RETRY_MS : isWanted ? 0 : INTERVAL_MS);
   }
 
   function describeFault(xhr) {
-    if (!xhr.status) return "No answer from the server";
-    if (xhr.status === 401) return LOGGED_OUT;
-    if (xhr.status === 404) return "This pipeline is not active";
-    return xhr.status === 503 ? "The server runs, but the bus does not answer" : `The server answers with error ${xhr.status}`;
+    if (!xhr.status) return "The server does not respond. Retrying every 5 seconds.";
+    if (xhr.status === 404) return "This pipeline is not active.";
+    if (xhr.status === 503) return "The bus does not respond. Retrying every 5 seconds.";
+    return xhr.status === 504 ? "No response in time. Retrying every 5 seconds." : `The server answers with error ${xhr.status}.`;
   }
 
-  // A refresh must not remove the user's selection.
-  function hasSelection(part) {
+  // A refresh must not remove the user's selection, or a form that the user is filling in.
+  function isInUse(part) {
     const selection = getSelection();
-    return !selection.isCollapsed && part.contains(selection.anchorNode);
+    const isSelected = !selection.isCollapsed && part.contains(selection.anchorNode);
+    return isSelected || part.querySelector("[data-dirty], dialog[open]") !== null;
   }
 
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const { target, xhr, isError } = event.detail;
-    if (!parts.includes(target) || isError) return;
-    if (last.get(target) === xhr.responseText || hasSelection(target)) event.detail.shouldSwap = false;
+  document.addEventListener("htmx:configRequest", ({ detail }) => {
+    if (!parts.includes(detail.elt)) return;
+    if (tags.has(detail.elt)) detail.headers["If-None-Match"] = tags.get(detail.elt);
+    if (isForced) detail.headers["Cache-Control"] = "no-cache";
+  });
+  document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+    const { target, xhr, isError } = detail;
+    if (!parts.includes(target) || isError || xhr.status === 304) return;
+    if (isInUse(target)) {
+      detail.shouldSwap = false;
+      return;
+    }
+    tags.set(target, xhr.getResponseHeader("ETag") ?? "");
+    if (last.get(target) === xhr.responseText) detail.shouldSwap = false;
     else last.set(target, xhr.responseText);
   });
-  document.addEventListener("htmx:afterRequest", (event) => {
-    if (!parts.includes(event.detail.elt)) return;
-    if (!event.detail.successful) fault = describeFault(event.detail.xhr);
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    if (!parts.includes(detail.elt)) return;
+    const { status } = detail.xhr;
+    if (status === 401 && !document.querySelector("[data-dirty]")) {
+      location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+    } else if (status === 401) {
+      fault = "You are logged out. Log in again.";
+    } else if (!detail.successful && status !== 304) {
+      fault = describeFault(detail.xhr);
+    }
     pending -= 1;
     if (!pending) finish();
   });
   document.addEventListener("visibilitychange", refresh);
   document.addEventListener("refresh", (event) => {
-    if (event.target === document) refresh();   // the chat got an answer
+    if (event.target !== document) return;
+    isWanted = true;   // the page itself has changed something
+    refresh();
   });
   timer = setTimeout(refresh, INTERVAL_MS);
 })();

@@ -16,8 +16,9 @@ from memrelay.memory.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.console.frame import HEADERS, as_page, render
-from memrelay.web.console.memory_tabs import TABS, Cell, Tab, shorten, to_text
+from memrelay.web.console.agent_memory_tabs import TABS, Cell, Tab, shorten, to_text
+from memrelay.web.console.frame import HEADERS, as_page, render_page
+from memrelay.web.console.page import Page
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.pipelit.pages import list_page
 from memrelay.web.pipelit.paths import CHECKPOINTS, FACTS, USERS
@@ -25,6 +26,14 @@ from memrelay.web.server.errors import NotFound
 from memrelay.web.server.services import get_services
 
 Json = dict[str, Any]
+PAGE = Page(
+    "Agent memory",
+    "/memories",
+    menu="pipeline",
+    order=40,
+    parent="Pipelines",
+    link="/memories?pipeline={uid}",
+)
 routes = web.RouteTableDef()
 PAGE_SIZE = 50
 MAX_PAGE_BUTTONS = 5
@@ -108,22 +117,24 @@ async def memories(request: web.Request) -> web.Response:
     """Show what the agents of a pipeline remember."""
     pipelines = await _list_pipelines(request)
     if not pipelines:
-        return render("memories.html", view=None, caller=get_caller(request))
+        return await render_page(request, PAGE, "memories.html", view=None)
     view = _parse_view(request, pipelines)
     found = await _list(request, view)
     items, total = found["items"], found["total"]
     if not items and total:
         last_page = view.url(page=_count_pages(total))
         return web.Response(status=303, headers=HEADERS | {hdrs.LOCATION: last_page})
-    return render(
+    return await render_page(
+        request,
+        PAGE,
         "memories.html",
+        await get_services(request).directory.find(view.uid),
         view=view,
         tabs=TABS.values(),
         has_search=view.tab.section is FACTS,
         pipelines=pipelines,
         rows=[_to_row(view, item) for item in items],
         pager=make_pager(view.number, total, len(items)),
-        caller=get_caller(request),
     )
 
 
@@ -201,9 +212,11 @@ async def memory_record(request: web.Request) -> web.Response:
     present = states[0]["record"]
     kept = next((one["record"] for one in states if one["record"] is not None), {"kind": ""})
     is_episode = present is not None and present["kind"] == EPISODE_KIND
-    return render(
+    return await render_page(
+        request,
+        PAGE,
         "memory_record.html",
-        uid=uid,
+        await get_services(request).directory.find(uid),
         guid=guid,
         tab=TAB_OF_KIND.get(kept["kind"], FACTS.noun),
         record=present,
@@ -211,7 +224,6 @@ async def memory_record(request: web.Request) -> web.Response:
         log=await _read_log(request) if is_episode else None,
         states=[_to_state(state) for state in states],
         total=history["total"],
-        caller=get_caller(request),
     )
 
 

@@ -1,0 +1,56 @@
+"""Statement 12 of the console: axe-core finds nothing serious on any page, light and dark, on
+phones and on wide screens; nothing scrolls horizontally.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import Browser
+
+from memrelay.web.console.pages import ALL
+from tests.support.axe import find_violations
+from tests.support.browser import chromium
+from tests.support.console import open_page, overflow
+from tests.support.console_content import Content, fill_console
+from tests.support.served import Served
+
+pytestmark = pytest.mark.slow
+
+WIDTHS = (320, 1280, 1600)
+SCHEMES = ("light", "dark")
+
+
+class Opened(NamedTuple):
+    """A product with something on every page, and a browser."""
+
+    served: Served
+    content: Content
+    browser: Browser
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Opened]:
+    with Served() as served, chromium() as browser:
+        yield Opened(served, fill_console(served), browser)
+
+
+def test_each_page_has_an_address(opened: Opened) -> None:
+    assert {page.title for page in ALL} <= set(opened.content.addresses)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_has_serious_faults(opened: Opened, width: int, scheme: Any) -> None:
+    faults = dict[str, list[str]]()
+    for title, path in opened.content.addresses.items():
+        window: Any = {"width": width, "height": 900}
+        with open_page(
+            opened.browser, opened.served, path, viewport=window, color_scheme=scheme
+        ) as page:
+            found = find_violations(page)
+            if overflow(page) > 0:
+                found.append(f"{overflow(page)} px wider than the window")
+        faults |= {title: found} if found else {}
+
+    assert faults == {}

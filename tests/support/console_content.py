@@ -1,0 +1,81 @@
+"""A pipeline with something to see on every page of the console."""
+
+from typing import Any, NamedTuple
+
+from tests.support.bundles import (
+    Json,
+    make_agent,
+    make_bundle,
+    make_commands,
+    make_uid,
+)
+from tests.support.http import ask
+from tests.support.pages import put
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+RECORDS: tuple[Json, ...] = (
+    {"content": "The meeting is at 3pm in the green room", "kind": "note", "tags": ["team"]},
+    {"content": "Ada set userName to v1.2.3 on Monday", "kind": "fact", "source": "Ada"},
+    {"content": "Ben prefers dark roast coffee, without sugar", "kind": "fact", "scope": "people"},
+    {"content": "شكرا جزيلا على القهوة", "kind": "note"},
+    {"content": "# Plan\n\n- back up\n- deploy", "kind": "note", "expires_at": "2090-01-01"},
+)
+
+
+class Content(NamedTuple):
+    """The addresses of the pages, by title, and what they show."""
+
+    uid: str
+    guid: str
+    addresses: dict[str, str]
+
+
+def post(served: Served, path: str, body: Json) -> Any:
+    """Send JSON and return the JSON of the answer, which must be a success."""
+    answer = ask(served.url, "POST", path, body)
+    assert answer.status in (200, 201, 202), answer
+    return answer.json
+
+
+def fill_console(served: Served) -> Content:
+    """Deploy a pipeline and give each page something to show."""
+    endless = make_agent("endless", "add_1", on="loop", to="loop")
+    uid = put(served.url, make_bundle(make_uid(), _person(), *make_commands(), endless))
+    base = f"/v1/pipelines/{uid}"
+    guid, *_ = [post(served, f"{base}/records", one)["guid"] for one in RECORDS]
+    ask(served.url, "PATCH", f"{base}/records/{guid}", {"content": f"{RECORDS[0]['content']} now"})
+    entry = post(served, f"{base}/swarms/chat/messages?wait=5", {"text": "/write from the chat"})
+    post(served, f"{base}/swarms/loop/messages", {"text": "1"})
+    wait_for(
+        lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["total"],
+        "the dead letter",
+    )
+    return Content(uid, guid, _addresses(uid, guid, entry["message_id"]))
+
+
+def _addresses(uid: str, guid: str, entry: str) -> dict[str, str]:
+    base = f"/pipelines/{uid}"
+    return {
+        "Pipelines": "/",
+        "API reference": "/docs",
+        "Overview": base,
+        "Memory": f"{base}/memory",
+        "Search": f"{base}/memory?q=setting+the+usrname&compare=fts",
+        "Record": f"{base}/memory/{guid}",
+        "Message trace": f"{base}/messages/{entry}",
+        "Dead letters": "/dead-letters",
+        "Versions": f"{base}/bundle",
+        "Agent memory": f"/memories?pipeline={uid}",
+    }
+
+
+def _person() -> Json:
+    return {
+        "agent_class": "chat_agent",
+        "agent_alias": "person",
+        "agent_name": "User",
+        "agent_rec_swarm": "chat",
+        "agent_send_swarm": "chat",
+        "wf_publish_results": True,
+    }

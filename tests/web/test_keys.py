@@ -1,0 +1,203 @@
+"""/v1/keys: list, create and revoke keys over HTTP, and the limits of what a key may create."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from memrelay.memory.control.keys import ALL, SCOPES
+from tests.support.http import Answer, ask
+from tests.support.keys import Held, make_key, revoke
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+PATH = "/v1/keys"
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Served]:
+    """Yield a server without a worker, where keys are required."""
+    with Served(worker=False, WEB__RATE="0") as served:
+        make_key(served.house.root)
+        wait_for(lambda: served.get(PATH).status == 401, "a key is required")
+        yield served
+
+
+@pytest.fixture(scope="module")
+def admin(keyed: Served) -> Held:
+    return known(keyed, make_key(keyed.house.root))
+
+
+def known(served: Served, key: Held) -> Held:
+    """Wait until the server knows a key that another process created."""
+    wait_for(lambda: send(served, "GET", PATH, key).status != 401, "the key is known")
+    return key
+
+
+def send(served: Served, method: str, path: str, key: Held | None, body: Any = b"") -> Answer:
+    return ask(served.url, method, path, body, key.headers if key else {})
+
+
+def new_key(**fields: Any) -> dict[str, Any]:
+    return {"name": "ann", "scopes": ["read"], "pipelines": [ALL]} | fields
+
+
+def test_a_created_key_works_at_once_until_it_is_revoked(keyed: Served, admin: Held) -> None:
+    answer = send(keyed, "POST", PATH, admin, new_key(scopes=["read", "publish"], expires="90d"))
+    made = answer.json
+    key = Held(made["id"], made["key"])
+
+    assert answer.status == 201 and answer.headers["cache-control"] == "no-store"
+    assert (made["scopes"], made["pipelines"], made["is_first"]) == (
+        ["publish", "read"],
+        [ALL],
+        False,
+    )
+    assert made["expires_at"] - made["created_at"] == 90 * 86_400_000
+    assert made["notes"] == ["this key is not shown again; send it as Authorization: Bearer KEY"]
+    assert send(keyed, "GET", "/v1/pipelines", key).status == 200
+
+    assert send(keyed, "DELETE", f"{PATH}/{key.id}", admin).status == 204
+    assert "was revoked" in send(keyed, "GET", "/v1/pipelines", key).problem[1]
+
+
+def test_the_list_has_every_key_and_no_secret(keyed: Served, admin: Held) -> None:
+    made = send(keyed, "POST", PATH, admin, new_key(name="listed")).json
+    send(keyed, "DELETE", f"{PATH}/{made['id']}", admin)
+
+    answer = send(keyed, "GET", PATH, admin)
+    pages, cursor = [], "0"
+    while cursor:
+        page = send(keyed, "GET", f"{PATH}?limit=2&cursor={cursor}", admin).json
+        pages, cursor = pages + page["items"], page["next_cursor"]
+
+    (item,) = [one for one in answer.json["items"] if one["id"] == made["id"]]
+    assert item.keys() == made.keys() - {"key", "is_first", "notes"}
+    assert item["name"] == "listed" and item["revoked_at"] and not item["in_force"]
+    assert answer.json["total"] == len(pages) and pages == answer.json["items"]
+    assert made["key"].encode()[16:] not in answer.body
+
+
+def test_a_key_gives_only_the_scopes_that_it_has(keyed: Served) -> None:
+    """Every pair of scopes: one of the creator next to admin, and one of the new key."""
+    creators = {owned: make_key(keyed.house.root, owned, "admin") for owned in SCOPES}
+
+    for owned, key in creators.items():
+        creator = known(keyed, key)
+        answers = {
+            wanted: send(keyed, "POST", PATH, creator, new_key(scopes=[wanted]))
+            for wanted in SCOPES
+        }
+
+        granted = {wanted for wanted, answer in answers.items() if answer.status == 201}
+        assert granted == {owned, "admin"}
+        refused = [answers[wanted] for wanted in SCOPES if wanted not in granted]
+        assert {answer.status for answer in refused} == {403}
+        assert all(answer.json["faults"][0]["pointer"] == "/scopes" for answer in refused)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_keys_need_admin_on_all_pipelines(keyed: Served, method: str) -> None:
+    path = f"{PATH}/nobody" if method == "DELETE" else PATH
+    limited = known(keyed, make_key(keyed.house.root, pipelines=("mine",)))
+    reader = known(keyed, make_key(keyed.house.root, *[one for one in SCOPES if one != "admin"]))
+
+    answers = [send(keyed, method, path, key, new_key()) for key in (limited, reader, None)]
+
+    assert [answer.status for answer in answers] == [403, 403, 401]
+    assert "needs a key for all pipelines" in answers[0].problem[1]
+    assert "needs the scope admin" in answers[1].problem[1]
+
+
+def test_a_key_gives_no_longer_lifetime_than_its_own(keyed: Served) -> None:
+    creator = known(keyed, make_key(keyed.house.root, lasts_ms=3_600_000))
+
+    inherited, forever = (
+        send(keyed, "POST", PATH, creator, new_key(**fields))
+        for fields in ({}, {"expires": "never"})
+    )
+
+    assert inherited.status == 201
+    assert abs(inherited.json["expires_at"] / 1000 - time.time() - 3600) < 60
+    assert forever.status == 403 and forever.json["faults"][0]["pointer"] == "/expires"
+
+
+def test_a_key_that_was_just_revoked_creates_no_other(keyed: Served) -> None:
+    creator = known(keyed, make_key(keyed.house.root))
+    revoke(keyed.house.root, creator)
+
+    answer = send(keyed, "POST", PATH, creator, new_key(name="late"))
+
+    assert (answer.status, "was revoked" in answer.problem[1]) == (401, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "pointers"),
+    [
+        ({}, {"/name", "/scopes", "/pipelines"}),
+        (new_key(scopes=["raed"], pipelines=["nope"]), {"/scopes/0", "/pipelines/0"}),
+        (new_key(scopes="read", expires=90), {"/scopes", "/expires"}),
+        (new_key(expires="5y"), {"/expires"}),
+        (new_key(secret="mine"), {"/secret"}),
+        (new_key(name=""), {"/name"}),
+    ],
+)
+def test_faults_of_a_new_key_name_their_fields(
+    keyed: Served, admin: Held, body: Any, pointers: set[str]
+) -> None:
+    answer = send(keyed, "POST", PATH, admin, body)
+
+    assert answer.status == 422
+    assert {fault["pointer"] for fault in answer.json["faults"]} == pointers
+
+
+def test_an_unknown_pipeline_is_accepted_only_on_request(keyed: Served, admin: Held) -> None:
+    refused = send(keyed, "POST", PATH, admin, new_key(pipelines=["later"]))
+    made = send(keyed, "POST", PATH, admin, new_key(pipelines=["later"], allow_undeployed=True))
+
+    assert '"allow_undeployed": true' in refused.problem[1]
+    assert made.status == 201 and "not deployed yet: later" in made.json["notes"][1]
+
+
+def test_revoking_an_unknown_key_is_not_found(keyed: Served, admin: Held) -> None:
+    answer = send(keyed, "DELETE", f"{PATH}/nobody", admin)
+
+    assert answer.problem == (404, "no key 'nobody'; GET /v1/keys lists all keys")
+
+
+def test_the_first_key_over_http_closes_the_server_and_says_so() -> None:
+    with Served(worker=False) as served:
+        assert served.get(PATH).json["items"] == []
+
+        made = served.post(PATH, new_key(scopes=["admin", "read"]))
+
+        assert made.status == 201 and made.json["is_first"]
+        assert "HTTP now requires a key, also on this machine" in made.json["notes"][-1]
+        assert served.get("/v1/pipelines").status == served.post(PATH, new_key()).status == 401
+        key = Held(made.json["id"], made.json["key"])
+        assert send(served, "GET", PATH, key).json["total"] == 1
+
+
+def test_of_concurrent_first_keys_exactly_one_is_created() -> None:
+    with Served(worker=False) as served, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: served.post(PATH, new_key()), range(8)))
+
+        assert sorted(answer.status for answer in answers) == [201, *[401] * 7]
+
+
+def test_a_first_key_of_another_process_closes_the_route_at_once() -> None:
+    with Served(worker=False) as served:
+        assert served.get(PATH).status == 200
+        make_key(served.house.root)
+
+        assert served.post(PATH, new_key()).status == 401
+
+
+def test_a_web_page_of_another_site_creates_no_key() -> None:
+    with Served(worker=False) as served:
+        headers = {"Origin": "https://evil.example", "Content-Type": "application/json"}
+
+        assert ask(served.url, "POST", PATH, new_key(), headers).status == 403
+        assert served.get(PATH).json["total"] == 0

@@ -1,0 +1,101 @@
+"""The page /keys over HTTP: its texts, who sees it, and what its form offers."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.http import Answer, ask
+from tests.support.keys import Held, make_key, revoke
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Iterator[Served]:
+    """Yield a server without a worker, with a pipeline, where keys are required."""
+    with Served(worker=False) as served:
+        served.deploy_unserved()
+        make_key(served.house.root)
+        wait_for(lambda: served.get("/v1/keys").status == 401, "a key is required")
+        yield served
+
+
+def show(served: Served, path: str, key: Held) -> Answer:
+    """Return a page as soon as the server knows the key."""
+    wait_for(
+        lambda: ask(served.url, "GET", "/v1/pipelines", b"", key.headers).status != 401,
+        "the key is known",
+    )
+    return ask(served.url, "GET", path, b"", key.headers | {"Accept": "text/html"})
+
+
+def find_scopes(page: str) -> set[str]:
+    return set(re.findall(r'name="scopes" value="(\w+)"', page))
+
+
+def test_before_the_first_key_the_page_states_the_effect_and_the_command() -> None:
+    with Served(worker=False) as served:
+        page = served.get("/keys").body.decode()
+
+    assert "No keys yet. Every program on this computer has access." in page
+    assert "Every HTTP request then needs a key, also on this computer." in page
+    assert "memrelay keys create laptop" in page and 'href="/v1/keys"' in page
+    assert "<noscript>" in page and "This action needs JavaScript." in page
+
+
+def test_the_table_has_every_key_and_no_secret(keyed: Served) -> None:
+    mine, gone = make_key(keyed.house.root), make_key(keyed.house.root)
+    expired = make_key(keyed.house.root, lasts_ms=-1)
+    revoke(keyed.house.root, gone)
+
+    page = show(keyed, "/keys", mine).body.decode()
+    rows = {
+        row[1]: row[0] for row in re.findall(r"(<tr.*?(\b[0-9a-f]{12})</code>.*?</tr>)", page, re.S)
+    }
+
+    assert "yours" in rows[mine.id] and f'"DELETE /v1/keys/{mine.id}"' in rows[mine.id]
+    for key, state in ((gone, "revoked"), (expired, "expired")):
+        assert state in rows[key.id] and "<form" not in rows[key.id]
+    assert not [key for key in (mine, gone, expired) if key.text[16:] in page]
+    assert "first key changes access" not in page
+
+
+def test_an_unchanged_table_is_not_sent_again(keyed: Served) -> None:
+    key = make_key(keyed.house.root)
+    first = show(keyed, "/keys/rows", key)
+    headers = key.headers | {"If-None-Match": first.headers["etag"]}
+
+    again = ask(keyed.url, "GET", "/keys/rows", b"", headers)
+    make_key(keyed.house.root)
+
+    assert (first.status, again.status) == (200, 304)
+    wait_for(
+        lambda: ask(keyed.url, "GET", "/keys/rows", b"", headers).status == 200,
+        "the new key is shown",
+    )
+
+
+def test_the_form_offers_only_what_the_creator_may_give(keyed: Served) -> None:
+    limited = make_key(keyed.house.root, "admin", "read", lasts_ms=40 * 86_400_000)
+    full = make_key(keyed.house.root)
+
+    narrow, wide = (show(keyed, "/keys", key).body.decode() for key in (limited, full))
+
+    assert find_scopes(narrow) == {"admin", "read"} and len(find_scopes(wide)) == 8
+    lifetimes = [re.findall(r'<option value="(.*?)">', page) for page in (narrow, wide)]
+    assert lifetimes == [["", "30d", "1d"], ["never", "365d", "90d", "30d", "1d"]]
+
+
+def test_only_administrators_of_all_pipelines_see_the_page_and_its_menu_entry(
+    keyed: Served,
+) -> None:
+    admin = make_key(keyed.house.root)
+    others = make_key(keyed.house.root, "read"), make_key(keyed.house.root, pipelines=("mine",))
+
+    assert b'href="/keys"' in show(keyed, "/", admin).body
+    for key in others:
+        assert b'href="/keys"' not in show(keyed, "/", key).body
+        assert show(keyed, "/keys", key).status == show(keyed, "/keys/rows", key).status == 403
+    refused = ask(keyed.url, "GET", "/keys")
+    assert (refused.status, refused.headers["location"]) == (303, "/login?next=/keys")

@@ -1,0 +1,75 @@
+"""The calls of operations with which a page gets its data."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from memrelay.bus.errors import BusError, NoOwner
+from memrelay.web.api.operations import call_operation
+from memrelay.web.console.notices import find_row
+from memrelay.web.console.shared_reads import STATUS
+from memrelay.web.server.errors import CallTimeout, Unavailable
+
+# The time for all operations of a page, which run at once.
+TIMEOUT_S = 2.0
+NO_BUS = "The bus does not respond. Retrying every 5 seconds."
+NO_ANSWER = "No response in time."
+NO_OWNER = "No worker serves this pipeline."
+
+
+class Answer(NamedTuple):
+    """The output of an operation, or None and the reason why there is none now."""
+
+    output: Any
+    fault: str = ""
+
+
+class Wanted(NamedTuple):
+    """A call of an operation. `store` is a `memory_id`, by default that of the operation."""
+
+    name: str
+    given: dict[str, Any]
+    store: str = ""
+
+
+async def ask(request: web.Request, uid: str, *wanted: Wanted) -> list[Answer]:
+    """Call operations at once and return their answers in this order.
+
+    If the owner of the pipeline is absent, paused or slow, the answers state that and the page can
+    still be shown. Raises the other errors of operations as Problem.
+    """
+    return list(await asyncio.gather(*(_ask(request, uid, one) for one in wanted)))
+
+
+async def _ask(request: web.Request, uid: str, wanted: Wanted) -> Answer:
+    called = call_operation(
+        request, wanted.name, uid, wanted.given, wanted.store, timeout_s=TIMEOUT_S
+    )
+    return await attempt(request, uid, called)
+
+
+async def attempt(request: web.Request, uid: str, called: Awaitable[Any]) -> Answer:
+    """Return the result of a call, or the reason why the owner of the pipeline gives none now.
+
+    Raises the other errors of operations as Problem.
+    """
+    try:
+        return Answer(await called)
+    except NoOwner:
+        return Answer(None, NO_OWNER)
+    except CallTimeout:
+        return Answer(None, await _explain_silence(request, uid))
+    except (Unavailable, BusError):
+        return Answer(None, NO_BUS)
+
+
+async def _explain_silence(request: web.Request, uid: str) -> str:
+    """Return why a pipeline does not answer."""
+    try:
+        status = await request.config_dict[STATUS].get()
+    except BusError:
+        return NO_BUS
+    row = find_row(status, uid)
+    return f"Paused: {row['paused']}" if row is not None and row["paused"] else NO_ANSWER

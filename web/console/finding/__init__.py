@@ -1,0 +1,1 @@
+"""The search of the page "Find" in all pipelines."""

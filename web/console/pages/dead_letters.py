@@ -1,0 +1,168 @@
+"""The page of dead letters: grouped by pipeline and reason, and the letters of one group."""
+
+import time
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from memrelay.memory.control.dead_letters import LetterGroup
+from memrelay.memory.timestamps import format_time
+from memrelay.web.api.answers import parse_numeric_cursor
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.console.format import format_age
+from memrelay.web.console.frame import as_page, render, render_page
+from memrelay.web.console.letters import read_rows
+from memrelay.web.console.page import Page
+from memrelay.web.console.refresh import answer_changed
+from memrelay.web.openapi.route_docs import HTML, NUMERIC_CURSOR_SCHEMA, documented
+from memrelay.web.server.errors import NotFound
+from memrelay.web.server.services import get_services
+
+PAGE = Page("Dead letters", "/dead-letters", menu="main", order=20)
+routes = web.RouteTableDef()
+PAGE_SIZE = 50
+LAST = 2**63 - 1
+QUERY = {
+    "pipeline": "Only the dead letters of this pipeline.",
+    "reason": "The letters whose error has this first line, instead of groups. Needs `pipeline`.",
+    "cursor": "The position where the page begins.",
+}
+ERRORS = {404: "There is no such pipeline."}
+
+
+class GroupRow(NamedTuple):
+    """A group of dead letters. `url` lists them, `age` is that of the oldest failure."""
+
+    group: LetterGroup
+    name: str
+    is_active: bool
+    url: str
+    age: str
+    failed_at: str
+
+
+class Choice(NamedTuple):
+    """A pipeline with dead letters, to filter by."""
+
+    uid: str
+    name: str
+    letters: int
+
+
+@routes.get(PAGE.path)
+@documented(
+    {200: "The page.", 303: "Login required."} | ERRORS,
+    media_type=HTML,
+    query=QUERY,
+    query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
+)
+@as_page
+@requires("read")
+async def dead_letters(request: web.Request) -> web.Response:
+    """Show the groups of dead letters, or the letters of one group."""
+    values = await _page_values(request)
+    return await render_page(request, PAGE, "dead_letters.html", **values)
+
+
+@routes.get("/fragments/dead-letters")
+@documented(
+    {200: "The fragment.", 304: "Nothing has changed."} | ERRORS,
+    media_type=HTML,
+    query=QUERY,
+    query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
+)
+@requires("read")
+async def dead_letters_fragment(request: web.Request) -> web.Response:
+    """Return the groups of dead letters, or the letters of one group."""
+
+    async def make() -> web.Response:
+        return render("fragments/dead_letters.html", **await _page_values(request))
+
+    version = await get_services(request).catalog.letters.read_version()
+    active = [one.deployed.uid for one in await get_services(request).directory.list_pipelines()]
+    # Ages are shown in minutes.
+    return await answer_changed(request, (version, active, int(time.time() // 60)), make)
+
+
+async def _page_values(request: web.Request) -> dict[str, Any]:
+    """Return the template values of the groups, or of one group. Raises NotFound and BadRequest."""
+    services, uid = get_services(request), request.query.get("pipeline", "")
+    names, choices = await list_names(request), await _list_choices(request)
+    if uid and uid not in {*names, *(one.uid for one in choices)}:
+        raise NotFound(f"No pipeline {uid[:100]!r} is active or has dead letters.")
+    reason = request.query.get("reason") if uid else None
+    values = {
+        "pipeline": uid,
+        "pipeline_name": names.get(uid, uid),
+        "is_active": uid in names,
+        "reason": reason,
+        "choices": choices,
+        "total": sum(one.letters for one in choices if uid in ("", one.uid)),
+        "caller": get_caller(request),
+        "wait_s": services.options.max_wait_s,
+        "query": urlencode({name: request.query[name] for name in QUERY if name in request.query}),
+    }
+    if reason is not None:
+        return values | await _letter_values(request, uid, reason)
+    return values | await _group_values(request, [uid] if uid else [], names)
+
+
+async def _group_values(
+    request: web.Request, uids: list[str], names: dict[str, str]
+) -> dict[str, Any]:
+    """Return the groups of these pipelines, or of all that the caller sees."""
+    letters, caller = get_services(request).catalog.letters, get_caller(request)
+    visible = None if caller.sees_all else sorted(caller.pipelines)
+    before = parse_numeric_cursor(request.query.get("cursor") or str(LAST), LAST)
+    found = await letters.groups(uids or visible, before=before, limit=PAGE_SIZE + 1)
+    groups = [_to_group_row(group, names) for group in found[:PAGE_SIZE]]
+    next_url = _url(*uids, cursor=groups[-1].group.place) if len(found) > PAGE_SIZE else ""
+    return {"groups": groups, "letters": [], "group_count": 0, "next_url": next_url}
+
+
+async def _letter_values(request: web.Request, uid: str, reason: str) -> dict[str, Any]:
+    letters = get_services(request).catalog.letters
+    after = parse_numeric_cursor(request.query.get("cursor") or "0", LAST)
+    found = await letters.page([uid], reason=reason, after=after, limit=PAGE_SIZE + 1)
+    rows = await read_rows(letters, found[:PAGE_SIZE])
+    groups = await letters.groups([uid], reason=reason, limit=1)
+    has_more = len(found) > PAGE_SIZE
+    return {
+        "groups": [],
+        "letters": rows,
+        "group_count": sum(group.letters for group in groups),
+        "next_url": _url(uid, reason=reason, cursor=found[-2].place) if has_more else "",
+    }
+
+
+async def list_names(request: web.Request) -> dict[str, str]:
+    """Return the names of the active pipelines of the caller, by uid."""
+    sees = get_caller(request).sees
+    pipelines = await get_services(request).directory.list_pipelines()
+    return {one.deployed.uid: one.deployed.name for one in pipelines if sees(one.deployed.uid)}
+
+
+async def _list_choices(request: web.Request) -> list[Choice]:
+    """Return the pipelines of the caller that have dead letters."""
+    sees, names = get_caller(request).sees, await list_names(request)
+    counts = await get_services(request).catalog.letters.count()
+    choices = [Choice(uid, names.get(uid, uid), n) for uid, n in counts.items() if sees(uid)]
+    return sorted(choices, key=lambda one: (one.name, one.uid))
+
+
+def _to_group_row(group: LetterGroup, names: dict[str, str]) -> GroupRow:
+    age_s = max(0.0, time.time() - group.first_at / 1000)
+    return GroupRow(
+        group,
+        names.get(group.pipeline, group.pipeline),
+        group.pipeline in names,
+        _url(group.pipeline, reason=group.reason),
+        format_age(age_s) if age_s >= 120 else "1 min" if age_s >= 60 else "just now",
+        format_time(group.last_at),
+    )
+
+
+def _url(uid: str = "", **more: Any) -> str:
+    given = {"pipeline": uid, **more} if uid else more
+    return f"{PAGE.path}?{urlencode(given)}"

@@ -1,0 +1,76 @@
+"""The page `/`: all pipelines. If there is only one, also its graph, chat and examples."""
+
+from typing import Any
+
+from aiohttp import web
+
+from memrelay.web.api.status import filter_status
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.console.frame import as_page, render, render_page
+from memrelay.web.console.graph_cache import draw_cached
+from memrelay.web.console.page import Page
+from memrelay.web.console.pipeline_values import digest_values, pipeline_values
+from memrelay.web.console.shared_reads import STATUS
+from memrelay.web.openapi.route_docs import HTML, documented
+from memrelay.web.server.services import get_services
+
+PAGE = Page("Pipelines", "/", menu="main")
+PIPELINES_PER_PAGE = 20
+routes = web.RouteTableDef()
+
+
+@routes.get(PAGE.path)
+@documented(
+    {200: "The page.", 303: "Login required."},
+    media_type=HTML,
+    query={"page": "The page of the list of pipelines."},
+)
+@as_page
+@requires("read")
+async def overview(request: web.Request) -> web.Response:
+    """Show all pipelines. If there is only one, also show its chat and examples."""
+    values = await _overview_values(request)
+    graphs = [(served, draw_cached(request, served)) for served in values["served"]]
+    is_single = values["total"] == len(graphs) == 1
+    single = await pipeline_values(request, graphs[0][0]) if is_single else None
+    return await render_page(request, PAGE, "overview.html", **values, graphs=graphs, single=single)
+
+
+@routes.get("/fragments/overview")
+@documented(
+    {200: "The fragment."},
+    media_type=HTML,
+    query={"page": "As for the overview.", "seen": "The digest of the open page."},
+)
+@requires("read")
+async def overview_fragment(request: web.Request) -> web.Response:
+    """Return the table of the overview."""
+    return render("fragments/overview.html", **await _overview_values(request))
+
+
+async def _overview_values(request: web.Request) -> dict[str, Any]:
+    """Return the template values of the overview: one page of the pipelines, by name."""
+    status = await request.config_dict[STATUS].get()
+    pipelines = await get_services(request).directory.list_pipelines()
+    caller = get_caller(request)
+    visible = filter_status(status, caller.sees)["pipelines"]
+    number = _parse_page_number(request, len(visible))
+    rows = visible[(number - 1) * PIPELINES_PER_PAGE : number * PIPELINES_PER_PAGE]
+    known = {served.deployed.uid: served for served in pipelines}
+    return {
+        "rows": rows,
+        "served": [known[row["pipeline_uid"]] for row in rows if row["pipeline_uid"] in known],
+        "known": known,
+        "total": len(visible),
+        "workers": len(status["workers"]),
+        "number": number,
+        "has_more": number * PIPELINES_PER_PAGE < len(visible),
+        **digest_values(request, [(row["pipeline_uid"], row["hash"]) for row in rows]),
+    }
+
+
+def _parse_page_number(request: web.Request, total: int) -> int:
+    """Return the number of the wanted page, or of the nearest existing one."""
+    given = request.query.get("page", "1")
+    wanted = int(given) if given.isascii() and given.isdecimal() and len(given) < 6 else 1
+    return max(1, min(wanted, -(-total // PIPELINES_PER_PAGE)))

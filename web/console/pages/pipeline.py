@@ -1,0 +1,100 @@
+"""The page of a pipeline: statistics, chat, diagram, and examples."""
+
+from typing import Any
+
+from aiohttp import web
+
+from memrelay.web.api.directory import Served
+from memrelay.web.auth.access import requires
+from memrelay.web.console.agents import list_agents
+from memrelay.web.console.frame import as_page, render, render_page
+from memrelay.web.console.graph_cache import draw_cached
+from memrelay.web.console.notices import find_row, list_notices
+from memrelay.web.console.page import Page
+from memrelay.web.console.pipeline_values import find_served, log_values, pipeline_values
+from memrelay.web.console.refresh import answer_refresh, answer_tagged
+from memrelay.web.console.shared_reads import STATUS
+from memrelay.web.openapi.route_docs import HTML, documented
+from memrelay.web.server.errors import NotFound
+
+PAGE = Page("Overview", "/pipelines/{uid}", menu="pipeline", parent="Pipelines")
+routes = web.RouteTableDef()
+
+
+@routes.get(PAGE.path)
+@documented(
+    {200: "The page.", 303: "Login required."},
+    media_type=HTML,
+    query={"swarm": "The swarm to chat on."},
+)
+@as_page
+@requires("read")
+async def pipeline(request: web.Request) -> web.Response:
+    """Show a pipeline: statistics, chat, diagram, and examples."""
+    served = await find_served(request)
+    return await render_page(
+        request,
+        PAGE,
+        "pipeline.html",
+        served,
+        stats=await _read_stats(request, served),
+        agents=list_agents(served.bundle),
+        graph=draw_cached(request, served),
+        **await pipeline_values(request, served),
+    )
+
+
+@routes.get(PAGE.path + "/notices")
+@documented(
+    {200: "The fragment.", 304: "Nothing has changed."},
+    media_type=HTML,
+    query={"seen": "The hash of the bundle that the open page shows."},
+)
+@requires("read")
+async def notices_fragment(request: web.Request) -> web.Response:
+    """Return the warnings about a pipeline: no worker, paused, or a newer version."""
+    served = await find_served(request)
+    status = await request.config_dict[STATUS].get()
+    notices = list_notices(status, served)
+    is_old = request.query.get("seen", served.deployed.hash) != served.deployed.hash
+    return answer_tagged(
+        request,
+        (notices, is_old),
+        lambda: render("fragments/notices.html", notices=notices, is_old=is_old),
+    )
+
+
+@routes.get(PAGE.path + "/stats")
+@documented({200: "The fragment.", 304: "Nothing has changed."}, media_type=HTML)
+@requires("read")
+async def stats_fragment(request: web.Request) -> web.Response:
+    """Return the statistics of a pipeline."""
+    stats = await _read_stats(request, await find_served(request))
+    return answer_tagged(request, stats, lambda: render("fragments/stats.html", stats=stats))
+
+
+@routes.get(PAGE.path + "/log")
+@documented(
+    {200: "The fragment.", 304: "Nothing has changed."},
+    media_type=HTML,
+    query={"swarm": "The swarm to show."},
+)
+@requires("read")
+async def log_fragment(request: web.Request) -> web.Response:
+    """Return the latest messages of a swarm."""
+    served = await find_served(request)
+
+    async def make() -> web.Response:
+        return render("fragments/log.html", **await log_values(request, served))
+
+    return await answer_refresh(request, served, make)
+
+
+async def _read_stats(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the statistics of a pipeline. Raises NotFound."""
+    cache, uid = request.config_dict[STATUS], served.deployed.uid
+    # The pipeline may have been deployed after the cached read.
+    stats = find_row(await cache.get(), uid) or find_row(await cache.get(refresh=True), uid)
+    if stats is None:
+        raise NotFound(f"No pipeline {uid!r} is active.")
+    return stats

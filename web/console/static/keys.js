@@ -1,0 +1,54 @@
+// Shows a key once after its creation. Nothing replaces it, and no login follows, until the user has stored it.
+"use strict";
+
+(() => {
+  const form = document.getElementById("create-key"), box = document.getElementById("created");
+  const code = box.querySelector("code"), place = box.querySelector(".secret"), buttons = box.querySelector(".buttons");
+
+  function makeCopyButton() {
+    const button = acting.makeButton("Copy", async () => {
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = "Copied";
+      } catch {   // no clipboard on plain HTTP, except on loopback
+        getSelection().selectAllChildren(code);
+        button.textContent = "Press Ctrl+C";
+      }
+    }, "copy");
+    return button;
+  }
+
+  function close(target) {
+    delete box.dataset.dirty;
+    box.hidden = true;
+    code.textContent = "";
+    if (target) location.assign(target);
+    else form.elements.name.focus();
+  }
+
+  form.addEventListener("acted", ({ detail: key }) => {
+    box.dataset.dirty = "";   // see refresh.js
+    box.hidden = false;
+    document.getElementById("created-title").textContent = `New key: ${key.name}`;
+    code.textContent = key.key;
+    place.replaceChildren(code.parentElement, makeCopyButton());
+    box.querySelector("ul").replaceChildren(...key.notes.map((note) => acting.make("li", `${note[0].toUpperCase()}${note.slice(1)}.`)));
+    // Nothing else on the page works without the first key.
+    if (key.is_first) document.querySelectorAll("main > section").forEach((one) => { one.hidden = one !== box; });
+    buttons.replaceChildren(acting.makeButton(key.is_first ? "I have stored it. Log in" : "I have stored it",
+      () => close(key.is_first ? "/login?next=/keys" : "")));
+    form.reset();
+    box.scrollIntoView({ block: "nearest" });
+    box.focus();
+  });
+
+  // A revocation removes the button that had the focus.
+  document.addEventListener("acted", ({ target }) => { if (target.matches(".confirm")) document.getElementById("all").focus(); });
+
+  // "All pipelines" makes the other boxes meaningless.
+  const all = form.querySelector("input[value='*']"), some = [...form.querySelectorAll("[name=pipelines]")].filter((one) => one !== all);
+  const update = () => some.forEach((one) => { one.disabled = all.checked; });
+  form.addEventListener("change", update);
+  form.addEventListener("reset", () => setTimeout(update));
+  update();
+})();

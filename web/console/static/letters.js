@@ -1,0 +1,106 @@
+// Replays dead letters: one (`data-replay="UID/ID"`), or all of a group in sequence (`data-group`, a query). A group
+// stops at the first letter that fails again. `data-wait` is the time for one replay in seconds.
+"use strict";
+
+(() => {
+  const box = document.getElementById("replaying"), main = document.getElementById("main"), PAGE = 100, LIST = "/v1/dead-letters";
+  const dialog = document.getElementById("dropping");
+  const POLL_MS = 200, PATIENCE_MS = 10000, SHOW_MS = 500;
+  let isStopped = false, shownAt = 0;
+
+  const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+  // Returns why a replay did not succeed, "" if it did. The letter of a successful replay is gone.
+  async function replay(name, attempts, wait) {
+    const answer = await acting.call(`POST ${LIST}/${name}/replay?wait=${wait}`);
+    if (answer.status === 404) return "";
+    if (!answer.ok) return acting.describe(answer);
+    for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(POLL_MS)) {
+      const { status, body } = await acting.call(`GET ${LIST}/${name}`);
+      if (status === 404) return "";
+      if (body?.attempts > attempts) return `Failed again: ${body.error.split("\n")[0]}`;
+    }
+    return "No response in time. The replay may still run.";
+  }
+
+  function refresh(isLast) {
+    if (!isLast && Date.now() - shownAt < SHOW_MS) return;
+    shownAt = Date.now();
+    document.dispatchEvent(new Event("refresh"));
+  }
+
+  function show(text, link) {
+    box.hidden = false;
+    box.className = link ? "warning" : "notice";
+    box.replaceChildren(acting.make("span", text));
+    if (!link) return;
+    const anchor = acting.make("a", "Show it");
+    anchor.href = link;
+    box.append(" ", anchor);
+  }
+
+  async function replayOne({ dataset: { replay: name, wait, then } }) {
+    show("Replaying…");
+    const { status, body } = await acting.call(`GET ${LIST}/${name}`);
+    const fault = status === 404 ? "" : await replay(name, body?.attempts ?? 0, wait);
+    if (!fault && then) {
+      sessionStorage.setItem("toast", JSON.stringify(["Replayed."]));
+      return location.assign(then);
+    }
+    show(fault || "Replayed.");
+    box.className = fault ? "warning" : "notice";
+    return refresh(true);
+  }
+
+  function showProgress(count, total) {
+    const bar = acting.make("progress"), stop = acting.makeButton("Stop", () => { isStopped = true; }, "quiet");
+    [bar.max, bar.value] = [total, count];
+    bar.setAttribute("aria-label", "Replayed");
+    const line = acting.make("span", `Replayed ${count} of ${total}. `);
+    if (box.querySelector("progress")) {
+      box.querySelector("progress").value = count;
+      box.firstChild.replaceWith(line);
+      return;
+    }
+    [box.hidden, box.className] = [false, "notice"];
+    box.replaceChildren(line, bar, " ", stop);
+  }
+
+  async function replayGroup({ dataset: { group, wait } }) {
+    let count = 0, cursor = "", total = 0;
+    isStopped = false;
+    do {
+      const page = await acting.call(`GET ${LIST}?${group}&limit=${PAGE}&cursor=${cursor}`);
+      if (!page.ok) return show(acting.describe(page));
+      total ||= page.body.total;
+      for (const { pipeline_uid: uid, id, attempts } of page.body.items) {
+        showProgress(count, total);
+        const name = `${uid}/${encodeURIComponent(id)}`, fault = isStopped ? "" : await replay(name, attempts, wait);
+        if (isStopped || fault) {
+          show(`Stopped after ${count} of ${total}. ${fault}`, fault && `/dead-letters/${name}`);
+          return refresh(true);
+        }
+        count += 1;
+        refresh(false);
+      }
+      cursor = page.body.next_cursor;
+    } while (cursor);
+    show(`Replayed ${count} of ${total}.`);
+    return refresh(true);
+  }
+
+  document.addEventListener("click", async ({ target }) => {
+    const button = target.closest("[data-replay], [data-group]");
+    if (!button || "busy" in main.dataset) return;
+    main.dataset.busy = "";
+    try {
+      await (button.dataset.group ? replayGroup(button) : replayOne(button));
+    } catch {
+      show("The server does not respond. The replay may still run.");
+    }
+    delete main.dataset.busy;
+  });
+  if (!dialog) return;
+  document.getElementById("drop").addEventListener("click", () => dialog.showModal());
+  dialog.querySelector("[type=reset]").addEventListener("click", () => dialog.close());
+})();

@@ -1,0 +1,22 @@
+// Shows times in the viewer's time zone, with UTC in the title.
+"use strict";
+
+const times = (() => {
+  const DAY = { year: "numeric", month: "short", day: "numeric" }, CLOCK = { hour: "2-digit", minute: "2-digit" };
+
+  function localize(root) {
+    const now = new Date();
+    for (const time of root.querySelectorAll("time.local")) {
+      const at = new Date(time.dateTime);
+      if (time.title || Number.isNaN(at.getTime())) continue;
+      const isToday = at.toDateString() === now.toDateString();
+      const clock = at.toLocaleTimeString("en-GB", isToday ? { ...CLOCK, second: "2-digit" } : CLOCK);
+      time.title = at.toISOString().replace("T", " ").replace("Z", " UTC");
+      time.textContent = isToday ? clock : `${at.toLocaleDateString("en-GB", DAY)}, ${clock}`;
+    }
+  }
+
+  localize(document);
+  document.addEventListener("htmx:load", (event) => localize(event.detail.elt.parentElement ?? document));
+  return { localize };
+})();

@@ -1,0 +1,81 @@
+"""Puts together the trace of a message: its messages, its records, and its dead letter."""
+
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from memrelay.bus.streams.log import parse_cursor
+from memrelay.memory.control.dead_letters import Listed
+from memrelay.memory.timestamps import format_time
+from memrelay.web.api.dead_letter_json import to_item
+from memrelay.web.api.directory import Served
+from memrelay.web.server.errors import BadRequest
+from memrelay.web.server.services import get_services
+from memrelay.web.trace.records import Written, find_records
+from memrelay.web.trace.said import Said, read_said
+from memrelay.web.trace.tree import Published
+
+
+class Trace(NamedTuple):
+    """The results of one message. `letter` is the first failed step, None if none has failed."""
+
+    entry: str
+    said: Said
+    written: Written
+    letter: Listed | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether no message and no record may be missing."""
+        return self.said.is_complete and self.written.is_complete
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the trace as the API shows it."""
+        return {
+            "entry": self.entry,
+            "said": [to_json(one) for one in self.said.messages],
+            "records": self.written.records,
+            "dead_letter": None if self.letter is None else to_item(self.letter),
+            "complete": self.is_complete,
+        }
+
+
+def parse_entry(given: str) -> str:
+    """Return the id of an entry unchanged. Raises BadRequest."""
+    try:
+        parse_cursor(given)
+    except ValueError as error:
+        raise BadRequest(
+            f"{given[:50]!r} is not the id of a message: send the part of a `mid` before its first "
+            "dot, such as 1780000000000-0"
+        ) from error
+    return given
+
+
+async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
+    """Return the trace of a message.
+
+    Raises Problem if the pipeline's owner does not answer, BusUnavailable, BusRefused and
+    StoreBusy.
+    """
+    services, uid = get_services(request), served.deployed.uid
+    said = await read_said(services.line, served, entry)
+    letter = await services.catalog.letters.find_of_entry(uid, entry)
+    written = await find_records(request, served, entry, said.messages)
+    return Trace(entry, said, written, letter)
+
+
+def to_json(message: Published) -> dict[str, Any]:
+    """Return a message of a trace as JSON."""
+    return {
+        "mid": message.mid,
+        "parent": message.parent or None,
+        "hop": message.hop,
+        "swarm": message.swarm,
+        "from": message.sender,
+        "agent": message.agent,
+        "block": message.block,
+        "text": message.text,
+        "characters": message.characters,
+        "published_at": format_time(message.published_at_ms),
+    }
