@@ -11,11 +11,12 @@ with, and returns the output. The owner of the store may do other work in betwee
 import importlib
 import pkgutil
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
+import orjson
 from pydantic import ConfigDict, TypeAdapter
 
 from memrelay.memory import operations
@@ -27,6 +28,8 @@ from memrelay.memory.text.languages import DEFAULT_LANGUAGE
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
 Home = Literal["", "memories", "stores", "recipes", "langgraph"]
+# The input field of a changing operation that only returns what the call would do.
+DRY_RUN = "dry_run"
 Run = TypeVar("Run", bound=Callable[..., Any])
 # Yields between steps, receives the store to continue with, and returns the output.
 Steps = Generator[None, Any, Any]
@@ -99,6 +102,11 @@ class Operation:
         return not self.home or self.any_store
 
     @property
+    def has_dry_run(self) -> bool:
+        """Return whether a call may ask only for what it would do."""
+        return DRY_RUN in {field.name for field in fields(self.input)}
+
+    @property
     def noun(self) -> str:
         """The object of the operation: `records`."""
         return self.name.partition(".")[0]
@@ -126,6 +134,20 @@ class Operation:
     def has_caller(self) -> bool:
         """Whether the input names the agent, the user and the chat that call."""
         return issubclass(self.input, Identity)
+
+
+def is_dry_run(operation: Operation, data: bytes) -> bool:
+    """Return whether a call with this input as JSON asks only for what it would do.
+
+    An input that is not a JSON object does not: the operation refuses it.
+    """
+    if not operation.has_dry_run:
+        return False
+    try:
+        given = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(given, dict) and given.get(DRY_RUN) is True
 
 
 OPERATIONS: dict[str, Operation] = {}

@@ -27,7 +27,7 @@ from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
-from memrelay.memory.operation import Context, Operation, known_operation
+from memrelay.memory.operation import DRY_RUN, Context, Operation, known_operation
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS
@@ -111,7 +111,8 @@ class EmbeddedFile:
     def _run(self, operation: Operation, checked: Any) -> Any:
         if not operation.mutates:
             return self._read(operation, checked)
-        with self._store.transaction() as tx:
+        is_dry_run = operation.has_dry_run and getattr(checked, DRY_RUN)
+        with self._store.trial() if is_dry_run else self._store.transaction() as tx:
             output = operation.run(tx, checked, self._context(operation))
         if operation.erases and self._is_alone:
             self._rewrite()

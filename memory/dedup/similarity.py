@@ -39,6 +39,7 @@ class Similarity(NamedTuple):
 
 
 SAME_TEXT = Similarity(1.0, "the same text")
+SAME_BUT_FORM = Similarity(1.0, "the same text but for case, spaces or punctuation")
 
 
 def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
@@ -52,7 +53,7 @@ def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Simil
         return SAME_TEXT
     bare = comparable_form(new)
     if bare and (bare == comparable_form(old) or bare in map(comparable_form, old.split("\n"))):
-        return SAME_TEXT
+        return SAME_BUT_FORM
     curve = curve_of(fingerprint)
     if cosine is not None and not math.isfinite(cosine):
         cosine = None

@@ -1,14 +1,22 @@
 """entries.create: adds an entry to a named memory, with deduplication (docs/memories.md)."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
+from memrelay.memory.dedup.similarity import DUPLICATE, RELATED, Similarity
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.entries_write import Mode, NewEntry, WriteResult, write_entry
+from memrelay.memory.operations.entries_write import (
+    Mode,
+    NewEntry,
+    PlannedWrite,
+    WriteResult,
+    plan_creation,
+    plan_write,
+    write_entry,
+)
 from memrelay.memory.operations.memories_create import CreateMemory, add_memory
 from memrelay.memory.operations.memories_get import fetch_memory, find_memory
 from memrelay.memory.operations.records_get import fetch
@@ -16,6 +24,7 @@ from memrelay.memory.records.data import Data
 from memrelay.memory.records.entry_vector import find_cached_vector
 from memrelay.memory.records.ids import uid_of
 from memrelay.memory.records.memory_view import (
+    Action,
     Fact,
     MaybeIdent,
     MaybeMemory,
@@ -24,6 +33,7 @@ from memrelay.memory.records.memory_view import (
     WrittenEntry,
     entry_fields,
 )
+from memrelay.memory.sqlite.memories import Confirmed
 from memrelay.memory.sqlite.store import Transaction
 
 Threshold = Annotated[float, Field(ge=0, le=2)]  # no score is above 1
@@ -59,6 +69,13 @@ class CreateEntry:
 
     Use it instead of `memory_id`. If several memories have the name, the oldest is used.
     """
+    dry_run: bool = False
+    """Return what the write would do, and write nothing.
+
+    The answer has the entry as the write would leave it. Its `id` and `version` are "" if the write
+    would create it, and `memory_id` is "" if the write would create the memory. An idempotency
+    key has no effect.
+    """
 
 
 @operation("entries.create", access="write", mutates=True, home="memories", embeds="content")
@@ -69,9 +86,21 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
     Raises RecordNotFound: when no memory has the id.
     Raises VectorPending: when the vector of a merged text is not computed yet.
     """
-    entry = NewEntry(
-        context.new_guid(),
-        _find_or_create_memory(tx, new, context),
+    memory, question = _find_memory(tx, new), find_cached_vector(tx, new.content)
+    if new.dry_run:
+        entry = _new_entry(new, memory, context)
+        planned = plan_write(tx, entry, question) if memory else plan_creation(entry)
+        return view_planned_entry(tx, planned, context.now_ms)
+    if not memory:
+        memory = add_memory(tx, CreateMemory(new.memory), context.new_guid(), context.now_ms).id
+    return view_written_entry(tx, write_entry(tx, _new_entry(new, memory, context), question))
+
+
+def _new_entry(new: CreateEntry, memory: str, context: Context) -> NewEntry:
+    """Return the entry for the memory with this id. A dry run needs no guid."""
+    return NewEntry(
+        "" if new.dry_run else context.new_guid(),
+        memory,
         new.content,
         context.now_ms,
         new.source,
@@ -82,11 +111,13 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
         new.metadata or {},
         context.may_wait,
     )
-    return view_written_entry(tx, write_entry(tx, entry, find_cached_vector(tx, new.content)))
 
 
-def _find_or_create_memory(tx: Transaction, new: CreateEntry, context: Context) -> str:
-    """Return the id of the memory that the input names. Raises Refused and RecordNotFound."""
+def _find_memory(tx: Transaction, new: CreateEntry) -> str:
+    """Return the id of the memory that the input names, "" if the write creates it.
+
+    Raises Refused and RecordNotFound.
+    """
     if bool(new.memory_id) == bool(new.memory):
         raise Refused("name one memory: set either `memory_id`, or `memory` to its name or id")
     if new.memory_id:
@@ -94,18 +125,28 @@ def _find_or_create_memory(tx: Transaction, new: CreateEntry, context: Context) 
     found = find_memory(tx, new.memory)
     if found is not None:
         return found.id
-    if uid_of("mem", new.memory):
-        return fetch_memory(tx, new.memory).id
-    return add_memory(tx, CreateMemory(new.memory), context.new_guid(), context.now_ms).id
+    return fetch_memory(tx, new.memory).id if uid_of("mem", new.memory) else ""
 
 
 def view_written_entry(tx: Transaction, written: WriteResult) -> WrittenEntry:
     """Return the written entry with the action and the score of the comparison."""
     record, further = fetch(tx, written.guid)
     fields = entry_fields(record, further, tx.memory_id, tx.entries.confirmed(written.guid))
+    return _view(fields, written.action, written.similarity)
+
+
+def view_planned_entry(tx: Transaction, planned: PlannedWrite, now_ms: int) -> WrittenEntry:
+    """Return the entry as the write would leave it at `now_ms`, Unix ms."""
+    confirmed = tx.entries.confirmed(planned.after.guid)
+    if planned.action == "skipped":
+        confirmed = Confirmed(confirmed.times + 1, now_ms)
+    fields = entry_fields(planned.after, planned.further, tx.memory_id, confirmed)
+    if planned.old is None:
+        fields |= {"id": "", "version": ""}
+    return _view(fields, planned.action, planned.similarity)
+
+
+def _view(fields: dict[str, Any], action: Action, similarity: Similarity) -> WrittenEntry:
     return WrittenEntry(
-        **fields,
-        action=written.action,
-        score=round(written.similarity.score, 4),
-        why=written.similarity.why,
+        **fields, action=action, score=round(similarity.score, 4), why=similarity.why
     )

@@ -16,6 +16,7 @@ from memrelay.memory.dedup.similarity import (
     DUPLICATE,
     MOST_LINES,
     RELATED,
+    SAME_BUT_FORM,
     SAME_TEXT,
     Similarity,
     compare,
@@ -36,7 +37,7 @@ from memrelay.memory.records.entry_text import (
 )
 from memrelay.memory.records.entry_vector import embed_merged, store_vector
 from memrelay.memory.records.memory_view import KIND, Action
-from memrelay.memory.records.record import PLAIN, Record
+from memrelay.memory.records.record import PLAIN, Further, Record
 from memrelay.memory.sqlite.filters import Conditions, has_expired
 from memrelay.memory.sqlite.store import Transaction
 from memrelay.memory.text.words import plain_tokens
@@ -70,6 +71,19 @@ class NewEntry(NamedTuple):
     confirms: bool = True  # whether a duplicate counts as a confirmation of the existing entry
 
 
+class PlannedWrite(NamedTuple):
+    """The effect that a write will have: `after` is the entry that then holds the text.
+
+    `old` is the existing entry; None if the write creates one.
+    """
+
+    action: Action
+    similarity: Similarity
+    old: Record | None
+    after: Record
+    further: Further
+
+
 class WriteResult(NamedTuple):
     """The result of a write: the entry that now holds the text."""
 
@@ -85,20 +99,13 @@ def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | Non
 
     Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
     """
-    found, similarity = merge_entry(tx, new, question)
-    return found or _create(tx, new, question, similarity)
+    return apply_write(tx, new, plan_write(tx, new, question), question)
 
 
-def merge_entry(
-    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
-) -> tuple[WriteResult | None, Similarity]:
-    """Update a similar entry, or confirm a duplicate. Return (None, highest similarity) if the
-    entry is to be created.
-
-    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
-    """
+def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> PlannedWrite:
+    """Decide what a write of the entry does. It changes no record, entry or confirmation."""
     if new.mode == "create":
-        return None, NOT_SIMILAR
+        return plan_creation(new)
     tx.records.flush()
     found = tx.entries.same(new.memory, digest_of(new.content))
     unexpired = (
@@ -108,14 +115,41 @@ def merge_entry(
     )
     same = next(unexpired, None)
     if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
-        return _repeat(tx, new, same, SAME_TEXT, question), SAME_TEXT
+        return _plan_repeat(tx, new, same, _similarity_of_same(new.content, same.content))
     old, similarity = _most_similar(tx, new, question)
     decided = _decide(new, similarity.score)
     if old is None or decided == "create":
-        return None, similarity
+        return plan_creation(new, similarity)
     if decided == "skip":
-        return _repeat(tx, new, old, similarity, question), similarity
-    return _update(tx, new, old, similarity, question, how=decided), similarity
+        return _plan_repeat(tx, new, old, similarity)
+    planned = _plan_update(tx, new, old, similarity, how=decided)
+    return planned or plan_creation(new, similarity)
+
+
+def plan_creation(new: NewEntry, similarity: Similarity = NOT_SIMILAR) -> PlannedWrite:
+    """Plan a new entry. `similarity` is that of the most similar entry."""
+    further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
+    tags = orjson.dumps(new.tags).decode()
+    after = Record(
+        new.guid, new.memory, KIND, new.content, new.source, tags, new.now_ms, new.now_ms
+    )
+    return PlannedWrite("created", similarity, None, after, further)
+
+
+def apply_write(
+    tx: Transaction, new: NewEntry, planned: PlannedWrite, question: EmbeddedQuestion | None
+) -> WriteResult:
+    """Carry out a planned write in the transaction that planned it.
+
+    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
+    """
+    if planned.old is None:
+        _create(tx, new, planned.further, question)
+    elif planned.action == "updated":
+        _update(tx, new, planned.old, planned, question)
+    elif new.confirms:
+        tx.entries.confirm(planned.old.guid, new.now_ms)
+    return WriteResult(planned.after.guid, planned.action, planned.similarity)
 
 
 def _decide(new: NewEntry, score: float) -> Mode:
@@ -132,10 +166,50 @@ def _decide(new: NewEntry, score: float) -> Mode:
             return "skip" if is_known else "merge" if overlaps else "create"
 
 
+def _similarity_of_same(new: str, old: str) -> Similarity:
+    """Return the similarity of a text with an entry that has its digest."""
+    return SAME_TEXT if new == old or new in old.split("\n") else SAME_BUT_FORM
+
+
+def _plan_repeat(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity
+) -> PlannedWrite:
+    """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
+    if new.mode != "skip" and _is_outdated(new.content, old.content):
+        similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
+        # Also in mode `supersede`: the entry's other lines may still hold.
+        planned = _plan_update(tx, new, old, similarity, how="merge")
+        if planned is not None:
+            return planned
+    return PlannedWrite("skipped", similarity, old, old, tx.records.further(old.guid))
+
+
+def _plan_update(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, *, how: Mode
+) -> PlannedWrite | None:
+    """Update the existing entry; returns None if it would exceed the size limits."""
+    content = new.content if how == "supersede" else _merge_text(old.content, new.content)
+    further = tx.records.further(old.guid)
+    if content == old.content:
+        return PlannedWrite("skipped", similarity, old, old, further)
+    data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
+    if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
+        return None
+    tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
+    after = old._replace(
+        content=content,
+        tags=tags,
+        source=new.source if how == "supersede" else old.source,
+        score=0.0,
+        updated_at=next_change_ms(new.now_ms, old.updated_at),
+    )
+    further = further._replace(data=data) if new.metadata else further
+    return PlannedWrite("updated", similarity, old, after, further)
+
+
 def _create(
-    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None, similarity: Similarity
-) -> WriteResult:
-    further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
+    tx: Transaction, new: NewEntry, further: Further, question: EmbeddedQuestion | None
+) -> None:
     write(
         tx,
         WriteInput(
@@ -153,63 +227,20 @@ def _create(
     tx.entries.digest(new.memory)
     if question is not None:
         store_vector(tx, tx.records.last_row, new.content, question)
-    return WriteResult(new.guid, "created", similarity)
-
-
-def _repeat(
-    tx: Transaction,
-    new: NewEntry,
-    old: Record,
-    similarity: Similarity,
-    question: EmbeddedQuestion | None,
-) -> WriteResult:
-    """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
-    if new.mode != "skip" and _is_outdated(new.content, old.content):
-        similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
-        # Also in mode `supersede`: the entry's other lines may still hold.
-        updated = _update(tx, new, old, similarity, question, how="merge")
-        if updated is not None:
-            return updated
-    return _confirm(tx, new, old.guid, similarity)
-
-
-def _confirm(tx: Transaction, new: NewEntry, guid: str, similarity: Similarity) -> WriteResult:
-    if new.confirms:
-        tx.entries.confirm(guid, new.now_ms)
-    return WriteResult(guid, "skipped", similarity)
 
 
 def _update(
     tx: Transaction,
     new: NewEntry,
     old: Record,
-    similarity: Similarity,
+    planned: PlannedWrite,
     question: EmbeddedQuestion | None,
-    *,
-    how: Mode,
-) -> WriteResult | None:
-    """Update the existing entry; returns None if it would exceed the size limits."""
-    content = new.content if how == "supersede" else _merge_text(old.content, new.content)
-    if content == old.content:
-        return _confirm(tx, new, old.guid, similarity)
-    further = tx.records.further(old.guid)
-    data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
-    if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
-        return None
+) -> None:
+    content = planned.after.content
     place, vector = tx.records.by_guid(old.guid), _embed(tx, content, new, question)
-    tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
-    source = new.source if how == "supersede" else old.source
-    after = old._replace(
-        content=content,
-        tags=tags,
-        source=source,
-        score=0.0,
-        updated_at=next_change_ms(new.now_ms, old.updated_at),
-    )
-    tx.records.replace(old, after, further._replace(data=data) if new.metadata else further)
+    tx.records.replace(old, planned.after, planned.further)
     if place is not None and vector is not None:
         store_vector(tx, place.row, content, vector)
-    return WriteResult(old.guid, "updated", similarity)
 
 
 def _embed(

@@ -11,7 +11,7 @@ from memrelay.memory.errors import Refused
 from memrelay.memory.files.export import MAX_LINE, Exported, Line, read_line
 from memrelay.memory.files.import_call import MAX_LINES, NAME
 from memrelay.memory.operation import Context, operation
-from memrelay.memory.operations.entries_write import NewEntry, merge_entry
+from memrelay.memory.operations.entries_write import NewEntry, apply_write, plan_write
 from memrelay.memory.records.entry_text import digest_of
 from memrelay.memory.records.entry_vector import find_cached_vector
 from memrelay.memory.records.ids import uid_of, uid_of_store
@@ -190,7 +190,12 @@ class _Import:
             may_wait=False,
             confirms=False,
         )
-        return merge_entry(self._tx, new, find_cached_vector(self._tx, text))[0] is not None
+        question = find_cached_vector(self._tx, text)
+        planned = plan_write(self._tx, new, question)
+        if planned.action == "created":
+            return False
+        apply_write(self._tx, new, planned, question)
+        return True
 
 
 def _is_container(line: Line) -> bool:

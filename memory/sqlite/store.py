@@ -204,6 +204,15 @@ class Store:
                 self.rollback()
 
     @contextmanager
+    def trial(self) -> Iterator["Store"]:
+        """Run the block in a transaction that is rolled back at the end."""
+        self.begin()
+        try:
+            yield self
+        finally:
+            self.rollback()
+
+    @contextmanager
     def bounded_search(self) -> Iterator[None]:
         """Run a search in the block: bring the indexes up to date, then limit the time of reads.
 

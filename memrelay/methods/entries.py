@@ -27,7 +27,7 @@ class RemoteEntries(RemoteNoun):
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
             mode: Literal["skip", "merge", "create", "supersede"] | None = None, memory: str = "",
-            idempotency_key: str | None = None) -> WrittenEntry:
+            dry_run: bool = False, idempotency_key: str | None = None) -> WrittenEntry:
         """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
         return await self._call("entries.create", locals())
 
@@ -75,8 +75,8 @@ class EmbeddedEntries(EmbeddedNoun):
             source: Literal["manual", "agent", "extraction", "orchestration"] = "manual",
             tags: Strings = (), metadata: JsonObject | None = None,
             duplicate_threshold: float = 0.95, update_threshold: float = 0.75,
-            mode: Literal["skip", "merge", "create", "supersede"] | None = None,
-            memory: str = "") -> WrittenEntry:
+            mode: Literal["skip", "merge", "create", "supersede"] | None = None, memory: str = "",
+            dry_run: bool = False) -> WrittenEntry:
         """Write an entry: create it, add it to a similar entry, or skip it as a duplicate."""
         return self._call("entries.create", locals())
 

@@ -333,8 +333,11 @@ def test_an_entry_with_the_same_meaning_is_stored_once(tmp_path: Path) -> None:
     with open_store(tmp_path / "notes.db") as store:
         memory = store.memories.create("Customer")
         first = store.entries.create(memory.id, "Customer prefers email over phone calls")
+        planned = store.entries.create(memory.id, "Customer prefers email", dry_run=True)
         second = store.entries.create(memory.id, "The customer likes email more than phone")
 
+        assert planned.action == "updated" and planned.content.startswith(first.content)
+        assert store.entries.get(first.id).content == first.content
         assert (second.action, second.id) == ("skipped", first.id)
         found = store.knowledge.search("preferred contact method")
         assert [result.entry_id for result in found.results] == [first.id]

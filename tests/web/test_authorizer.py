@@ -110,6 +110,7 @@ def test_a_key_without_read_gets_no_stored_text_from_a_write(keyed: Served) -> N
 
     hidden = [send("PATCH", path, body, writer) for path, body in paths.items()]
     hidden.append(send("POST", f"{base}/entries", entry, writer))
+    hidden.append(send("POST", f"{base}/entries", entry | {"dry_run": True}, writer))
     soat = f"/api/v1/memories/{memory['id']}"
     hidden.append(send("PUT", soat, {"tags": []}, writer))
     hidden.append(send("POST", f"{soat}/entries", {"content": entry["content"]}, writer))

@@ -28,7 +28,13 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
-from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.memory.operation import (
+    Operation,
+    all_operations,
+    input_schema,
+    is_dry_run,
+    json_type,
+)
 from memrelay.memory.records.json_integers import check_integers
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
@@ -130,7 +136,7 @@ def make_handler(operation: Operation) -> Handler:
             _parse_call_id(request) if operation.mutates else "",
         )
         output = hide_stored_text(request, operation, await send_call(request, call))
-        return _make_response(request, operation, output)
+        return _make_response(request, operation, output, is_dry=is_dry_run(operation, data))
 
     return handle
 
@@ -254,9 +260,13 @@ def hide_stored_text(request: web.Request, operation: Operation, output: Any) ->
     return hide_output(get_caller(request).scopes, operation, output)
 
 
-def _make_response(request: web.Request, operation: Operation, output: Any) -> web.Response:
+def _make_response(
+    request: web.Request, operation: Operation, output: Any, *, is_dry: bool
+) -> web.Response:
     if output is None:
         return web.Response(status=204)
+    if is_dry:
+        return json_response(output)
     if IF_ABSENT in route_of(operation).body_fields:
         check_absence(request, won=output["won"])
     etag = {hdrs.ETAG: f'"{output["version"]}"'} if "version" in output else {}

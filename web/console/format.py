@@ -52,6 +52,12 @@ def format_time(unix_ms: int) -> str:
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", then)
 
 
+def format_pause(reason: str) -> str:
+    """Return why a pipeline pauses and, after the first semicolon of the reason, how to fix it."""
+    problem, _, remedy = reason.removesuffix("; it is retried").partition("; ")
+    return f"Paused: {problem}. Fix: {remedy}." if remedy else f"Paused: {problem}."
+
+
 def clip(text: str, cells: int) -> str:
     """Return a text on one line, shortened to a width in Latin letters with an ellipsis."""
     line = " ".join(text.split())

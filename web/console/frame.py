@@ -100,6 +100,7 @@ _templates.filters |= {
     "age": formats.format_age,
     "bytes": formats.format_bytes,
     "time": formats.format_time,
+    "pause": formats.format_pause,
     "clip": formats.clip,
     "code": formats.format_code,
     "capitalize_first": formats.capitalize_first,

@@ -56,6 +56,7 @@ async def pipeline_values(request: web.Request, served: Served) -> dict[str, Any
         "uid": served.deployed.uid,
         "name": served.deployed.name,
         "description": served.bundle.description,
+        "agents": agents,
         "swarms": list_input_swarms(agents),
         "commands": commands,
         "address": address,

@@ -329,7 +329,9 @@ def _success_responses(operation: Operation, outputs: dict[Any, Json]) -> Json:
         return {"200": answer}
     responses = {"201": answer | {"description": "Created."}}
     if ACTION in {field.name for field in dataclasses.fields(operation.output)}:
-        responses["200"] = answer | {"description": "An existing record holds the content."}
+        dry_run = " Or the answer to a dry run." if operation.has_dry_run else ""
+        description = f"An existing record holds the content.{dry_run}"
+        responses["200"] = answer | {"description": description}
     return responses
 
 

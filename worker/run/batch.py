@@ -12,7 +12,6 @@ import structlog
 
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import SwarmMessage
-from memrelay.bus.codec import encode
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
 from memrelay.memory.files.import_call import NAME as IMPORT
@@ -39,7 +38,7 @@ from memrelay.worker.run.inputs import (
     decode_unrouted,
     restore_parked,
 )
-from memrelay.worker.run.outcome import NewDeadLetter, Outcome, PublicMessageLimit, new_outcome
+from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, failed_outcome, new_outcome
 from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outcome
 from memrelay.worker.run.step_results import find_step_results, keep_step_results
 
@@ -210,9 +209,11 @@ class Batch:
             work = self._decode(one) if isinstance(one, Entry) else one
         except MessageTooLong as error:
             cut = one.shorten() if isinstance(one, Entry) else one
-            return self._find_unrouted(one) or _fail(cut, f"{error}; only its beginning is kept")
+            return self._find_unrouted(one) or failed_outcome(
+                cut, f"{error}; only its beginning is kept"
+            )
         except MalformedMessage as error:
-            return self._find_unrouted(one) or _fail(one, str(error))
+            return self._find_unrouted(one) or failed_outcome(one, str(error))
         known = self._find_known(work)
         if known is not None:
             self._result.duplicates[one.plan.uid] += 1
@@ -225,8 +226,10 @@ class Batch:
             self._begin_replay(work)
         most = self._limits.attempts
         if self._journal is not None and self._journal.count_alone(work.key) > most:
-            return _fail(one, f"the worker ended {most} times while it ran this message", most)
-        outcome = self._cascade.run(work) if work.call is None else self._call(work, work.call)
+            return failed_outcome(
+                one, f"the worker ended {most} times while it ran this message", most
+            )
+        outcome = self._cascade.run(work) if work.call is None else self._answer(work, work.call)
         if not outcome.store and work.needs_inbox_row:
             outcome.store = work.plan.stores[0]
         if outcome.store:
@@ -257,7 +260,19 @@ class Batch:
             restore_parked(work, one)
         return parked
 
-    def _call(self, work: Input, call: Call) -> Outcome:
+    def _answer(self, work: Input, call: Call) -> Outcome:
+        return self._try_out(work, call) if call.is_dry_run else self._call(work, call)
+
+    def _try_out(self, work: Input, call: Call) -> Outcome:
+        """Answer a dry run. Roll back the stores that no earlier input of the batch has touched."""
+        before = set(self._cascade.touched)
+        outcome = self._carry_out(work, call)
+        outcome.store = ""
+        for memory_id in self._cascade.touched.keys() - before:
+            self._cascade.touched.pop(memory_id).rollback()
+        return outcome
+
+    def _carry_out(self, work: Input, call: Call) -> Outcome:
         outcome = new_outcome(work)
         outcome.store, outcome.answer = carry_out(
             work,
@@ -268,6 +283,10 @@ class Batch:
             may_wait=self._may_wait,
         )
         outcome.size = len(outcome.answer)
+        return outcome
+
+    def _call(self, work: Input, call: Call) -> Outcome:
+        outcome = self._carry_out(work, call)
         self._result.erased |= call.operation.erases
         if outcome.store in work.plan.homes.values():
             # The call may have created it.
@@ -418,7 +437,7 @@ class Batch:
             attempts = self._limits.retries + 1
         if reason:
             where = f" ({station})" if station else ""
-            self._result.outcomes.append(_fail(one, reason + where, attempts))
+            self._result.outcomes.append(failed_outcome(one, reason + where, attempts))
             if not isinstance(fault, CascadeFault | Transient):
                 self._log_failure(one, station, fault)
 
@@ -450,47 +469,3 @@ def _repeat(work: Input, done: Done, store: str, unkept: list[SwarmMessage]) -> 
     outcome = new_outcome(work, store)
     outcome.take_outputs(done.outputs, unkept, work.hop)
     return outcome
-
-
-def _fail(work: Work, error: str, attempts: int = 1) -> Outcome:
-    """Return the outcome of an input that becomes a dead letter."""
-    if isinstance(work, Entry):
-        return _fail_entry(work, error, attempts)
-    outcome = new_outcome(work)
-    outcome.dead_letter = NewDeadLetter(
-        error,
-        work.swarm,
-        encode(work.message),
-        work.plan.hash,
-        work.only_agent,
-        work.producer_id,
-        str(work.hop),
-        work.published > 0,
-        attempts,
-    )
-    return outcome
-
-
-def _fail_entry(entry: Entry, error: str, attempts: int) -> Outcome:
-    if name := entry.text(b"op"):
-        error = f"{name[:100]}: {error}"
-    letter = NewDeadLetter(
-        error,
-        entry.text(b"swarm"),
-        entry.field(b"data"),
-        entry.plan.hash,
-        entry.text(b"agent"),
-        entry.text(b"id"),
-        entry.text(b"hop"),
-        bool(entry.field(b"published")),
-        attempts,
-    )
-    return Outcome(
-        entry.key,
-        entry.id,
-        entry.plan.uid,
-        entry.id,
-        entry.reply,
-        replay_entry=entry.replay_entry,
-        dead_letter=letter,
-    )

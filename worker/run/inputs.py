@@ -12,7 +12,7 @@ from memrelay.bus.codec import decode, decode_kept, encode, encode_kept
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import PLAIN, Message, new_message
-from memrelay.memory.operation import Operation, all_operations, find_operation
+from memrelay.memory.operation import Operation, all_operations, find_operation, is_dry_run
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Pending
 from memrelay.pipelines.plan import Plan
@@ -58,6 +58,8 @@ class Call(Struct, frozen=True):
     data: bytes
     store: str
     actor: str
+    # Whether it only returns what it would do, and leaves no trace in a store.
+    is_dry_run: bool = False
 
 
 class Input(Struct, gc=False):
@@ -318,7 +320,8 @@ def _decode_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
         raise MessageTooLong(
             f"the input of {name} has {len(data)} bytes; bus.max_message_bytes allows {max_bytes}"
         )
-    call = Call(operation, data, entry.text(b"store"), entry.text(b"actor"))
+    is_dry = is_dry_run(operation, data)
+    call = Call(operation, data, entry.text(b"store"), entry.text(b"actor"), is_dry)
     return Input(
         entry.key,
         entry.id,
@@ -326,7 +329,7 @@ def _decode_call(entry: Entry, data: bytes, max_bytes: int) -> Input:
         "",
         NO_MESSAGE,
         reply=entry.reply,
-        producer_id=f"{CALL_KEY_PREFIX}{ident}" if ident else "",
+        producer_id=f"{CALL_KEY_PREFIX}{ident}" if ident and not is_dry else "",
         first_kept=0,
         replay_entry=entry.replay_entry,
         call=call,

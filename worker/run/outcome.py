@@ -7,10 +7,11 @@ import orjson
 from msgspec import Struct
 
 from memrelay.bus.client.resp import SwarmMessage
+from memrelay.bus.codec import encode
 from memrelay.bus.public_swarms import PublicSwarm, SwarmName
 from memrelay.bus.request import REFUSED, error_answer
 from memrelay.memory.sqlite.inbox import Pending
-from memrelay.worker.run.inputs import Input, Published
+from memrelay.worker.run.inputs import Entry, Input, Published, Work
 
 
 class NewDeadLetter(Struct, frozen=True):
@@ -158,6 +159,50 @@ def new_outcome(work: Input, store: str = "") -> Outcome:
         origin=work.origin,
         store=store,
         replay_entry=work.replay_entry,
+    )
+
+
+def failed_outcome(work: Work, error: str, attempts: int = 1) -> Outcome:
+    """Return the outcome of an input that becomes a dead letter."""
+    if isinstance(work, Entry):
+        return _fail_entry(work, error, attempts)
+    outcome = new_outcome(work)
+    outcome.dead_letter = NewDeadLetter(
+        error,
+        work.swarm,
+        encode(work.message),
+        work.plan.hash,
+        work.only_agent,
+        work.producer_id,
+        str(work.hop),
+        work.published > 0,
+        attempts,
+    )
+    return outcome
+
+
+def _fail_entry(entry: Entry, error: str, attempts: int) -> Outcome:
+    if name := entry.text(b"op"):
+        error = f"{name[:100]}: {error}"
+    letter = NewDeadLetter(
+        error,
+        entry.text(b"swarm"),
+        entry.field(b"data"),
+        entry.plan.hash,
+        entry.text(b"agent"),
+        entry.text(b"id"),
+        entry.text(b"hop"),
+        bool(entry.field(b"published")),
+        attempts,
+    )
+    return Outcome(
+        entry.key,
+        entry.id,
+        entry.plan.uid,
+        entry.id,
+        entry.reply,
+        replay_entry=entry.replay_entry,
+        dead_letter=letter,
     )
 
 
