@@ -52,7 +52,7 @@ async def send_and_wait(requester: Requester, entry: NewEntry, wait_s: float) ->
 def print_results(report: dict[str, Any], *, whole: bool = False, hint: str = "") -> bool:
     """Print the results as JSON lines: payloads, or whole envelopes. Return whether it worked.
 
-    Without results, `hint` tells the user what to send.
+    If no agent handled the message, `hint` tells the user how to correct it.
     """
     for result in report["results"]:
         print_json(result if whole else _payload(result["args"][0]))
@@ -99,6 +99,5 @@ def _print_notes(report: dict[str, Any], hint: str) -> bool:
         if left_out := result.get("left_out"):
             note(f"{result['from']} left out {left_out} more results; narrow the search")
     if not report["results"] and len(report) == 3:
-        more = f"; {hint}" if hint else ""
-        note(f"no results: no agent of the pipeline answers this message{more}")
+        note(hint or "no agent handled this message")
     return "errors" not in report

@@ -12,6 +12,8 @@ from memrelay.pipelines.checked import CheckedBundle
 # The beginning of a pattern that matches a command, such as ^/write\s+(.*): the word, and what must
 # follow it.
 OPENING = re.compile(r"\^\\?(/[\w-]+)(?=\\[bs]|\$|\s|$|\((\?:)?\\[bs])")
+# Characters of a mistyped command that a hint repeats.
+MAX_WORD = 50
 FLAGS = re.compile(r"^\(\?[ism]+\)")
 
 
@@ -41,16 +43,17 @@ def commands_of(bundle: CheckedBundle) -> list[Command]:
 
 
 def hint_for(text: str, known: Mapping[str, str]) -> str:
-    """Return how to address a pipeline that did not answer `text`; "" if it has no commands.
+    """Return how to correct a command that no agent handled; "" if `text` is no command.
 
     `known` has the description of each command by its word.
     """
-    if not known:
+    if not known or not text.startswith("/"):
         return ""
-    listed = f"this pipeline knows the commands {', '.join(known)}"
-    word = text.split(maxsplit=1)[0] if text.startswith("/") else ""
+    word, *given = text.split(maxsplit=1)
     if word in known:
-        return f"{word} lacks its argument, or it has another form: {known[word]}"
-    if near := get_close_matches(word, known, 1):
-        return f"did you mean {near[0]}? {listed}"
-    return listed
+        problem = f'"{word}" does not accept this.' if given else f'"{word}" is incomplete.'
+        label = "Usage: " if known[word].startswith(word) else ""
+        return f"{problem} {label}{known[word]}".strip()
+    near = get_close_matches(word.lower(), known, 1)
+    suggestion = f' Did you mean "{near[0]}"?' if near else ""
+    return f'Unknown command "{word[:MAX_WORD]}".{suggestion} Commands: {", ".join(known)}'

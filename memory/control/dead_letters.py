@@ -20,6 +20,8 @@ KEPT_SHARE = 0.9
 KEPT_REASON = 500
 # Characters of the first line of an error, by which letters are grouped.
 MAX_REASON = 300
+# Characters at the end of a reason, where it names the agent.
+END_OF_REASON = 500
 # Ends the reason of a letter whose content was deleted.
 WITHOUT_CONTENT = (
     " (the content was deleted: the dead letters of this pipeline exceeded "
@@ -193,6 +195,15 @@ class DeadLetters:
         with self._file.reading() as database:
             ((others,),) = await database.execute_fetchall("PRAGMA data_version")
             return others, database.total_changes
+
+    async def latest_errors(self, uid: str, bundle: str, limit: int) -> list[str]:
+        """Return the ends of the newest letters' reasons under one version of a pipeline.
+
+        `bundle` is the version's hash. An end has up to END_OF_REASON characters.
+        """
+        with self._file.reading() as database:
+            rows = await _select_latest_errors(database, uid, bundle, limit)
+        return [error for (error,) in rows]
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Return the ids that are dead letters of a pipeline."""
@@ -389,6 +400,16 @@ async def _select_groups(
 
 def _to_json(uids: Sequence[str] | None) -> str | None:
     return None if uids is None else json.dumps(uids)
+
+
+async def _select_latest_errors(
+    database: aiosqlite.Connection, uid: str, bundle: str, limit: int
+) -> Iterable[Row]:
+    return await database.execute_fetchall(
+        "SELECT substr(error, -?) FROM dead_letters WHERE pipeline = ? AND bundle = ? "
+        "ORDER BY n DESC LIMIT ?",
+        (END_OF_REASON, uid, bundle, limit),
+    )
 
 
 async def _select_ids(

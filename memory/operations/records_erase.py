@@ -38,6 +38,8 @@ class Erased:
     """The number of records."""
     versions: int
     """The number of their earlier states."""
+    number: int
+    """The number of the erasure in records.erasures."""
 
 
 @operation(NAME, access="admin", mutates=True, erases=True)
@@ -56,6 +58,6 @@ def erase(tx: Transaction, target: EraseRecords, context: Context) -> Erased:
         )
     conditions = None if target.filter is None else Conditions(given=compiled(target.filter))
     found = tx.erasures.matching(target.guids, conditions, target.text)
-    return Erased(
-        *tx.erasures.erase(found, target.text, (context.now_ms, context.actor, target.reason))
-    )
+    about = context.now_ms, context.actor, target.reason
+    records, versions = tx.erasures.erase(found, target.text, about)
+    return Erased(records, versions, tx.erasures.every(1)[0].n)

@@ -13,6 +13,7 @@ SEQ_MASK = (1 << SEQ_BITS) - 1
 SHORT_DIGITS = 8
 NOISE_BITS = 50
 NOISE_MASK = (1 << NOISE_BITS) - 1
+DERIVED = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Version and variant bits, in the third and fourth part of the uuid.
 VERSION_BITS = 0x7000_8000
 
@@ -34,6 +35,19 @@ def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
     # Bytes, because formatting a number costs more than all of this.
     middle = high | (count & 0xFFF000) << 4 | (count & 0xFFF) << 2
     return f"{_format_time(ms)}-{middle.to_bytes(4).hex('-', 2)}-{low}"
+
+
+def input_of_guid(guid: str) -> str:
+    """Return the id of the entry from which a guid derives, "" if it does not derive from one.
+
+    The sequence number is the part of it that the guid holds, which is all of it for entries whose
+    id the server made.
+    """
+    if not DERIVED.fullmatch(guid):
+        return ""
+    value = int(guid.replace("-", ""), 16)
+    high, low = value >> 64 & 0xFFF, value >> 50 & 0xFFF
+    return f"{value >> 80}-{high << 12 | low}"
 
 
 def input_time_ms(input_id: str) -> int:

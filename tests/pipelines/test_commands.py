@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from memrelay.pipelines.check import check
 from memrelay.pipelines.commands import commands_of, hint_for
 from tests.support.bundles import make_agent, make_bundle, make_relay
@@ -55,10 +57,51 @@ def test_a_command_is_described_by_the_agent_that_names_it_or_by_its_relay() -> 
     assert (alone.description, both.description) == ("Picks out /tell.", "/tell says it.")
 
 
-def test_a_hint_names_the_nearest_command() -> None:
-    known = {"/write": "/write TEXT stores the text.", "/read": "/read lists everything."}
+KNOWN = {
+    "/write": "/write TEXT stores the text.",
+    "/read": "Picks out /read.",
+    "/delete": "/delete GUID forgets the record with this guid.",
+    "/quiet": "",
+}
 
-    assert hint_for("/wirte tea", known).startswith("did you mean /write?")
-    assert "/write TEXT" in hint_for("/write", known)
-    assert hint_for("hello", known) == "this pipeline knows the commands /write, /read"
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (
+            "/wriet tea",
+            'Unknown command "/wriet". Did you mean "/write"? '
+            "Commands: /write, /read, /delete, /quiet",
+        ),
+        (
+            "/WRITE tea",
+            'Unknown command "/WRITE". Did you mean "/write"? '
+            "Commands: /write, /read, /delete, /quiet",
+        ),
+        ("/xyz", 'Unknown command "/xyz". Commands: /write, /read, /delete, /quiet'),
+        (
+            "/delete",
+            '"/delete" is incomplete. Usage: /delete GUID forgets the record with this guid.',
+        ),
+        (
+            "/delete  ",
+            '"/delete" is incomplete. Usage: /delete GUID forgets the record with this guid.',
+        ),
+        ("/read", '"/read" is incomplete. Picks out /read.'),
+        ("/quiet", '"/quiet" is incomplete.'),
+        ("/write tea", '"/write" does not accept this. Usage: /write TEXT stores the text.'),
+        ("hello", ""),
+        (" /wriet", ""),
+        ("", ""),
+    ],
+)
+def test_a_hint_corrects_a_command(text: str, hint: str) -> None:
+    assert hint_for(text, KNOWN) == hint
+
+
+def test_a_pipeline_without_commands_has_no_hint() -> None:
     assert hint_for("/write", {}) == ""
+
+
+def test_a_hint_repeats_only_the_beginning_of_a_long_word() -> None:
+    assert len(hint_for("/" + "x" * 10_000, KNOWN)) < 200

@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.served import Served
 
+# What the browser and htmx log about refused requests.
+LOGGED = ("Failed to load resource", "htmx:", "Response Status Error")
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "docs" / "console"
 
 
@@ -37,9 +39,7 @@ def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterat
         page.goto(served.url + path)
         yield page
         assert [url for url in asked if not url.startswith(served.url)] == []
-        assert [
-            fault for fault in faults if not fault.startswith(("Failed to load resource", "htmx:"))
-        ] == []
+        assert [fault for fault in faults if not fault.startswith(LOGGED)] == []
     finally:
         context.close()
 

@@ -29,6 +29,15 @@ RECIPE: Json = {
     },
 }
 
+PERSON: Json = {
+    "agent_class": "chat_agent",
+    "agent_alias": "person",
+    "agent_name": "User",
+    "agent_rec_swarm": "chat",
+    "agent_send_swarm": "chat",
+    "wf_publish_results": True,
+}
+
 
 class Content(NamedTuple):
     """The addresses of the pages, by title, and what they show."""
@@ -48,17 +57,17 @@ def post(served: Served, path: str, body: Json) -> Any:
 def fill_console(served: Served) -> Content:
     """Deploy a pipeline and give each page something to show."""
     endless = make_agent("endless", "add_1", on="loop", to="loop")
-    uid = put(served.url, make_bundle(make_uid(), _person(), *make_commands(), endless))
+    uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands(), endless))
     base = f"/v1/pipelines/{uid}"
     guid, *_ = [post(served, f"{base}/records", one)["guid"] for one in RECORDS]
     ask(served.url, "PATCH", f"{base}/records/{guid}", {"content": f"{RECORDS[0]['content']} now"})
     entry = post(served, f"{base}/swarms/chat/messages?wait=5", {"text": "/write from the chat"})
     post(served, f"{base}/swarms/loop/messages", {"text": "1"})
-    wait_for(
-        lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["total"],
+    (letter,) = wait_for(
+        lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["items"],
         "the dead letter",
     )
-    addresses = _addresses(uid, guid, entry["message_id"])
+    addresses = _addresses(uid, guid, entry["message_id"], letter["id"])
     return Content(uid, guid, addresses | _named_addresses(served, uid))
 
 
@@ -75,28 +84,22 @@ def _named_addresses(served: Served, uid: str) -> dict[str, str]:
     }
 
 
-def _addresses(uid: str, guid: str, entry: str) -> dict[str, str]:
+def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:
     base = f"/pipelines/{uid}"
     return {
         "Pipelines": "/",
+        "Find": "/find?q=meeting",
+        "Status": "/status",
+        "Keys": "/keys",
         "API reference": "/docs",
+        "API group": "/docs/records",
         "Overview": base,
         "Memory": f"{base}/memory",
         "Search": f"{base}/memory?q=setting+the+usrname&compare=fts",
         "Record": f"{base}/memory/{guid}",
         "Message trace": f"{base}/messages/{entry}",
         "Dead letters": "/dead-letters",
+        "Dead letter": f"/dead-letters/{uid}/{letter}",
         "Versions": f"{base}/bundle",
         "Agent memory": f"/memories?pipeline={uid}",
-    }
-
-
-def _person() -> Json:
-    return {
-        "agent_class": "chat_agent",
-        "agent_alias": "person",
-        "agent_name": "User",
-        "agent_rec_swarm": "chat",
-        "agent_send_swarm": "chat",
-        "wf_publish_results": True,
     }

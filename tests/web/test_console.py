@@ -70,8 +70,9 @@ def test_the_overview_of_a_single_pipeline_has_chat_and_examples() -> None:
                 "tea",
                 uid,
                 "Rate",
-                "Waiting",
+                "Lag",
                 "Dead letters",
+                "Running",
                 "Chat with tea",
                 "dispatch_write",
             )
@@ -121,7 +122,7 @@ def test_a_pipeline_page_shows_stats_diagram_table_and_log(served: Served) -> No
     assert page.status == 200
     assert all(
         phrase in text
-        for phrase in ("Where tea is kept.", "/write tea", "memory_write", "Worker", "Senders")
+        for phrase in ("Where tea is kept.", "/write tea", "memory_write", "Worker", "Accepts from")
     )
     assert "memory_write listens to dispatch_write on chat." in text
 
@@ -232,8 +233,23 @@ def test_pipelines_of_any_size_have_a_page(served: Served, count: int) -> None:
 
     page = pipeline_page(served, uid)
 
-    assert page.status == 200 and page.body.count(b'<g class="box') == count
+    assert page.status == 200 and page.body.count(b'<a class="box') == count
     assert ("This pipeline has no agents." in text_of(page)) == (count == 0)
+
+
+def test_the_overview_of_several_pipelines_is_one_table(served: Served) -> None:
+    uids = [served.deploy(*make_commands()) for _ in range(2)]
+
+    def find_row() -> str | None:
+        page = served.get("/")
+        assert page.body.count(b"<table") == 1 and b"<svg" not in page.body
+        assert b'id="send"' not in page.body
+        rows = re.findall(r"<tr data-row>.*?</tr>", page.body.decode(), re.DOTALL)
+        return next((row for row in rows if uids[0] in row and "Running" in row), None)
+
+    row = wait_for(find_row, "the pipeline is running")
+    assert '<td data-label="Agents" class="n">10</td>' in row
+    assert f'href="/dead-letters?pipeline={uids[0]}"' in row
 
 
 def test_the_second_page_lists_the_remaining_pipelines() -> None:
@@ -327,7 +343,7 @@ def test_no_page_has_inline_scripts_or_styles(served: Served) -> None:
 
 
 def test_static_files_are_cached_until_they_change(served: Served) -> None:
-    page = served.get("/").body.decode()
+    page = pipeline_page(served, served.deploy()).body.decode()
     urls = sorted(set(re.findall(r'"(/static/[^"]+)"', page)))
 
     for url in urls:

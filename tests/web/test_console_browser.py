@@ -155,9 +155,7 @@ def test_a_message_without_results_shows_the_reason(
     browser: Browser, served: Served, uid: str
 ) -> None:
     with open_page(browser, served, f"/pipelines/{uid}") as page:
-        expect(send(page, "hello")).to_contain_text(
-            "No results: no agent of the pipeline answers this message."
-        )
+        expect(send(page, "hello")).to_contain_text("No agent handled this message.")
 
 
 def test_the_chat_keeps_a_bounded_number_of_exchanges(
@@ -177,7 +175,9 @@ def test_messages_of_others_appear(browser: Browser, served: Served, uid: str) -
 
         expect(page.locator(".messages")).to_contain_text("Anna", timeout=10_000)
         expect(page.locator(".messages")).to_contain_text("/write from elsewhere")
-        expect(page.locator(".stats")).to_contain_text(re.compile(r"Done\s*[1-9]"), timeout=10_000)
+        expect(page.locator(".stats")).to_contain_text(
+            re.compile(r"Processed\s*[1-9]"), timeout=10_000
+        )
 
 
 def test_the_sender_name_can_be_changed(browser: Browser, served: Served, uid: str) -> None:
@@ -372,6 +372,9 @@ def advance_until(page: Page, done: Callable[[], object]) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_page_open_for_hours_leaks_nothing(browser: Browser, served: Served, uid: str) -> None:
+    # The server opens its connections to the bus at their first use.
+    served.say(uid, "/write warm")
+    served.get(f"/pipelines/{uid}/log?swarm=chat")
     sockets = count_sockets(served.web.pid)
     with open_page(browser, served, f"/pipelines/{uid}") as page:
         session, answers = page.context.new_cdp_session(page), list[int]()

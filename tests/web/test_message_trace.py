@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from memrelay.web.trace.inputs import entry_of_guid
 from tests.support.bundles import STORE, Json, make_agent, make_memory, make_relay
 from tests.support.http import ask
 from tests.support.served import Served
@@ -138,6 +139,21 @@ def test_an_answer_belongs_to_the_message_that_its_block_accepts(served: Served)
 
     assert paths_of(found)[-1] == ["User", "dispatch_twice", "dispatch_more", "echo"]
     assert [one["swarm"] for one in found["said"]] == ["chat", "chat", "side", "chat"]
+
+
+def test_a_record_written_over_the_api_is_traced_to_its_operation(served: Served) -> None:
+    uid = served.deploy()
+    made = served.post(f"/v1/pipelines/{uid}/records", {"content": "tea"}).json
+
+    found = trace(served, uid, entry_of_guid(made["guid"]))
+
+    assert (found["said"], found["dead_letter"], found["complete"]) == ([], None, True)
+    (record,) = found["records"]
+    assert (record["guid"], record["agent"], record["block"]) == (
+        made["guid"],
+        "records.create",
+        "",
+    )
 
 
 def test_long_texts_are_shortened(served: Served) -> None:

@@ -66,12 +66,19 @@ def test_publishing_turned_off_is_given_as_the_reason(served: Served) -> None:
     )
 
 
-def test_no_matching_agent_is_given_as_the_reason(served: Served) -> None:
-    answer = served.say(served.deploy(), "/wirte tea", query="?wait=10")
+def test_no_matching_agent_is_given_as_the_reason_with_a_hint(served: Served) -> None:
+    uid = served.deploy()
 
-    assert (answer.status, answer.json["results"]) == (200, [])
-    assert answer.json["reason"] == "no agent of the pipeline answers this message"
-    assert answer.json["hint"].startswith("did you mean /write? this pipeline knows the commands")
+    mistyped, plain = (served.say(uid, text, query="?wait=10") for text in ("/wirte tea", "hello"))
+
+    for answer in (mistyped, plain):
+        assert (answer.status, answer.json["results"]) == (200, [])
+        assert answer.json["reason"] == "no agent handled this message"
+    assert mistyped.json["hint"] == (
+        'Unknown command "/wirte". Did you mean "/write"? '
+        "Commands: /write, /read, /search, /append, /delete"
+    )
+    assert "hint" not in plain.json
 
 
 def test_a_message_without_parts_is_an_empty_input(served: Served) -> None:

@@ -83,7 +83,7 @@ def test_an_admin_erases_items(home: House) -> None:
     put(home, uid, value="a secret recipe")
     store = f"instances/{uid}/stores"
     erased = call(home, uid, "records.erase", {"text": "secret recipe"}, store=store)
-    assert erased == {"records": 1, "versions": 0}
+    assert erased == {"records": 1, "versions": 0, "number": 1}
     assert refused(home, uid, "items.get", AGENT | {"store": "a1", "key": "k"})[0] == "not_found"
     wait_for(
         lambda: call(home, uid, "records.erasures", {}, store=store)["items"][0]["ended_at"],

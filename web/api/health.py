@@ -12,7 +12,7 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.status import filter_status, read_status
 from memrelay.web.auth.access import get_caller, open_to_all, requires
-from memrelay.web.openapi.route_docs import TEXT, documented
+from memrelay.web.openapi.route_docs import HTML, TEXT, documented
 from memrelay.web.openapi.shapes import Live, Ready, Status
 from memrelay.web.server.metrics import render_metrics
 from memrelay.web.server.services import Services, get_services
@@ -62,8 +62,17 @@ def _summarize(fault: str, show_reason: bool) -> str:
     return (fault if show_reason else "not ok") if fault else "ok"
 
 
-@routes.get("/status")
-@documented({200: "The current status."}, schemas={200: Status})
+# Its route is that of the page, which shows the same data (web/console/pages/status.py).
+@documented(
+    {
+        200: "The current status. A browser, which prefers text/html, gets a page instead.",
+        303: "Login required. Only for a browser.",
+    },
+    media_type=HTML,
+    query={"format": "`json`: JSON also for a browser."},
+    query_schemas={"format": {"type": "string", "enum": ["json"]}},
+    schemas={200: Status},
+)
 @requires("read")
 async def status(request: web.Request) -> web.Response:
     """Show workers, pipelines with rate, lag, and dead letters, and the bus's durability."""

@@ -44,7 +44,7 @@ ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")
 MESSAGES_PATH = "/v1/pipelines/{uid}/swarms/{swarm}/messages"
 PAGE_SIZE = 50
 DEFAULT_SENDER = "User"
-NO_AGENT = "no agent of the pipeline answers this message"
+NO_AGENT = "no agent handled this message"
 
 
 @routes.post(MESSAGES_PATH)
@@ -215,7 +215,7 @@ def _explain_no_results(report: dict[str, Any]) -> str:
 
 
 async def _find_hint(request: web.Request, entry: NewEntry) -> str:
-    """Return how to address the pipeline of an entry that no agent answered; "" if it is gone."""
+    """Return how to correct a command that no agent handled; "" if there is no hint."""
     try:
         served = await get_services(request).directory.find(entry.uid)
     except (NotFound, StoreBusy, StoreBroken):

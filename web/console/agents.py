@@ -14,7 +14,7 @@ class AgentView(NamedTuple):
     `name` is the name under which it publishes. `listens_on` is "" if it listens to no swarm, and
     `publishes_on` is "" if it publishes nothing. `accepts` holds sender names, or `!name` for
     excluded senders. It is empty if the agent accepts all senders. An agent `is_idle` if its block
-    is not called for the messages that it hears.
+    is not called for the messages that it hears. It `is_called` if its block is called for them.
     """
 
     name: str
@@ -25,6 +25,7 @@ class AgentView(NamedTuple):
     accepts: tuple[str, ...]
     publishes_on: str
     is_idle: bool
+    is_called: bool = True
 
     @property
     def senders(self) -> str:
@@ -70,4 +71,5 @@ def _view_agent(checked: CheckedAgent, description: str) -> AgentView:
         checked.accepts,
         checked.send_swarm if agent.publishes else "",
         is_callable and not checked.calls,
+        checked.calls,
     )

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from memrelay.bus.errors import BusError, NoOwner
 from memrelay.web.api.operations import call_operation
+from memrelay.web.console.format import format_pause
 from memrelay.web.console.notices import find_row
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.server.errors import CallTimeout, Unavailable
@@ -72,4 +73,4 @@ async def _explain_silence(request: web.Request, uid: str) -> str:
     except BusError:
         return NO_BUS
     row = find_row(status, uid)
-    return f"Paused: {row['paused']}" if row is not None and row["paused"] else NO_ANSWER
+    return format_pause(row["paused"]) if row is not None and row["paused"] else NO_ANSWER

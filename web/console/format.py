@@ -30,6 +30,14 @@ def format_rate(per_s: float) -> str:
     return f"{per_s:.1f}/s" if 0 < per_s < 10 else f"{per_s:,.0f}/s"
 
 
+def format_bytes(size: int) -> str:
+    """Return a size in the largest unit of which there is at least one, for example 1.5 MiB."""
+    for unit, length in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= length:
+            return f"{size / length:.1f} {unit}"
+    return f"{size} B"
+
+
 def format_age(seconds: float) -> str:
     """Return a duration in the largest unit of which there are at least two."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -42,6 +50,12 @@ def format_time(unix_ms: int) -> str:
     """Return the local time of day, with the date unless it is today."""
     then, now = time.localtime(unix_ms / 1000), time.localtime()
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", then)
+
+
+def format_pause(reason: str) -> str:
+    """Return why a pipeline pauses and, after the first semicolon of the reason, how to fix it."""
+    problem, _, remedy = reason.removesuffix("; it is retried").partition("; ")
+    return f"Paused: {problem}. Fix: {remedy}." if remedy else f"Paused: {problem}."
 
 
 def clip(text: str, cells: int) -> str:

@@ -1,9 +1,10 @@
 """The diagram of a pipeline: bars are swarms, boxes are agents, arrows run from left to right.
 
 An agent that accepts all senders is next to the bar of its swarm. An agent that accepts only named
-senders is behind the first of them, in the same row if possible. The last agent of a row points to
-a bar at the right edge. All rows have the same height, so the diagram of sixty agents is long but
-no harder to read than one of six.
+senders is behind the first of them, in the same row if possible. A long chain continues in the next
+row, so every diagram fits into a page. The last agent of a row points to a bar at the right edge.
+All rows have the same height, so the diagram of sixty agents is long but no harder to read than one
+of six.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,19 +13,21 @@ from typing import NamedTuple
 from memrelay.web.console.agents import AgentView
 from memrelay.web.console.format import clip
 
-# Sizes in px.
+# Sizes in px. The smallest text has 12 px (console.css), so a diagram is readable from 11/12 of its
+# width on. The container queries in console.css depend on these sizes.
 MARGIN = 8
-ROW_HEIGHT = 52
-COLUMN_GAP = 88
-BOX_WIDTH, BOX_HEIGHT = 184, 40
-BAR_WIDTH = 104
+ROW_HEIGHT = 56
+COLUMN_GAP = 72
+BOX_WIDTH, BOX_HEIGHT = 176, 40
+BAR_WIDTH = 96
+MAX_COLUMNS = 3
 # Above this height, a bar has its label at the top.
 TALL_BAR = 9 * ROW_HEIGHT
 # The distance from a box to the turn of an edge to another row.
-TURN = 14
+TURN = 10
 ARROW_LENGTH, ARROW_HALF_WIDTH = 6, 4
 # Letters that fit.
-BOX_LETTERS, BLOCK_LETTERS, BAR_LETTERS, LABEL_LETTERS = 21, 25, 12, 10
+BOX_LETTERS, BLOCK_LETTERS, BAR_LETTERS, LABEL_LETTERS = 20, 21, 11, 7
 COLORS = 6
 # More crossing edges would make the diagram unreadable.
 MAX_CROSSING_EDGES = 120
@@ -54,15 +57,30 @@ class Edge(NamedTuple):
     - `crosses`: from an agent to an agent elsewhere
     - `publishes`: from an agent to a swarm's bar
 
-    `path` is in SVG's notation.
+    `source` and `target` are the indexes of agents, None for a bar.
     """
 
     kind: str
     swarm: str
+    source: int | None
+    target: int | None
     title: str
-    path: str
+    start: Point
     end: Point
-    label: str
+    label: str = ""
+
+    @property
+    def path(self) -> str:
+        """Return the line in SVG's notation."""
+        line = _curve if self.kind == "crosses" else _bend
+        return line(self.start, self.end) + _arrowhead(self.end)
+
+    @property
+    def count_at(self) -> Point:
+        """Return the place for the number of its messages, which is the end of the text."""
+        if self.kind == "crosses":
+            return Point((self.start.x + self.end.x) // 2, (self.start.y + self.end.y) // 2)
+        return Point(self.end.x - 12, self.end.y + 15)
 
 
 class Bar(NamedTuple):
@@ -89,11 +107,13 @@ class Box(NamedTuple):
 class Graph(NamedTuple):
     """The diagram, with sizes in px.
 
-    `colors` maps swarms to color numbers. `left_out` counts the edges that are not drawn.
+    `columns` is the number of agents in its longest row. `colors` maps swarms to color numbers.
+    `left_out` counts the edges that are not drawn.
     """
 
     width: int
     height: int
+    columns: int
     bars: list[Bar]
     boxes: list[Box]
     edges: list[Edge]
@@ -116,6 +136,7 @@ def draw_graph(agents: Sequence[AgentView]) -> Graph:
     return Graph(
         _column_x(columns) + right_edge,
         rows * ROW_HEIGHT + 2 * MARGIN,
+        columns,
         bars,
         [_draw_box(agent, at) for agent, at in zip(agents, positions, strict=True)],
         [*_straight_edges(layout, positions), *crossing[:MAX_CROSSING_EDGES]],
@@ -162,7 +183,10 @@ class Layout:
             index, column, starts_row = pending.pop()
             row += starts_row
             found[index] = GridPosition(column, row)
-            children = [(child, column + 1, n > 0) for n, child in enumerate(self.behind[index])]
+            wraps, right = column + 1 == MAX_COLUMNS, (column + 1) % MAX_COLUMNS
+            children = [
+                (child, right, wraps or n > 0) for n, child in enumerate(self.behind[index])
+            ]
             pending += reversed(children)
         return found
 
@@ -268,22 +292,27 @@ def _straight_edges(layout: Layout, positions: Sequence[GridPosition]) -> Iterat
     """Return all edges except the crossing ones."""
     bars_x = _column_x(1 + max((position.column for position in positions), default=-1))
     for index, agent in enumerate(layout.agents):
-        first, end = layout.first[index], _left_of(positions[index])
-        if first is not None:
-            path = _bend(_right_of(positions[first]), end)
-            title = _listens_title(agent, layout.agents[first])
-            label = clip(agent.listens_on, LABEL_LETTERS)
-            yield Edge("passes", agent.listens_on, title, path, end, label)
-        elif agent.listens_on:
-            path = _bend(Point(MARGIN + BAR_WIDTH, end.y), end)
-            title = f"{agent.name} listens on {agent.listens_on} to {agent.senders}"
-            label = clip(", ".join(agent.named_senders), LABEL_LETTERS)
-            yield Edge("listens", agent.listens_on, title, path, end, label)
-        if agent.publishes_on and not layout.behind[index]:
-            bar = Point(bars_x, end.y)
-            path = _bend(_right_of(positions[index]), bar)
-            title = f"{agent.name} publishes on {agent.publishes_on}"
-            yield Edge("publishes", agent.publishes_on, title, path, bar, "")
+        yield from _arriving_edge(layout, positions, index)
+        swarm = agent.publishes_on
+        if swarm and not layout.behind[index]:
+            start, title = _right_of(positions[index]), f"{agent.name} publishes on {swarm}"
+            end = Point(bars_x, start.y)
+            yield Edge("publishes", swarm, index, None, title, start, end)
+
+
+def _arriving_edge(layout: Layout, positions: Sequence[GridPosition], index: int) -> Iterator[Edge]:
+    """Return the edge to an agent from the agent in front of it, otherwise from its swarm."""
+    agent, first, end = layout.agents[index], layout.first[index], _left_of(positions[index])
+    swarm = agent.listens_on
+    if first is not None:
+        start, title = _right_of(positions[first]), _listens_title(agent, layout.agents[first])
+        label = clip(swarm, LABEL_LETTERS)
+        yield Edge("passes", swarm, first, index, title, start, end, label)
+    elif swarm:
+        start = Point(MARGIN + BAR_WIDTH, end.y)
+        title = f"{agent.name} listens on {swarm} to {agent.senders}"
+        label = clip(", ".join(agent.named_senders), LABEL_LETTERS)
+        yield Edge("listens", swarm, None, index, title, start, end, label)
 
 
 def _crossing_edges(layout: Layout, positions: Sequence[GridPosition]) -> Iterator[Edge]:
@@ -292,9 +321,9 @@ def _crossing_edges(layout: Layout, positions: Sequence[GridPosition]) -> Iterat
         end = _left_of(positions[index])
         for other in layout.senders[index]:
             if other != layout.first[index]:
-                path = _curve(_right_of(positions[other]), end)
+                start = _right_of(positions[other])
                 title = _listens_title(agent, layout.agents[other])
-                yield Edge("crosses", agent.listens_on, title, path, end, "")
+                yield Edge("crosses", agent.listens_on, other, index, title, start, end)
 
 
 def _listens_title(listener: AgentView, sender: AgentView) -> str:
@@ -302,17 +331,22 @@ def _listens_title(listener: AgentView, sender: AgentView) -> str:
 
 
 def _bend(start: Point, end: Point) -> str:
-    """Return a horizontal line, or one with two right angles to a lower row."""
+    """Return a horizontal line, or one with right angles to a lower row."""
     if start.y == end.y:
-        return f"M{start.x} {start.y}H{end.x}{_arrowhead(end)}"
+        return f"M{start.x} {start.y}H{end.x}"
     turn = start.x + TURN
-    vertical = f"q6 0 6 6V{end.y - 6}q0 6 6 6"
-    return f"M{start.x} {start.y}H{turn - 6}{vertical}H{end.x}{_arrowhead(end)}"
+    down = f"M{start.x} {start.y}H{turn - 6}q6 0 6 6"
+    if start.x < end.x:
+        return f"{down}V{end.y - 6}q0 6 6 6H{end.x}"
+    # A long chain goes on at the left, between the rows.
+    between, left = end.y - ROW_HEIGHT // 2, end.x - COLUMN_GAP + TURN
+    back = f"V{between - 6}q0 6 -6 6H{left + 6}q-6 0 -6 6"
+    return f"{down}{back}V{end.y - 6}q0 6 6 6H{end.x}"
 
 
 def _curve(start: Point, end: Point) -> str:
     controls = f"{start.x + COLUMN_GAP} {start.y} {end.x - COLUMN_GAP} {end.y}"
-    return f"M{start.x} {start.y}C{controls} {end.x} {end.y}{_arrowhead(end)}"
+    return f"M{start.x} {start.y}C{controls} {end.x} {end.y}"
 
 
 def _arrowhead(end: Point) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from memrelay.web.api.directory import Served
 from memrelay.web.api.status import EVICTS, NOT_PERSISTENT
+from memrelay.web.console.format import format_pause
 
 Json = dict[str, Any]
 NO_WORKERS = "No worker is running. Messages wait on the bus until one starts: memrelay worker"
@@ -22,7 +23,7 @@ def list_notices(status: Json | None, served: Served) -> list[str]:
     if status is None or row is None:
         return []
     if row["paused"]:
-        return [f"Paused: {row['paused']}"]
+        return [format_pause(row["paused"])]
     if row["owner"]:
         return []
     return [NO_OWNER if status["workers"] else NO_WORKERS]

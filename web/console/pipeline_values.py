@@ -18,9 +18,9 @@ from memrelay.web.console.examples import (
     redis_cli,
 )
 from memrelay.web.console.format import LogRow, to_log_rows
-from memrelay.web.console.letters import read_rows
 from memrelay.web.server.errors import NotFound
 from memrelay.web.server.services import get_services
+from memrelay.web.trace.letters import read_rows
 
 MAX_LOG_ROWS = 50
 MAX_CHAT_WAIT_S = 30.0
@@ -56,6 +56,7 @@ async def pipeline_values(request: web.Request, served: Served) -> dict[str, Any
         "uid": served.deployed.uid,
         "name": served.deployed.name,
         "description": served.bundle.description,
+        "agents": agents,
         "swarms": list_input_swarms(agents),
         "commands": commands,
         "address": address,

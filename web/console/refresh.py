@@ -13,19 +13,25 @@ from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
 from memrelay.web.console.frame import HEADERS
 from memrelay.web.console.shared_reads import STATES
+from memrelay.web.server.errors import Unavailable
 
 
 async def answer_refresh(
-    request: web.Request, served: Served, make: Callable[[], Awaitable[web.Response]]
+    request: web.Request,
+    served: Served,
+    make: Callable[[], Awaitable[web.Response]],
+    more: object = None,
 ) -> web.Response:
     """Return a part of a page as `make` renders it, or 304 if its pipeline has not changed.
+
+    `more` is a further state on which the part depends.
 
     A request with `Cache-Control: no-cache`, which follows a change of the page itself, reads the
     state again.
     """
     wants_new = "no-cache" in request.headers.get(hdrs.CACHE_CONTROL, "")
     state = await request.config_dict[STATES].get(served, refresh=wants_new)
-    return await answer_changed(request, state, make)
+    return await answer_changed(request, (state, more), make)
 
 
 async def answer_changed(
@@ -41,6 +47,15 @@ def make_tag(request: web.Request, state: object) -> str:
     caller = get_caller(request)
     rights = sorted(caller.scopes), sorted(caller.pipelines)
     return sha256(repr((state, request.path_qs, rights)).encode()).hexdigest()[:16]
+
+
+def refuse_fault(fault: str) -> None:
+    """Keep the content of an open page if there is a fault, which the page then shows.
+
+    Raises Unavailable.
+    """
+    if fault:
+        raise Unavailable(fault, notice=fault)
 
 
 def answer_tagged(

@@ -375,8 +375,11 @@ def _describe_response(docs: RouteDocs, status: int, outputs: dict[Any, Json]) -
         return _error_response(text, docs.media_type)
     if status in EMPTY_STATUSES:
         return {"description": text}
-    schema = {} if shape is None else {"schema": outputs[shape]}
-    return {"description": text, "content": {docs.media_type: schema}}
+    content: Json = {docs.media_type: {}}
+    if shape is not None:
+        # A page with a schema also exists as JSON, for programs.
+        content[JSON if docs.media_type == HTML else docs.media_type] = {"schema": outputs[shape]}
+    return {"description": text, "content": content}
 
 
 def _describe_access(route: web.AbstractRoute, responses: Json) -> Json:

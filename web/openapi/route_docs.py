@@ -57,7 +57,7 @@ class RouteDocs:
     `needs_body` is whether it must be sent. `query_schemas` replaces the usual schemas of query
     parameters. The parameters in `required_query` must be sent.
     `media_type` is that of a successful response. `schemas` maps a status to the type of a JSON
-    response. An error without a schema is problem JSON.
+    response, which a page has for programs. An error without a schema is problem JSON.
     """
 
     responses: Mapping[int, str]

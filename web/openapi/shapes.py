@@ -111,7 +111,7 @@ class AcceptedMessage(TypedDict):
 
 @exact
 class SettledMessage(AcceptedMessage):
-    """The results of a message. `reason` explains why there are none, `hint` what to send."""
+    """The results of a message. `reason` explains why there are none, `hint` corrects a command."""
 
     results: list[dict[str, Any]]
     reason: NotRequired[str]

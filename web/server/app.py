@@ -15,7 +15,7 @@ from memrelay.web.codebolt import assembly, events, graph, recipes, sources
 from memrelay.web.codebolt.live_events import publish_forever
 from memrelay.web.console import assets, login, pages
 from memrelay.web.console.frame import show_missing_page
-from memrelay.web.console.graph_cache import GRAPHS
+from memrelay.web.console.graph_cache import ACTIVITIES, GRAPHS
 from memrelay.web.console.page import PAGES, index_pages
 from memrelay.web.console.shared_reads import STATES, STATUS, PipelineStates
 from memrelay.web.mcp.transports import routes as mcp
@@ -97,7 +97,7 @@ def make_app(services: Services) -> web.Application:
         middlewares=_middlewares(services, options), client_max_size=options.message_bytes
     )
     app[SERVICES], app[LISTENERS], app[OPEN_REQUESTS] = services, set(), {}
-    app[GRAPHS], app[events.FEEDS] = {}, {}
+    app[GRAPHS], app[ACTIVITIES], app[events.FEEDS] = {}, {}, {}
     app[EXCHANGES], app[APPLICATIONS] = set(), LazyApplications()
     app[mcp.READERS] = ChangeReaders(
         Bus(services.requester, services.channels, services.options.call_timeout_s)
@@ -173,7 +173,8 @@ async def compress(request: web.Request, handler: Handler) -> web.StreamResponse
     body = response.body
     is_long = isinstance(body, bytes) and len(body) >= MIN_COMPRESSED_BYTES
     if is_long and response.content_type in COMPRESSED_TYPES:
-        response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        varies = response.headers.get(hdrs.VARY)
+        response.headers[hdrs.VARY] = ", ".join(filter(None, (varies, hdrs.ACCEPT_ENCODING)))
         if ACCEPTS_GZIP.search(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
             response.enable_compression(web.ContentCoding.gzip)
     return response

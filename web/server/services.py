@@ -10,6 +10,7 @@ from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.retention import HISTORY_DAYS
 from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.bundle_checks import BundleChecks
@@ -53,6 +54,8 @@ class WebOptions:
     # Issuers whose JWTs authenticate callers.
     jwt: tuple[JwtIssuer, ...] = ()
     seal_keys: SealKeys = field(default_factory=SealKeys)
+    # How long the workers keep deleted records and earlier states.
+    history_days: float = HISTORY_DAYS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 # The id of an input without its entry, the message's number, and the digest.
 PLACE = re.compile(r"((?:\.[0-9]+\+[0-9]+)*)\.([0-9]+)~[0-9a-f]{8}")
+# A uuid7.
+GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # The last part of the id of a step that ran as its own input: the number of messages that its
 # cascade had published, and its number among the steps of the cascade.
 STEP = re.compile(r"\.([0-9]+)\+([0-9]+)$")
@@ -48,3 +50,14 @@ def entry_of(ident: str) -> str:
     """Return the entry in the id of an input or message, "" if there is none."""
     found = re.match(r"(?:[A-Za-z0-9_-]{1,64}/)?([0-9]{1,19}-[0-9]{1,19})(?:\.|$)", ident)
     return found[1] if found is not None else ""
+
+
+def entry_of_guid(guid: str) -> str:
+    """Return the entry from which a record's guid derives (`derive_guid`), "" for other guids.
+
+    A guid from elsewhere may have the same form; then the entry does not exist.
+    """
+    if not GUID.fullmatch(guid):
+        return ""
+    high, low = int(guid[15:18], 16), int(guid[19:23], 16)
+    return f"{int(guid[:8] + guid[9:13], 16)}-{high << 12 | low >> 2 & 0xFFF}"

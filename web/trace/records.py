@@ -8,10 +8,12 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from memrelay.memory.operation import all_operations
 from memrelay.memory.records.ids import derive_guid
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.directory import Served
@@ -32,10 +34,13 @@ SILENT_STEPS = 4
 
 
 class Writer(NamedTuple):
-    """An agent that wrote a record, and the path of the input for which it ran."""
+    """An agent or operation that writes records: the name in their guids, the agent's block, and
+    the path of the input for which it ran.
+    """
 
-    agent: CheckedAgent
-    path: str
+    name: str
+    block: str = ""
+    path: str = ""
 
 
 class Written(NamedTuple):
@@ -65,7 +70,7 @@ async def find_records(
     search = _Search(request, served.deployed.uid, entry, timeout_s)
     found = await asyncio.gather(
         *[
-            search.find_in_store(store, [Writer(agent, path) for path in paths for agent in agents])
+            search.find_in_store(store, _list_writers(agents, paths, messages))
             for store, agents in stores.items()
         ]
     )
@@ -95,6 +100,22 @@ def list_paths(messages: Sequence[Published], *, has_steps: bool) -> list[str]:
             for number in range(SILENT_STEPS)
         )
     return [*paths]
+
+
+def _list_writers(
+    agents: Sequence[CheckedAgent], paths: Sequence[str], messages: Sequence[Published]
+) -> list[Writer]:
+    """Return what may have written to a store. An entry without messages may be a call."""
+    writers = [
+        Writer(agent.agent.alias, agent.block.name, path) for path in paths for agent in agents
+    ]
+    return writers if messages else [*map(Writer, _operations()), *writers]
+
+
+@cache
+def _operations() -> list[str]:
+    """Return the names of the operations that change any store."""
+    return [one.name for one in all_operations().values() if one.mutates and not one.home]
 
 
 def _has_steps(agents: Sequence[CheckedAgent]) -> bool:
@@ -133,7 +154,7 @@ class _Search:
     ) -> dict[str, tuple[Writer, int]]:
         """Return the writer and the number of each guid."""
         return {
-            derive_guid(self.uid, self.entry + writer.path, writer.agent.agent.alias, number): (
+            derive_guid(self.uid, self.entry + writer.path, writer.name, number): (
                 writer,
                 number,
             )
@@ -174,8 +195,8 @@ def _describe(
         "scope": record["scope"],
         "content": content[:MAX_CHARACTERS],
         "characters": len(content),
-        "agent": writer.agent.agent.alias,
-        "block": writer.agent.block.name,
+        "agent": writer.name,
+        "block": writer.block,
         "created_at": record["created_at"],
         "updated_at": record["updated_at"],
         "deleted": is_deleted,

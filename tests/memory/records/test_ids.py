@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.records.ids import derive_guid, input_time_ms
+from memrelay.memory.records.ids import derive_guid, input_of_guid, input_time_ms
 from memrelay.memory.timestamps import LAST_MS
 
 times = st.integers(0, LAST_MS)
@@ -29,6 +29,18 @@ def test_a_guid_is_a_uuid7_of_the_inputs_time(
     assert str(guid) == text
     assert (guid.version, guid.variant) == (7, RFC_4122)
     assert guid.int >> 80 == moment[0] == input_time_ms(input_id(moment))
+
+
+@given(moments, names, names, st.integers(1, 1000))
+def test_a_guid_leads_back_to_its_input(
+    moment: tuple[int, int], uid: str, agent: str, index: int
+) -> None:
+    assert input_of_guid(derive_guid(uid, input_id(moment), agent, index)) == input_id(moment)
+
+
+@pytest.mark.parametrize("guid", ["", "note-1", "3f9c2a71-0000-4000-8000-000000000000", "7" * 36])
+def test_a_foreign_guid_leads_to_no_input(guid: str) -> None:
+    assert input_of_guid(guid) == ""
 
 
 @given(moments, names, names, st.integers(1, 1000))

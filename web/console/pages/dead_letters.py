@@ -1,6 +1,7 @@
 """The page of dead letters: grouped by pipeline and reason, and the letters of one group."""
 
 import time
+from collections.abc import Collection
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -12,12 +13,13 @@ from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.format import format_age
 from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.letters import read_rows
 from memrelay.web.console.page import Page
 from memrelay.web.console.refresh import answer_changed
+from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.openapi.route_docs import HTML, NUMERIC_CURSOR_SCHEMA, documented
 from memrelay.web.server.errors import NotFound
 from memrelay.web.server.services import get_services
+from memrelay.web.trace.letters import read_rows
 
 PAGE = Page("Dead letters", "/dead-letters", menu="main", order=20)
 routes = web.RouteTableDef()
@@ -79,17 +81,28 @@ async def dead_letters_fragment(request: web.Request) -> web.Response:
     async def make() -> web.Response:
         return render("fragments/dead_letters.html", **await _page_values(request))
 
-    version = await get_services(request).catalog.letters.read_version()
-    active = [one.deployed.uid for one in await get_services(request).directory.list_pipelines()]
     # Ages are shown in minutes.
-    return await answer_changed(request, (version, active, int(time.time() // 60)), make)
+    return await answer_changed(request, (await read_state(request), int(time.time() // 60)), make)
+
+
+async def read_state(request: web.Request) -> object:
+    """Return a value that changes with the dead letters and the active pipelines.
+
+    Raises BusError and StoreBusy, so that an open page reports it.
+    """
+    services = get_services(request)
+    await request.config_dict[STATUS].get()
+    active = [one.deployed.uid for one in await services.directory.list_pipelines()]
+    return await services.catalog.letters.read_version(), active
 
 
 async def _page_values(request: web.Request) -> dict[str, Any]:
     """Return the template values of the groups, or of one group. Raises NotFound and BadRequest."""
     services, uid = get_services(request), request.query.get("pipeline", "")
-    names, choices = await list_names(request), await _list_choices(request)
-    if uid and uid not in {*names, *(one.uid for one in choices)}:
+    sees, every = get_caller(request).sees, await services.catalog.letters.count()
+    counts = {one: number for one, number in every.items() if sees(one)}
+    names = await list_names(request, [uid] if uid else counts)
+    if uid and uid not in {*names, *counts}:
         raise NotFound(f"No pipeline {uid[:100]!r} is active or has dead letters.")
     reason = request.query.get("reason") if uid else None
     values = {
@@ -97,8 +110,8 @@ async def _page_values(request: web.Request) -> dict[str, Any]:
         "pipeline_name": names.get(uid, uid),
         "is_active": uid in names,
         "reason": reason,
-        "choices": choices,
-        "total": sum(one.letters for one in choices if uid in ("", one.uid)),
+        "choices": _list_choices(counts, names),
+        "total": counts.get(uid, 0) if uid else sum(counts.values()),
         "caller": get_caller(request),
         "wait_s": services.options.max_wait_s,
         "query": urlencode({name: request.query[name] for name in QUERY if name in request.query}),
@@ -136,18 +149,22 @@ async def _letter_values(request: web.Request, uid: str, reason: str) -> dict[st
     }
 
 
-async def list_names(request: web.Request) -> dict[str, str]:
-    """Return the names of the active pipelines of the caller, by uid."""
-    sees = get_caller(request).sees
-    pipelines = await get_services(request).directory.list_pipelines()
-    return {one.deployed.uid: one.deployed.name for one in pipelines if sees(one.deployed.uid)}
+async def list_names(request: web.Request, wanted: Collection[str]) -> dict[str, str]:
+    """Return the names of the active pipelines of the caller, by uid.
+
+    If one of the wanted pipelines is unknown, it may be new, and they are read again.
+    """
+    sees, directory = get_caller(request).sees, get_services(request).directory
+    names = {one.deployed.uid: one.deployed.name for one in await directory.list_pipelines()}
+    if not names.keys() >= set(wanted):
+        pipelines = await directory.list_pipelines(refresh=True)
+        names = {one.deployed.uid: one.deployed.name for one in pipelines}
+    return {uid: name for uid, name in names.items() if sees(uid)}
 
 
-async def _list_choices(request: web.Request) -> list[Choice]:
-    """Return the pipelines of the caller that have dead letters."""
-    sees, names = get_caller(request).sees, await list_names(request)
-    counts = await get_services(request).catalog.letters.count()
-    choices = [Choice(uid, names.get(uid, uid), n) for uid, n in counts.items() if sees(uid)]
+def _list_choices(counts: dict[str, int], names: dict[str, str]) -> list[Choice]:
+    """Return the pipelines that have dead letters, by name."""
+    choices = [Choice(uid, names.get(uid, uid), number) for uid, number in counts.items()]
     return sorted(choices, key=lambda one: (one.name, one.uid))
 
 

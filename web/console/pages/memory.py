@@ -12,7 +12,7 @@ from memrelay.web.console.frame import HEADERS, as_page, render, render_page
 from memrelay.web.console.memory_view import MODES, MemoryView, parse_view
 from memrelay.web.console.page import Page
 from memrelay.web.console.pipeline_values import find_served
-from memrelay.web.console.refresh import answer_refresh
+from memrelay.web.console.refresh import answer_refresh, refuse_fault
 from memrelay.web.console.search_hits import Hits, read_hits, record_url
 from memrelay.web.console.stores import list_record_stores
 from memrelay.web.openapi.route_docs import HTML, documented
@@ -82,6 +82,7 @@ async def memory_rows(request: web.Request) -> web.Response:
 
     async def make() -> web.Response:
         values = await _list_values(request, served, _parse(request, served))
+        refuse_fault(values["listed"].fault)
         return render("fragments/memory_rows.html", uid=served.deployed.uid, **values)
 
     return await answer_refresh(request, served, make)

@@ -7,9 +7,10 @@ from aiohttp import web
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.graph_cache import draw_cached
+from memrelay.web.console.graph_cache import read_live
 from memrelay.web.console.page import Page
 from memrelay.web.console.pipeline_values import digest_values, pipeline_values
+from memrelay.web.console.refresh import answer_tagged
 from memrelay.web.console.shared_reads import STATUS
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.services import get_services
@@ -23,29 +24,35 @@ routes = web.RouteTableDef()
 @documented(
     {200: "The page.", 303: "Login required."},
     media_type=HTML,
-    query={"page": "The page of the list of pipelines."},
+    query={
+        "page": "The page of the list of pipelines.",
+        "swarm": "The swarm to chat on, if there is only one pipeline.",
+    },
 )
 @as_page
 @requires("read")
 async def overview(request: web.Request) -> web.Response:
     """Show all pipelines. If there is only one, also show its chat and examples."""
     values = await _overview_values(request)
-    graphs = [(served, draw_cached(request, served)) for served in values["served"]]
-    is_single = values["total"] == len(graphs) == 1
-    single = await pipeline_values(request, graphs[0][0]) if is_single else None
-    return await render_page(request, PAGE, "overview.html", **values, graphs=graphs, single=single)
+    only = values["only"]
+    single = await pipeline_values(request, only) if only else None
+    return await render_page(request, PAGE, "overview.html", **values, single=single)
 
 
 @routes.get("/fragments/overview")
 @documented(
-    {200: "The fragment."},
+    {200: "The fragment.", 304: "Nothing has changed."},
     media_type=HTML,
     query={"page": "As for the overview.", "seen": "The digest of the open page."},
 )
 @requires("read")
 async def overview_fragment(request: web.Request) -> web.Response:
     """Return the table of the overview."""
-    return render("fragments/overview.html", **await _overview_values(request))
+    values = await _overview_values(request)
+    state = values["rows"], values["live"], values["is_old"], values["workers"]
+    return answer_tagged(
+        request, state, lambda: render("fragments/overview.html", **values, is_refresh=True)
+    )
 
 
 async def _overview_values(request: web.Request) -> dict[str, Any]:
@@ -57,11 +64,12 @@ async def _overview_values(request: web.Request) -> dict[str, Any]:
     number = _parse_page_number(request, len(visible))
     rows = visible[(number - 1) * PIPELINES_PER_PAGE : number * PIPELINES_PER_PAGE]
     known = {served.deployed.uid: served for served in pipelines}
+    only = known.get(rows[0]["pipeline_uid"]) if len(visible) == 1 else None
     return {
         "rows": rows,
-        "served": [known[row["pipeline_uid"]] for row in rows if row["pipeline_uid"] in known],
+        "only": only,
+        "live": await read_live(request, only, rows[0]["paused"]) if only else None,
         "known": known,
-        "total": len(visible),
         "workers": len(status["workers"]),
         "number": number,
         "has_more": number * PIPELINES_PER_PAGE < len(visible),

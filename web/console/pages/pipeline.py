@@ -8,7 +8,7 @@ from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import requires
 from memrelay.web.console.agents import list_agents
 from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.graph_cache import draw_cached
+from memrelay.web.console.graph_cache import read_live
 from memrelay.web.console.notices import find_row, list_notices
 from memrelay.web.console.page import Page
 from memrelay.web.console.pipeline_values import find_served, log_values, pipeline_values
@@ -37,9 +37,7 @@ async def pipeline(request: web.Request) -> web.Response:
         PAGE,
         "pipeline.html",
         served,
-        stats=await _read_stats(request, served),
-        agents=list_agents(served.bundle),
-        graph=draw_cached(request, served),
+        **await _stats_values(request, served),
         **await pipeline_values(request, served),
     )
 
@@ -69,8 +67,19 @@ async def notices_fragment(request: web.Request) -> web.Response:
 @requires("read")
 async def stats_fragment(request: web.Request) -> web.Response:
     """Return the statistics of a pipeline."""
-    stats = await _read_stats(request, await find_served(request))
-    return answer_tagged(request, stats, lambda: render("fragments/stats.html", stats=stats))
+    served = await find_served(request)
+    values = await _stats_values(request, served)
+    return answer_tagged(
+        request,
+        (values["stats"], values["live"]),
+        lambda: render(
+            "fragments/stats.html",
+            **values,
+            uid=served.deployed.uid,
+            agents=list_agents(served.bundle),
+            is_refresh=True,
+        ),
+    )
 
 
 @routes.get(PAGE.path + "/log")
@@ -88,6 +97,12 @@ async def log_fragment(request: web.Request) -> web.Response:
         return render("fragments/log.html", **await log_values(request, served))
 
     return await answer_refresh(request, served, make)
+
+
+async def _stats_values(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the template values of a pipeline's statistics. Raises NotFound."""
+    stats = await _read_stats(request, served)
+    return {"stats": stats, "live": await read_live(request, served, stats["paused"])}
 
 
 async def _read_stats(request: web.Request, served: Served) -> dict[str, Any]:

@@ -1,28 +1,14 @@
 // Sends a form with `data-call="METHOD /path"` as JSON to the public API, and shows the outcome. Attributes of the form:
 // data-version: the ETag for If-Match. data-current: the address of the present version, shown after a 412.
-// data-done: the text after success. data-undo, data-undo-body: the call that undoes it. data-then: the page to go to.
+// data-done: the text after success. data-undo, data-undo-body: the call that undoes it. data-then: the page to go to;
+// fields of the answer in braces are filled in.
 // data-body: fixed fields. data-changed: only changed fields are sent. Controls have data-type (json, number, list,
 // choice), data-optional (left out if empty) and data-omit. The form gets the event `acted` with the answer.
 "use strict";
 
 const acting = (() => {
-  const TOAST_MS = 15000, LOGGED_OUT = "You are logged out. Log in again.";
-  const SILENT = "The server does not respond. The change may still be applied; send it again to be sure.";
-  const toasts = document.getElementById("toasts"), keys = new WeakMap();   // form -> [body, idempotency key]
-
-  function make(name, text, className) {
-    const node = document.createElement(name);
-    if (text !== undefined) node.textContent = text;
-    if (className) node.className = className;
-    return node;
-  }
-
-  function makeButton(text, act, className) {
-    const button = make("button", text, className);
-    button.type = "button";
-    button.addEventListener("click", act);
-    return button;
-  }
+  const { call, describe, SILENT } = calls, { make, makeButton } = dom;
+  const keys = new WeakMap();   // form -> [body, idempotency key]
 
   function readControl(control) {
     const { value, dataset, type, checked } = control;
@@ -48,41 +34,6 @@ const acting = (() => {
       else body[name] = [...(body[name] ?? []), ...(checked ? [value] : [])];
     }
     return body;
-  }
-
-  // Sends a call. GET and DELETE have their fields in the URL.
-  async function call(line, body = {}, headers = {}) {
-    const [method, path] = line.split(" "), isBodiless = method === "GET" || method === "DELETE";
-    const fields = isBodiless ? new URLSearchParams(Object.entries(body)).toString() : "";
-    const response = await fetch(fields ? `${path}${path.includes("?") ? "&" : "?"}${fields}` : path, {
-      method,
-      headers: { Accept: "application/json", ...(method === "GET" ? {} : { "Content-Type": "application/json" }), ...headers },
-      body: isBodiless ? undefined : JSON.stringify(body),
-    });
-    const text = await response.text();
-    return { ok: response.ok, status: response.status, body: text ? JSON.parse(text) : null };
-  }
-
-  function describe({ status, body }) {
-    if (status === 401) return LOGGED_OUT;
-    if (status === 504) return "No response in time. The change may still be applied.";
-    return body?.detail ?? `The server answers with error ${status}.`;
-  }
-
-  function toast(text, undo) {
-    const box = make("p", text);
-    if (undo) {
-      const button = makeButton("Undo", async () => {
-        button.disabled = true;
-        const answer = await call(undo.line, undo.body).catch(() => ({ ok: false, body: { detail: SILENT } }));
-        box.replaceWith(make("p", answer.ok ? "Undone." : describe(answer)));
-        document.dispatchEvent(new Event("refresh"));
-      }, "quiet");
-      button.dataset.key = "u";
-      box.append(" ", button);
-    }
-    toasts.replaceChildren(box);
-    setTimeout(() => { if (!box.contains(document.activeElement)) box.remove(); }, TOAST_MS);
   }
 
   function clear(form) {
@@ -114,7 +65,11 @@ const acting = (() => {
       }
       sides.append(side);
     }
-    const save = makeButton("Save mine", () => { form.dataset.version = theirs.version; form.requestSubmit(); });
+    const save = makeButton("Save mine", () => {
+      delete form.dataset.undo;   // it would skip their version
+      form.dataset.version = theirs.version;
+      form.requestSubmit();
+    });
     const keep = makeButton("Keep theirs", () => { delete form.dataset.dirty; location.reload(); }, "quiet");
     box.append(make("p", "This record has changed since you opened it."), sides, save, " ", keep);
     form.append(box);
@@ -126,8 +81,10 @@ const acting = (() => {
     const { done = "Done.", undo, undoBody, then } = form.dataset;
     const undoing = undo && { line: undo, body: JSON.parse(undoBody ?? "{}") };
     form.dispatchEvent(new CustomEvent("acted", { bubbles: true, detail: answer.body }));
-    if (then) sessionStorage.setItem("toast", JSON.stringify([done, undoing]));
-    if (then) return location.assign(then);
+    if (then) {
+      sessionStorage.setItem("toast", JSON.stringify([done, undoing]));
+      return location.assign(then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer.body[name])));
+    }
     toast(done, undoing);
     return document.dispatchEvent(new Event("refresh"));
   }

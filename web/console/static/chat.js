@@ -23,10 +23,14 @@
     }
     const answer = await response.json();
     if (!response.ok) return [results.make("p", answer.detail ?? answer.title ?? `Error ${response.status}`, "bad")];
-    if (!answer.results.length) return [results.make("p", `No results: ${answer.reason}.`, "note")];
+    if (!answer.results.length) return [results.make("p", answer.hint ?? toSentence(answer.reason), "note")];
     const shown = answer.results.slice(0, MAX_RESULTS).map(results.show);
     const more = answer.results.length - shown.length;
     return more ? [...shown, results.make("p", `… and ${more} more results; see the log.`, "note")] : shown;
+  }
+
+  function toSentence(reason) {
+    return `${reason.charAt(0).toUpperCase()}${reason.slice(1)}${reason.endsWith(".") ? "" : "."}`;
   }
 
   // Adds an exchange and returns the function that shows its results.

@@ -4,7 +4,6 @@
 
 (() => {
   const box = document.getElementById("replaying"), main = document.getElementById("main"), PAGE = 100, LIST = "/v1/dead-letters";
-  const dialog = document.getElementById("dropping");
   const POLL_MS = 200, PATIENCE_MS = 10000, SHOW_MS = 500;
   let isStopped = false, shownAt = 0;
 
@@ -43,7 +42,7 @@
     show("Replaying…");
     const { status, body } = await acting.call(`GET ${LIST}/${name}`);
     const fault = status === 404 ? "" : await replay(name, body?.attempts ?? 0, wait);
-    if (!fault && then) {
+    if (then && !fault) {
       sessionStorage.setItem("toast", JSON.stringify(["Replayed."]));
       return location.assign(then);
     }
@@ -100,7 +99,8 @@
     }
     delete main.dataset.busy;
   });
-  if (!dialog) return;
-  document.getElementById("drop").addEventListener("click", () => dialog.showModal());
-  dialog.querySelector("[type=reset]").addEventListener("click", () => dialog.close());
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("#drop")) document.getElementById("dropping").showModal();
+    if (target.closest("#dropping [type=reset]")) target.closest("dialog").close();
+  });
 })();

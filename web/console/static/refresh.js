@@ -27,10 +27,18 @@
     timer = setTimeout(refresh, fault ? RETRY_MS : isWanted ? 0 : INTERVAL_MS);
   }
 
+  function readNotice(xhr) {
+    try {
+      return JSON.parse(xhr.responseText).notice;
+    } catch {
+      return "";
+    }
+  }
+
   function describeFault(xhr) {
     if (!xhr.status) return "The server does not respond. Retrying every 5 seconds.";
     if (xhr.status === 404) return "This pipeline is not active.";
-    if (xhr.status === 503) return "The bus does not respond. Retrying every 5 seconds.";
+    if (xhr.status === 503) return readNotice(xhr) || "The bus does not respond. Retrying every 5 seconds.";
     return xhr.status === 504 ? "No response in time. Retrying every 5 seconds." : `The server answers with error ${xhr.status}.`;
   }
 

@@ -1,4 +1,4 @@
-"""Dead letters as pages show them, with the beginning of their messages."""
+"""Dead letters as lists show them, with the beginning of their messages."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,0 +1,67 @@
+"""Statement 10 of the console: each page reports a lost bus, keeps its content and recovers. The
+reason of a pause is shown.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.support.browser import chromium
+from tests.support.console import keep, open_page
+from tests.support.console_content import fill_console
+from tests.support.served import Served
+
+pytestmark = pytest.mark.slow
+
+WITHIN_MS = 5_000
+NO_BUS = "The bus does not respond. Retrying every 5 seconds."
+# Pages that show what a pipeline remembers.
+SHOWN = ("Pipelines", "Overview", "Memory", "Record", "Message trace", "Dead letters")
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with Served() as found:
+        yield found
+
+
+@pytest.fixture
+def browser(served: Served) -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def test_each_page_reports_a_lost_bus_and_recovers(browser: Browser, served: Served) -> None:
+    content = fill_console(served)
+    with ExitStack() as stack:
+        pages = [
+            stack.enter_context(open_page(browser, served, content.addresses[title]))
+            for title in SHOWN
+        ]
+        texts = [page.locator("main").inner_text() for page in pages]
+
+        served.house.server.stop(grace_s=5)
+
+        fault_lines = [page.locator("#refresh-fault") for page in pages]
+        for line in fault_lines:
+            expect(line).to_have_text(NO_BUS, timeout=WITHIN_MS)
+        for page, text in zip(pages, texts, strict=True):
+            assert page.locator("main h1").first.inner_text() in text
+        keep(pages[2], "lost-bus")
+
+        served.house.server.start()
+        for line in fault_lines:
+            expect(line).to_be_hidden(timeout=3 * WITHIN_MS)
+
+
+def test_a_pipeline_without_a_worker_is_reported(browser: Browser, served: Served) -> None:
+    content = fill_console(served)
+    with open_page(browser, served, content.addresses["Memory"]) as page:
+        expect(page.locator("ol.rows > li").first).to_be_visible()
+
+        served.house.workers[-1].kill()
+
+        expect(page.get_by_text("No worker is running.")).to_be_visible(timeout=60_000)
+        expect(page.locator("ol.rows > li").first).to_be_visible()

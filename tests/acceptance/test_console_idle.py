@@ -1,0 +1,81 @@
+"""Statement 11 of the console: 100 open pages cost one read of the bus per second together, and
+the web process does not grow.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+from aiohttp import ClientSession
+
+from tests.support.console_content import Content, fill_console
+from tests.support.served import Served
+
+pytestmark = pytest.mark.slow
+
+PAGES = 100
+SECONDS = 20
+# Reads of the states of the watched pipelines, each with one HGETALL per pipeline.
+STATES, STATUS = "cmdstat_hgetall", "cmdstat_zrangebyscore"
+MAX_GROWTH_BYTES = 10_000_000
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served(WEB__RATE="0") as found:
+        yield found
+
+
+def test_100_idle_pages_share_one_read_per_second(served: Served) -> None:
+    content = fill_console(served)
+    asyncio.run(poll(served.url, content, 3))
+    start, rss = count_calls(served), read_rss(served.web.pid)
+    time.sleep(SECONDS)
+    idle = count_calls(served)
+
+    statuses = asyncio.run(poll(served.url, content, SECONDS))
+
+    open_pages = count_calls(served)
+    assert statuses[304] > 0.9 * sum(statuses.values()) > PAGES * SECONDS / 4
+    for name in (STATES, STATUS):
+        by_the_worker = idle[name] - start[name]
+        assert open_pages[name] - idle[name] - by_the_worker <= SECONDS + 3, name
+    assert read_rss(served.web.pid) - rss <= MAX_GROWTH_BYTES
+
+
+async def poll(url: str, content: Content, seconds: int) -> dict[int, int]:
+    """Refresh PAGES pages once a second as their script does. Return how often each status came."""
+    counts: dict[int, int] = {}
+    until = time.monotonic() + seconds
+    base = f"/pipelines/{content.uid}"
+
+    async def refresh(session: ClientSession, path: str) -> None:
+        tag = ""
+        while time.monotonic() < until:
+            began = time.monotonic()
+            headers = {"If-None-Match": tag} if tag else {}
+            async with session.get(path, headers=headers) as answer:
+                counts[answer.status] = counts.get(answer.status, 0) + 1
+                tag = answer.headers["ETag"]
+                await answer.read()
+            await asyncio.sleep(max(0.0, 1 - (time.monotonic() - began)))
+
+    async with ClientSession(url) as session:
+        paths = [f"{base}/memory/rows", f"{base}/log?swarm=chat", f"{base}/notices"]
+        await asyncio.gather(
+            *(refresh(session, paths[number % len(paths)]) for number in range(PAGES))
+        )
+    return counts
+
+
+def count_calls(served: Served) -> dict[str, int]:
+    """Return how often the bus has executed the commands of the shared reads."""
+    stats = served.house.client.redis.info("commandstats")
+    return {name: int(stats.get(name, {"calls": 0})["calls"]) for name in (STATES, STATUS)}
+
+
+def read_rss(pid: int) -> int:
+    """Return the resident memory of a process in bytes."""
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096

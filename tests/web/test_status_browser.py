@@ -1,0 +1,66 @@
+"""The page /status in Chromium: its charts follow the figures, and a lost bus leaves them."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.support.browser import chromium
+from tests.support.console import keep, open_page, overflow
+from tests.support.served import Served
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served(worker=False) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def uid(served: Served) -> str:
+    return served.deploy_unserved()
+
+
+@pytest.fixture(scope="module")
+def browser(served: Served, uid: str) -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def test_charts_follow_the_figures(browser: Browser, served: Served, uid: str) -> None:
+    with open_page(browser, served, "/status", viewport={"width": 1280, "height": 800}) as page:
+        waiting = page.get_by_role("img").first
+        expect(waiting).to_have_attribute(
+            "aria-label", "Waiting: now 0, at most 0 in the last 10 minutes"
+        )
+
+        for number in range(7):
+            served.post(f"/v1/pipelines/{uid}/swarms/chat/messages", {"text": f"/write {number}"})
+
+        expect(waiting).to_have_attribute(
+            "aria-label", "Waiting: now 7, at most 7 in the last 10 minutes", timeout=10_000
+        )
+        points = (waiting.locator("polyline").get_attribute("points") or "").split()
+        heights = [float(point.split(",")[1]) for point in points]
+        assert max(heights) - min(heights) > 50
+        keep(page, "status")
+        page.set_viewport_size({"width": 320, "height": 800})
+        assert overflow(page) == 0
+
+
+def test_the_charts_keep_ten_minutes(browser: Browser, served: Served) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    try:
+        page.clock.install()
+        page.goto(served.url + "/status")
+        page.clock.run_for(1_200_000)
+
+        lines = page.get_by_role("img").first.locator("polyline").all()
+        points = [point for line in lines for point in (line.get_attribute("points") or "").split()]
+        assert 350 < len(points) <= 400
+        assert min(float(point.split(",")[0]) for point in points) >= 0
+    finally:
+        context.close()

@@ -1,0 +1,36 @@
+// Makes elements, and shows the outcome of an action in the corner of the page, with a button "Undo" if it can be undone.
+"use strict";
+
+const dom = {
+  make(name, text, className) {
+    const node = document.createElement(name);
+    if (text !== undefined) node.textContent = text;
+    if (className) node.className = className;
+    return node;
+  },
+
+  makeButton(text, act, className) {
+    const button = dom.make("button", text, className);
+    button.type = "button";
+    button.addEventListener("click", act);
+    return button;
+  },
+};
+
+// `undo` is the call that undoes the action, {line: "POST /v1/…", body}, if there is one.
+function toast(text, undo) {
+  const SHOWN_MS = 15000, box = dom.make("p", text);
+  if (undo) {
+    const button = dom.makeButton("Undo", async () => {
+      button.disabled = true;
+      const silence = () => ({ ok: false, body: { detail: calls.SILENT } });
+      const answer = await calls.call(undo.line, undo.body).catch(silence);
+      box.replaceWith(dom.make("p", answer.ok ? "Undone." : calls.describe(answer)));
+      document.dispatchEvent(new Event("refresh"));
+    }, "quiet");
+    button.dataset.key = "u";
+    box.append(" ", button);
+  }
+  document.getElementById("toasts").replaceChildren(box);
+  setTimeout(() => { if (!box.contains(document.activeElement)) box.remove(); }, SHOWN_MS);
+}
