@@ -39,7 +39,7 @@ class Similarity(NamedTuple):
 
 
 SAME_TEXT = Similarity(1.0, "the same text")
-SAME_BUT_FORM = Similarity(1.0, "the same text but for case, spaces or punctuation")
+SAME_BUT_FORM = Similarity(1.0, "the same text except for case, spaces or punctuation")
 
 
 def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:

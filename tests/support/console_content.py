@@ -21,6 +21,13 @@ RECORDS: tuple[Json, ...] = (
     {"content": "شكرا جزيلا على القهوة", "kind": "note"},
     {"content": "# Plan\n\n- back up\n- deploy", "kind": "note", "expires_at": "2090-01-01"},
 )
+RECIPE: Json = {
+    "id": "facts",
+    "label": "Facts",
+    "retrieval": {
+        "pipeline": [{"type": "vector_search", "collection": "memory:Customer", "minScore": 0}]
+    },
+}
 
 PERSON: Json = {
     "agent_class": "chat_agent",
@@ -60,7 +67,21 @@ def fill_console(served: Served) -> Content:
         lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["items"],
         "the dead letter",
     )
-    return Content(uid, guid, _addresses(uid, guid, entry["message_id"], letter["id"]))
+    addresses = _addresses(uid, guid, entry["message_id"], letter["id"])
+    return Content(uid, guid, addresses | _named_addresses(served, uid))
+
+
+def _named_addresses(served: Served, uid: str) -> dict[str, str]:
+    """Write a named memory and a recipe. Return the addresses of their pages."""
+    fact = {"memory": "Customer", "content": "Customer prefers email", "tags": ["crm"]}
+    entry = post(served, f"/v1/pipelines/{uid}/entries", fact)
+    post(served, f"/v1/pipelines/{uid}/recipes", {"definition": RECIPE})
+    base = f"/pipelines/{uid}"
+    return {
+        "Named memories": f"{base}/memories",
+        "Named memory": f"{base}/memories/{entry['memory_id']}?entry={entry['id']}",
+        "Recipes": f"{base}/recipes?recipe={RECIPE['id']}",
+    }
 
 
 def _addresses(uid: str, guid: str, entry: str, letter: str) -> dict[str, str]:

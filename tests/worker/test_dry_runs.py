@@ -42,7 +42,7 @@ def test_a_dry_run_leaves_the_commit_number_and_the_contents(house: House) -> No
     house.client.await_quiet(uid)
 
     assert (skipped["output"]["action"], created["output"]["action"]) == ("skipped", "created")
-    assert skipped["output"]["why"] == "the same text but for case, spaces or punctuation"
+    assert skipped["output"]["why"] == "the same text except for case, spaces or punctuation"
     assert state(house, uid) == before and not house.dead_letters(uid)
 
 

@@ -122,7 +122,7 @@ def test_a_dry_run_sees_an_edit_without_indexing_it(store: Store) -> None:
         "skipped",
         entry["id"],
         1.0,
-        "the same text but for case, spaces or punctuation",
+        "the same text except for case, spaces or punctuation",
     )
     assert contents(store) == before
 

@@ -76,7 +76,7 @@ def test_a_salvage_keeps_entry_details_and_drops_those_of_lost_records(
         "skipped",
         kept.id,
         2,
-        "the same text but for case, spaces or punctuation",
+        "the same text except for case, spaces or punctuation",
     )
     assert (
         rows(store, "SELECT guid FROM entries")

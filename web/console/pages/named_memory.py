@@ -31,8 +31,8 @@ routes = web.RouteTableDef()
 class EntryDetail(NamedTuple):
     """The entry that is shown in detail.
 
-    `record` is the address of its record below /v1, `page` that of the record's page. `earlier`
-    are the earlier states, the latest first, and `number` is that of the present one.
+    `record` is the address of its record below /v1, and `page` that of the record's page.
+    `number` is that of the present state. `earlier` has the earlier states, the latest first.
     """
 
     entry: dict[str, Any]
