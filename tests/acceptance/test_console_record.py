@@ -15,6 +15,7 @@ from tests.support.console import keep, open_page, overflow, send
 from tests.support.http import ask
 from tests.support.pages import put
 from tests.support.served import Served
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -72,8 +73,8 @@ def text_of(served: Served, uid: str, guid: str) -> str:
 def edit(page: Page, text: str, reason: str = "") -> None:
     """Change the text of the open record in place."""
     page.get_by_role("button", name="Edit").click()
-    expect(page.get_by_label("Text", exact=True)).to_be_focused()
-    page.get_by_label("Text", exact=True).fill(text)
+    expect(page.get_by_role("textbox", name="Text", exact=True)).to_be_focused()
+    page.get_by_role("textbox", name="Text", exact=True).fill(text)
     page.get_by_label("Reason (optional)").fill(reason)
     page.get_by_role("button", name="Save").click()
 
@@ -130,11 +131,13 @@ def test_two_people_edit_one_record_and_nothing_is_lost(
         open_page(browser, served, path, viewport=WINDOW) as second,
     ):
         second.get_by_role("button", name="Edit").click()
-        second.get_by_label("Text", exact=True).fill("The meeting is at noon")
+        second.get_by_role("textbox", name="Text", exact=True).fill("The meeting is at noon")
         edit(first, "The meeting is at 4pm")
         expect(shown(first)).to_have_text("The meeting is at 4pm", timeout=SOON_MS)
         expect(second.locator("#history")).to_contain_text("4pm", timeout=SOON_MS)
-        expect(second.get_by_label("Text", exact=True)).to_have_value("The meeting is at noon")
+        expect(second.get_by_role("textbox", name="Text", exact=True)).to_have_value(
+            "The meeting is at noon"
+        )
 
         second.get_by_role("button", name="Save").click()
 
@@ -160,7 +163,7 @@ def test_the_text_of_another_is_kept_on_request(browser: Browser, served: Served
     guid = create(served, uid, NOTES[0])
     with open_page(browser, served, f"/pipelines/{uid}/memory/{guid}", viewport=WINDOW) as page:
         page.get_by_role("button", name="Edit").click()
-        page.get_by_label("Text", exact=True).fill("mine")
+        page.get_by_role("textbox", name="Text", exact=True).fill("mine")
         path = f"/v1/pipelines/{uid}/records/{guid}"
         ask(served.url, "PATCH", path, {"content": "theirs", "kind": "fact"})
 
@@ -180,7 +183,7 @@ def test_a_form_that_is_open_keeps_its_fields_and_can_be_cancelled(
         page.get_by_role("button", name="Edit").click()
         ask(served.url, "PATCH", path, {"content": "changed by another"})
         expect(page.locator("#history")).to_contain_text("changed by another", timeout=SOON_MS)
-        expect(page.get_by_label("Text", exact=True)).to_have_value(NOTES[0])
+        expect(page.get_by_role("textbox", name="Text", exact=True)).to_have_value(NOTES[0])
         page.get_by_label("Data as JSON").fill("{")
         page.get_by_role("button", name="Save").click()
         expect(page.locator("#record .fault")).to_contain_text("not valid JSON")
@@ -246,8 +249,9 @@ def _write_and_fail(served: Served, uid: str, note: str) -> str:
     """Write a note in the chat, let a message that quotes it fail, and return the guid."""
     said = served.say(uid, {"text": f"/write {note}"}, query="?wait=10")
     assert said.status == 200, said
-    ident = served.house.client.enter(uid, f"/write {note}", swarm="chta")
-    served.house.await_dead_letter(uid, ident)
+    served.house.client.enter(uid, f"/write {note}", swarm="chta")
+    letters = f"/v1/dead-letters?pipeline={uid}"
+    wait_for(lambda: ask(served.url, "GET", letters).json["total"] == 1, "the dead letter")
     (record,) = ask(served.url, "GET", f"/v1/pipelines/{uid}/records").json["items"]
     ask(
         served.url,
@@ -308,7 +312,7 @@ def test_no_state_of_the_page_is_wider_than_its_window(
         page.get_by_text("Erase this record").click()
         assert overflow(page) <= 0
         ask(served.url, "PATCH", path, {"content": "u" * 300})
-        page.get_by_label("Text", exact=True).fill("t" * 300)
+        page.get_by_role("textbox", name="Text", exact=True).fill("t" * 300)
         page.get_by_role("button", name="Save").click()
         expect(page.locator(".conflict")).to_be_visible()
         assert overflow(page) <= 0
