@@ -44,6 +44,7 @@ NAMES = {
     "ident": ("1-0", "2-0"),
     "guid": ("nobody", "search"),
     "key": ("note", "vault", "%2e%2e"),
+    "entry": ("1-0", "nobody"),
     "instance": ("vault", "app"),
     "namespace": ("vault", "prefs"),
     "uri": ("vault", "%2e%2e"),

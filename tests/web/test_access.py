@@ -128,6 +128,7 @@ def is_unserved(route: Route, answer: Answer) -> bool:
         "memory-users",
         "workflows",
         "{entry}",
+        "rows",  # a list of the console
         *(path.strip("/") for path in CODEBOLT.prefixes),
     }
     return answer.status == 503 and not nouns.isdisjoint(route.path.split("/"))

@@ -1,5 +1,6 @@
 """The pages Message trace and Dead letters as served, and the failed messages in a log."""
 
+import re
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -189,10 +190,10 @@ def test_failed_messages_are_listed_among_the_others_by_time(served: Served) -> 
 
 def test_the_numbers_of_dead_letters_link_to_them(served: Served) -> None:
     uid = served.deploy()
-    link = f'<a href="/dead-letters?pipeline={uid}">'.encode()
+    link = re.compile(f'<a[^>]* href="/dead-letters\\?pipeline={uid}">'.encode())
 
-    assert link in served.get(f"/pipelines/{uid}").body
-    assert link in served.get("/").body
+    assert link.search(served.get(f"/pipelines/{uid}").body)
+    assert link.search(served.get("/").body)
 
 
 def test_dead_letters_are_grouped_filtered_and_listed(served: Served) -> None:

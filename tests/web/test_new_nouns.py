@@ -22,6 +22,7 @@ from memrelay.memory.operation import (
     operation,
 )
 from memrelay.web.api.operation_routes import route_of, selects_store
+from memrelay.web.openapi.groups import GROUPS, MODELS, Group
 from memrelay.web.openapi.pages import DOCUMENT
 from tests.support.routes import app_for
 
@@ -47,8 +48,9 @@ def _put(tx: Any, given: PutTrial, context: Context) -> None:
 
 
 @pytest.fixture
-def put() -> Iterator[Operation]:
+def put(monkeypatch: pytest.MonkeyPatch) -> Iterator[Operation]:
     """Yield an operation with a new noun."""
+    monkeypatch.setitem(GROUPS, "trial_runs", Group("Trial runs", MODELS, "Put values."))
     operation("trial_runs.put", access="write", mutates=True, home="stores")(_put)
     all_operations.cache_clear()
     yield all_operations()["trial_runs.put"]

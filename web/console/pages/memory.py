@@ -7,7 +7,7 @@ from aiohttp import hdrs, web
 
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.console.calls import Answer, Wanted, ask
+from memrelay.web.console.calls import Wanted, ask
 from memrelay.web.console.frame import HEADERS, as_page, render, render_page
 from memrelay.web.console.memory_view import MODES, MemoryView, parse_view
 from memrelay.web.console.page import Page
@@ -43,13 +43,17 @@ routes = web.RouteTableDef()
 
 
 class Listed(NamedTuple):
-    """What the page shows: a page of a list, or hits by mode, or why there is nothing now."""
+    """What the page shows: a page of a list, or hits by mode, or why there is nothing now.
+
+    `is_invalid` tells that the fault is one of the filter or the query.
+    """
 
     items: list[dict[str, Any]]
     total: int = 0
     next_cursor: str = ""
     searches: tuple[Hits, ...] = ()
     fault: str = ""
+    is_invalid: bool = False
 
 
 @routes.get(PAGE.path)
@@ -82,7 +86,8 @@ async def memory_rows(request: web.Request) -> web.Response:
 
     async def make() -> web.Response:
         values = await _list_values(request, served, _parse(request, served))
-        refuse_fault(values["listed"].fault)
+        listed = values["listed"]
+        refuse_fault("" if listed.is_invalid else listed.fault)
         return render("fragments/memory_rows.html", uid=served.deployed.uid, **values)
 
     return await answer_refresh(request, served, make)
@@ -123,16 +128,26 @@ async def _list_values(request: web.Request, served: Served, view: MemoryView) -
 
 
 async def _read(request: web.Request, served: Served, view: MemoryView) -> Listed:
-    uid = served.deployed.uid
+    """Return what the view selects. An invalid filter or query is shown on the page."""
+    try:
+        return await _find(request, served.deployed.uid, view)
+    except Unprocessable as error:
+        faults = error.members.get("faults", [])
+        rules = "; ".join(f"{one['pointer']}: {one['rule']}" for one in faults)
+        detail = f"{error.detail[:1].upper()}{error.detail[1:]}."
+        return Listed([], fault=rules or detail, is_invalid=True)
+
+
+async def _find(request: web.Request, uid: str, view: MemoryView) -> Listed:
     if not view.query:
-        (answer,) = await _ask(request, uid, Wanted("records.list", view.list_input(), view.store))
+        (answer,) = await ask(request, uid, Wanted("records.list", view.list_input(), view.store))
         if answer.fault:
             return Listed([], fault=answer.fault)
         page = answer.output
         return Listed(page["items"], page["total"], page["next_cursor"] or "")
     modes = [mode for mode in (view.mode, view.compare) if mode]
     wanted = [Wanted("records.search", view.search_input(mode), view.store) for mode in modes]
-    answers = await _ask(request, uid, *wanted)
+    answers = await ask(request, uid, *wanted)
     fault = next((answer.fault for answer in answers if answer.fault), "")
     if fault:
         return Listed([], fault=fault)
@@ -140,13 +155,3 @@ async def _read(request: web.Request, served: Served, view: MemoryView) -> Liste
     return Listed(
         [], searches=tuple(read_hits(one.output, mode, view.query) for one, mode in pairs)
     )
-
-
-async def _ask(request: web.Request, uid: str, *wanted: Wanted) -> list[Answer]:
-    """Call operations at once. An invalid filter or query is shown on the page."""
-    try:
-        return await ask(request, uid, *wanted)
-    except Unprocessable as error:
-        faults = error.members.get("faults", [])
-        rules = "; ".join(f"{one['pointer']}: {one['rule']}" for one in faults)
-        return [Answer(None, rules or f"{error.detail[:1].upper()}{error.detail[1:]}.")]
