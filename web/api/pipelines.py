@@ -14,6 +14,7 @@ from memrelay.memory.errors import PreconditionNotMet
 from memrelay.memory.timestamps import format_time
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
+from memrelay.pipelines.json_lines import find_lines
 from memrelay.web.api.answers import (
     MAX_ITEMS,
     invalid_cursor,
@@ -35,6 +36,7 @@ from memrelay.web.openapi.route_docs import (
     documented,
 )
 from memrelay.web.openapi.shapes import (
+    BundleCheck,
     NewBundle,
     Page,
     Pipeline,
@@ -107,6 +109,29 @@ async def replace(request: web.Request) -> web.Response:
     except PreconditionNotMet as error:
         raise precondition_failed(error) from error
     return await _deployed_response(request, swapped, checked)
+
+
+@routes.post("/v1/pipelines/{uid}/check")
+@documented(
+    {200: "The faults and warnings, each with its line in the body."},
+    body="A bundle, also one that is not valid JSON.",
+    body_schema=NewBundle,
+    schemas={200: BundleCheck},
+)
+@requires("deploy")
+async def check_only(request: web.Request) -> web.Response:
+    """Check a bundle as a deploy under the uid in the path does. Nothing is stored."""
+    body, services, caller = await read_body(request), get_services(request), get_caller(request)
+    async with services.checks.turn(caller.key):
+        checked = await asyncio.to_thread(
+            check, body, uid=request.match_info["uid"], secrets=services.secrets
+        )
+        found = (*checked.faults, *checked.warnings)
+        lines = await asyncio.to_thread(find_lines, body, [fault.pointer for fault in found])
+    if checked.bundle is not None:
+        caller.check_bundle(checked.bundle, services.secrets)
+    faults = [fault.as_json() | {"line": lines[fault.pointer]} for fault in found]
+    return json_response({"valid": checked.bundle is not None, "faults": faults})
 
 
 @routes.get("/v1/pipelines")

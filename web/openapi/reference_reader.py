@@ -43,6 +43,7 @@ BODIES: dict[str, Json] = {
     "webhooks": MESSAGE,
     "pipelines.create": BUNDLE,
     "pipelines.replace": BUNDLE,
+    "pipelines.check_only": BUNDLE,
     "mcp": LIST_TOOLS,
     "login.log_in": {"key": "mr_ID_SECRET"},
     "robutler.tool.use_tool": {"command": "view", "path": "/memories"},

@@ -73,6 +73,21 @@ class BundleFault(TypedDict):
 
 
 @exact
+class BundleFaultLine(BundleFault):
+    """A fault in the text of a bundle. `line` counts from 1."""
+
+    line: int
+
+
+@exact
+class BundleCheck(TypedDict):
+    """The result of a check. `valid` is whether the bundle can be deployed: it has no errors."""
+
+    valid: bool
+    faults: list[BundleFaultLine]
+
+
+@exact
 class PipelineDeployed(Pipeline):
     """A deployed pipeline. `served` is whether a worker already serves this version."""
 

@@ -1,0 +1,129 @@
+"""The page "Versions": the bundle of a pipeline, its versions, and what changed between two."""
+
+from typing import Any, NamedTuple
+
+import orjson
+from aiohttp import web
+
+from memrelay.memory.control.catalog import Deployed
+from memrelay.memory.timestamps import format_time
+from memrelay.web.api.directory import Served
+from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.console.frame import as_page, render, render_page
+from memrelay.web.console.page import Page
+from memrelay.web.console.pipeline_values import find_served
+from memrelay.web.console.record.word_diff import WordDiff, compare_words
+from memrelay.web.console.refresh import answer_refresh
+from memrelay.web.openapi.route_docs import HTML, documented
+from memrelay.web.server.errors import BadRequest, NotFound
+from memrelay.web.server.services import get_services
+
+PAGE = Page("Versions", "/pipelines/{uid}/bundle", menu="pipeline", order=50, parent="Pipelines")
+QUERY = {
+    "before": "Show the versions before this number.",
+    "from": "The number of the version to compare, by default the one before `to`.",
+    "to": "The number of the version to compare it with, by default the active one.",
+}
+ERRORS = {400: "A parameter is invalid.", 404: "There is no such pipeline or version."}
+PAGE_SIZE = 50
+# Bytes of a bundle that is shown and edited on the page.
+MAX_SHOWN = 120_000
+routes = web.RouteTableDef()
+
+
+class Comparison(NamedTuple):
+    """Two versions. `words` is None if their bundles are too long to be compared."""
+
+    old: int
+    new: int
+    words: WordDiff | None
+
+
+@routes.get(PAGE.path)
+@documented({200: "The page.", 303: "Login required."} | ERRORS, media_type=HTML, query=QUERY)
+@as_page
+@requires("read")
+async def bundle(request: web.Request) -> web.Response:
+    """Show the active bundle, the versions, and the changes between two of them."""
+    served = await find_served(request)
+    active = served.deployed
+    text = await _read_text(request, active)
+    values = await _list_values(request, served)
+    return await render_page(
+        request,
+        PAGE,
+        "bundle.html",
+        served,
+        text=text,
+        is_long=len(text.encode()) > MAX_SHOWN,
+        max_shown=MAX_SHOWN,
+        comparison=await _compare(request, values["versions"], active),
+        **values,
+    )
+
+
+@routes.get(PAGE.path + "/rows")
+@documented(
+    {200: "The fragment.", 304: "Nothing has changed."} | ERRORS, media_type=HTML, query=QUERY
+)
+@requires("read")
+async def bundle_rows(request: web.Request) -> web.Response:
+    """Return the list of versions."""
+    served = await find_served(request)
+
+    async def make() -> web.Response:
+        values = await _list_values(request, served)
+        uid, caller = served.deployed.uid, get_caller(request)
+        return render("fragments/bundle_rows.html", uid=uid, caller=caller, **values)
+
+    return await answer_refresh(request, served, make, more=served.deployed.version)
+
+
+async def _list_values(request: web.Request, served: Served) -> dict[str, Any]:
+    """Return the template values of the list."""
+    found = await get_services(request).catalog.versions(served.deployed.uid)
+    before = _parse_number(request, "before", 0)
+    rest = [one for one in found if not before or one.version < before]
+    return {
+        "versions": found,
+        "active": served.deployed,
+        "before": before,
+        "rows": [(one, format_time(one.deployed_at)) for one in rest[:PAGE_SIZE]],
+        "older": rest[PAGE_SIZE - 1].version if len(rest) > PAGE_SIZE else None,
+    }
+
+
+async def _compare(
+    request: web.Request, versions: list[Deployed], active: Deployed
+) -> Comparison | None:
+    """Return the changes between the two versions in the address; None if there is only one.
+
+    Raises BadRequest, or NotFound for an unknown version.
+    """
+    if len(versions) < 2:
+        return None
+    to = _parse_number(request, "to", active.version)
+    earlier = (one.version for one in versions if one.version < to)
+    since = _parse_number(request, "from", next(earlier, to))
+    by_number = {one.version: one for one in versions}
+    for number in (since, to):
+        if number not in by_number:
+            raise NotFound(f"This pipeline has no version {number}.")
+    old, new = [await _read_text(request, by_number[number]) for number in (since, to)]
+    return Comparison(since, to, compare_words(old, new))
+
+
+async def _read_text(request: web.Request, version: Deployed) -> str:
+    """Return the bundle of a version as indented JSON."""
+    source = await get_services(request).catalog.source(version.hash) or b"{}"
+    return orjson.dumps(orjson.loads(source), option=orjson.OPT_INDENT_2).decode()
+
+
+def _parse_number(request: web.Request, name: str, default: int) -> int:
+    """Return the number of a version in the address. Raises BadRequest."""
+    given = request.query.get(name, "")
+    if not given:
+        return default
+    if not (given.isascii() and given.isdecimal() and len(given) < 19):
+        raise BadRequest(f"The parameter {name!r} must be the number of a version.")
+    return int(given)
