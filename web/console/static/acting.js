@@ -42,9 +42,8 @@ const acting = (() => {
   }
 
   function showFault(form, text, faults = []) {
-    const box = make("div", undefined, "fault bad");
+    const box = make("div", make("p", text), "fault bad");
     box.role = "alert";
-    box.append(make("p", text));
     for (const { pointer, rule, suggestion } of faults) {
       form.elements[pointer?.split("/").find(Boolean)]?.setAttribute?.("aria-invalid", "true");
       box.append(make("p", `${pointer}: ${rule}${suggestion ? `; ${suggestion}` : ""}`));
@@ -55,11 +54,9 @@ const acting = (() => {
   // After a 412: shows both versions and asks which to keep.
   async function showConflict(form, mine) {
     const { body: theirs } = await call(`GET ${form.dataset.current}`);
-    const box = make("div", undefined, "conflict"), sides = make("div", undefined, "sides");
-    box.role = "alert";
+    const sides = make("div", [], "sides");
     for (const [title, version] of [["Yours", mine], ["Theirs", theirs]]) {
-      const side = make("div");
-      side.append(make("h3", title));
+      const side = make("div", make("h3", title));
       for (const name of Object.keys(mine).filter((one) => one in theirs)) {
         side.append(make("p", name, "note"), make("pre", typeof version[name] === "string" ? version[name] : JSON.stringify(version[name])));
       }
@@ -71,7 +68,8 @@ const acting = (() => {
       form.requestSubmit();
     });
     const keep = makeButton("Keep theirs", () => { delete form.dataset.dirty; location.reload(); }, "quiet");
-    box.append(make("p", "This record has changed since you opened it."), sides, save, " ", keep);
+    const box = make("div", [make("p", "This record has changed since you opened it."), sides, save, " ", keep], "conflict");
+    box.role = "alert";
     form.append(box);
     save.focus();
   }

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const MAX_EXCHANGES = 20, MAX_RESULTS = 20, EXTRA_WAIT_MS = 10000;   // beyond the server's wait
+  const { make } = dom, MAX_EXCHANGES = 20, MAX_RESULTS = 20, EXTRA_WAIT_MS = 10000;   // beyond the server's wait
   const LOGGED_OUT = "You are logged out, and the message was not sent. Reload this page to log in.";
   const form = document.getElementById("send"), exchanges = document.getElementById("exchanges");
   if (!form) return;
@@ -19,14 +19,14 @@
     });
     if (response.status === 401) {
       text.value = message;
-      return [results.make("p", LOGGED_OUT, "bad")];
+      return [make("p", LOGGED_OUT, "bad")];
     }
     const answer = await response.json();
-    if (!response.ok) return [results.make("p", answer.detail ?? answer.title ?? `Error ${response.status}`, "bad")];
-    if (!answer.results.length) return [results.make("p", answer.hint ?? toSentence(answer.reason), "note")];
+    if (!response.ok) return [make("p", answer.detail ?? answer.title ?? `Error ${response.status}`, "bad")];
+    if (!answer.results.length) return [make("p", answer.hint ?? toSentence(answer.reason), "note")];
     const shown = answer.results.slice(0, MAX_RESULTS).map(results.show);
     const more = answer.results.length - shown.length;
-    return more ? [...shown, results.make("p", `… and ${more} more results; see the log.`, "note")] : shown;
+    return more ? [...shown, make("p", `… and ${more} more results; see the log.`, "note")] : shown;
   }
 
   function toSentence(reason) {
@@ -35,8 +35,8 @@
 
   // Adds an exchange and returns the function that shows its results.
   function addExchange(message, sender) {
-    const exchange = results.make("li"), waiting = results.make("p", "…", "note");
-    exchange.append(results.make("p", sender, "sender"), results.make("p", results.clip(message), "text"), waiting);
+    const waiting = make("p", "…", "note");
+    const exchange = make("li", [make("p", sender, "sender"), make("p", results.clip(message), "text"), waiting]);
     exchange.ariaBusy = "true";
     exchanges.append(exchange);
     box.tabIndex = 0;   // makes the box scrollable by keyboard
@@ -58,7 +58,7 @@
     try {
       finish(...await send(message, sender));
     } catch {
-      finish(results.make("p", "No answer from the server. Check the log: the message may have arrived.", "bad"));
+      finish(make("p", "No answer from the server. Check the log: the message may have arrived.", "bad"));
     }
     if (!text.value) delete form.dataset.dirty;
     document.dispatchEvent(new Event("refresh"));

@@ -6,7 +6,7 @@
   const code = box.querySelector("code"), place = box.querySelector(".secret"), buttons = box.querySelector(".buttons");
 
   function makeCopyButton() {
-    const button = acting.makeButton("Copy", async () => {
+    const button = dom.makeButton("Copy", async () => {
       try {
         await navigator.clipboard.writeText(code.textContent);
         button.textContent = "Copied";
@@ -32,10 +32,10 @@
     document.getElementById("created-title").textContent = `New key: ${key.name}`;
     code.textContent = key.key;
     place.replaceChildren(code.parentElement, makeCopyButton());
-    box.querySelector("ul").replaceChildren(...key.notes.map((note) => acting.make("li", `${note[0].toUpperCase()}${note.slice(1)}.`)));
+    box.querySelector("ul").replaceChildren(...key.notes.map((note) => dom.make("li", `${note[0].toUpperCase()}${note.slice(1)}.`)));
     // Nothing else on the page works without the first key.
     if (key.is_first) document.querySelectorAll("main > section").forEach((one) => { one.hidden = one !== box; });
-    buttons.replaceChildren(acting.makeButton(key.is_first ? "I have stored it. Log in" : "I have stored it",
+    buttons.replaceChildren(dom.makeButton(key.is_first ? "I have stored it. Log in" : "I have stored it",
       () => close(key.is_first ? "/login?next=/keys" : "")));
     form.reset();
     box.scrollIntoView({ block: "nearest" });

@@ -2,11 +2,18 @@
 "use strict";
 
 const dom = {
-  make(name, text, className) {
+  // `content` is a text, a node, or a list of both.
+  make(name, content = [], className = "") {
     const node = document.createElement(name);
-    if (text !== undefined) node.textContent = text;
+    node.append(...[content].flat());
     if (className) node.className = className;
     return node;
+  },
+
+  // The first column has texts, the others have numbers.
+  makeTable(heads, rows) {
+    const makeRow = (name, cells) => dom.make("tr", cells.map((one, at) => dom.make(name, String(one), at ? "n" : "")));
+    return dom.make("table", [dom.make("thead", makeRow("th", heads)), dom.make("tbody", rows.map((row) => makeRow("td", row)))]);
   },
 
   makeButton(text, act, className) {

@@ -39,11 +39,12 @@
     return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
   }
 
-  function oneLine(body) {
+  // JSON with another indentation. A text that is no JSON, or was cut off, stays as it is.
+  function reformat(text, indent) {
     try {
-      return JSON.stringify(JSON.parse(body));
+      return JSON.stringify(JSON.parse(text), null, indent);
     } catch {
-      return body;
+      return text;
     }
   }
 
@@ -54,7 +55,7 @@
     for (const [name, value] of Object.entries(headers)) {
       if (name !== "Content-Type" || body) parts.push("-H", quote(`${name}: ${value}`));
     }
-    if (body) parts.push("-d", quote(oneLine(body)));
+    if (body) parts.push("-d", quote(reformat(body)));
     form.closest("article").querySelector(".example code").textContent = parts.join(" ");
   }
 
@@ -76,16 +77,6 @@
     return [text, !reader];
   }
 
-  function format(text, type) {
-    let shown = text;
-    if (/\bjson\b/.test(type)) {
-      try {
-        shown = JSON.stringify(JSON.parse(text), null, 2);
-      } catch { /* cut off: shown as it is */ }
-    }
-    return shown;
-  }
-
   async function send(form) {
     const status = form.querySelector("[role=status]"), box = form.querySelector(".response");
     const [headers, body] = box.querySelectorAll("pre"), button = form.querySelector("button");
@@ -95,7 +86,7 @@
     try {
       const response = await fetch(makeUrl(form), { ...makeRequest(form), redirect: "manual", signal: AbortSignal.timeout(MAX_WAIT_MS) });
       const [text, isWhole] = await readBody(response), type = response.headers.get("content-type") ?? "";
-      const shown = format(text, type), isCut = !isWhole || shown.length > MAX_CHARACTERS;
+      const shown = /\bjson\b/.test(type) ? reformat(text, 2) : text, isCut = !isWhole || shown.length > MAX_CHARACTERS;
       const outcome = response.type === "opaqueredirect" ? "Redirect to another page" : `${response.status} ${response.statusText}`;
       status.textContent = `${outcome}, ${elapsed()}${isCut ? `, first ${Math.min(shown.length, MAX_CHARACTERS)} characters` : ""}`;
       headers.textContent = HEADERS.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`).join("\n");
