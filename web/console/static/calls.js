@@ -20,7 +20,7 @@ const calls = (() => {
 
   function describe({ status, body }) {
     if (status === 401) return LOGGED_OUT;
-    if (status === 403) return `Permission denied: ${body?.detail ?? "use another key."}`;
+    if (status === 403) return `Permission denied: ${body?.detail ?? "use another key"}.`;
     if (status === 504) return "No response in time. The change may still be applied.";
     return body?.detail ?? `The server answers with error ${status}.`;
   }
