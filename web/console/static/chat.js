@@ -13,16 +13,14 @@
 
   async function send(message, sender) {
     const wait_s = Number(new URL(form.action).searchParams.get("wait"));
-    const response = await fetch(form.action, {
-      method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text: message, from: sender }), signal: AbortSignal.timeout(1000 * wait_s + EXTRA_WAIT_MS),
-    });
-    if (response.status === 401) {
+    const signal = AbortSignal.timeout(1000 * wait_s + EXTRA_WAIT_MS);
+    const { ok, status, body: answer } = await calls.call(`POST ${form.action}`, { text: message, from: sender }, {}, signal);
+    if (!status) return [make("p", "No answer from the server. Check the log: the message may have arrived.", "bad")];
+    if (status === 401) {
       text.value = message;
       return [make("p", LOGGED_OUT, "bad")];
     }
-    const answer = await response.json();
-    if (!response.ok) return [make("p", answer.detail ?? answer.title ?? `Error ${response.status}`, "bad")];
+    if (!ok) return [make("p", calls.describe({ status, body: answer }), "bad")];
     if (!answer.results.length) return [make("p", answer.hint ?? toSentence(answer.reason), "note")];
     const shown = answer.results.slice(0, MAX_RESULTS).map(results.show);
     const more = answer.results.length - shown.length;
@@ -55,11 +53,7 @@
     if (!message) return;
     text.value = "";
     const finish = addExchange(message, sender);
-    try {
-      finish(...await send(message, sender));
-    } catch {
-      finish(make("p", "No answer from the server. Check the log: the message may have arrived.", "bad"));
-    }
+    finish(...await send(message, sender));
     if (!text.value) delete form.dataset.dirty;
     document.dispatchEvent(new Event("refresh"));
   });

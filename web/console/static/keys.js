@@ -3,20 +3,7 @@
 
 (() => {
   const form = document.getElementById("create-key"), box = document.getElementById("created");
-  const code = box.querySelector("code"), place = box.querySelector(".secret"), buttons = box.querySelector(".buttons");
-
-  function makeCopyButton() {
-    const button = dom.makeButton("Copy", async () => {
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-        button.textContent = "Copied";
-      } catch {   // no clipboard on plain HTTP, except on loopback
-        getSelection().selectAllChildren(code);
-        button.textContent = "Press Ctrl+C";
-      }
-    }, "copy");
-    return button;
-  }
+  const code = box.querySelector("code"), buttons = box.querySelector(".buttons");
 
   function close(target) {
     delete box.dataset.dirty;
@@ -31,7 +18,6 @@
     box.hidden = false;
     document.getElementById("created-title").textContent = `New key: ${key.name}`;
     code.textContent = key.key;
-    place.replaceChildren(code.parentElement, makeCopyButton());
     box.querySelector("ul").replaceChildren(...key.notes.map((note) => dom.make("li", `${note[0].toUpperCase()}${note.slice(1)}.`)));
     // Nothing else on the page works without the first key.
     if (key.is_first) document.querySelectorAll("main > section").forEach((one) => { one.hidden = one !== box; });

@@ -13,6 +13,7 @@
   async function replay(name, attempts, wait) {
     const answer = await call(`POST ${LIST}/${name}/replay?wait=${wait}`);
     if (answer.status === 404) return "";
+    if (!answer.status) return "The server does not respond. The replay may still run.";
     if (!answer.ok) return describe(answer);
     for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(POLL_MS)) {
       const { status, body } = await call(`GET ${LIST}/${name}`);
@@ -88,11 +89,7 @@
     const button = target.closest("[data-replay], [data-group]");
     if (!button || "busy" in main.dataset) return;
     main.dataset.busy = "";
-    try {
-      await (button.dataset.group ? replayGroup(button) : replayOne(button));
-    } catch {
-      show("The server does not respond. The replay may still run.");
-    }
+    await (button.dataset.group ? replayGroup(button) : replayOne(button));
     delete main.dataset.busy;
   });
   document.addEventListener("click", ({ target }) => {

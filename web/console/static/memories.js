@@ -7,15 +7,11 @@
   // Sends a change and reloads the page, or shows why it failed. An ended session leads to the login page.
   async function send(button, path, body) {
     fault.hidden = button.disabled = true;
-    try {
-      const answer = await calls.call(`POST ${path}`, body);
-      if (answer.ok || answer.status === 401) return location.reload();
-      fault.textContent = calls.describe(answer);
-    } catch {
-      fault.textContent = calls.SILENT;
-    }
+    const answer = await calls.call(`POST ${path}`, body);
+    if (answer.ok || answer.status === 401) return location.reload();
+    fault.textContent = calls.describe(answer);
     fault.hidden = button.disabled = false;
-    return undefined;
+    return fault;
   }
 
   // Shows the dialog, which sends a change after a click on the button with this label.

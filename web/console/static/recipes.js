@@ -50,9 +50,9 @@
   async function validate() {
     const turn = ++latest, [definition, fault] = parse(text.value);
     if (fault) return show(`Not valid JSON: ${fault}`, [], "bad");
-    const answer = await call(form.dataset.validate, { definition }).catch(() => null);
+    const answer = await call(form.dataset.validate, { definition });
     if (turn !== latest) return undefined;   // the user has typed meanwhile
-    if (!answer?.ok) return show(answer ? describe(answer) : "The server does not respond.", [], "bad");
+    if (!answer.ok) return show(answer.status ? describe(answer) : "The server does not respond.", [], "bad");
     const { valid, errors, warnings } = answer.body, count = errors.length;
     const faults = [...errors, ...warnings.map((one) => ({ ...one, isWarning: true }))];
     return show(valid ? "Valid." : `${count} fault${count === 1 ? "" : "s"}.`, faults, valid ? "" : "bad");
@@ -71,7 +71,8 @@
       output, makeTable(["Step", "Items", "ms"], steps), ...(run.warnings ?? []).map((one) => make("p", `${one.alias}: ${one.message}`, "note")));
   }
 
-  function showContext(place, { context, text: whole, trace, meta }, budget) {
+  function showContext(place, { context, text: whole, trace, meta }, elements) {
+    const budget = Number(elements.budget.value);
     const bar = make("meter", [], "budget"), output = make("pre", whole || "No items.", "output");
     [bar.min, bar.max, bar.value, output.tabIndex] = [0, budget, Math.min(meta.token_estimate, budget), 0];
     bar.ariaLabel = "Used budget";
@@ -82,26 +83,15 @@
       ...failed.map((one) => make("p", `${one.memory_id}: ${one.error.message ?? one.error}`, "bad")));
   }
 
-  async function send(target, body, place, use) {
-    const answer = await call(target.dataset.run, body).catch(() => null);
-    if (answer?.ok) return use(place, answer.body);
-    const faults = (answer?.body?.faults ?? []).map((one) => make("p", `${one.pointer}: ${one.rule}`, "bad"));
-    return place.replaceChildren(make("p", answer ? describe(answer) : "The server does not respond.", "bad"), ...faults);
+  // Adds the fields that are no controls before acting.js sends a form, and shows the answer.
+  function connect(id, place, makeBody, showAnswer) {
+    const target = document.getElementById(id);
+    target?.addEventListener("submit", () => { target.dataset.body = JSON.stringify(makeBody(target.elements)); });
+    target?.addEventListener("acted", ({ detail }) => showAnswer(document.getElementById(place), detail, target.elements));
   }
 
-  document.getElementById("run")?.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const { target } = event, place = document.getElementById("result"), { intent, variables } = target.elements;
-    const [definition, fault] = parse(text.value), [values, badValues] = parse(variables.value || "{}");
-    if (fault || badValues) return place.replaceChildren(make("p", `Not valid JSON: ${fault || badValues}`, "bad"));
-    return send(target, { definition, variables: values, ...(intent.value && { intent: intent.value }) }, place, showRun);
-  });
-
-  document.getElementById("assemble")?.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const { target } = event, budget = Number(target.elements.budget.value);
-    const chosen = [...target.querySelectorAll(":checked")].map((one) => one.value);
-    const body = { scope_variables: {}, explicit_memory: chosen, constraints: { max_tokens: budget }, ...(target.elements.intent.value && { input: { text: target.elements.intent.value } }) };
-    send(target, body, document.getElementById("context"), (place, answer) => showContext(place, answer, budget));
-  });
+  connect("run", "result", () => ({ definition: parse(text.value)[0] }), showRun);
+  connect("assemble", "context", ({ budget, intent }) => ({
+    scope_variables: {}, constraints: { max_tokens: Number(budget.value) }, ...(intent.value && { input: { text: intent.value } }),
+  }), showContext);
 })();

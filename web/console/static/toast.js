@@ -30,8 +30,7 @@ function toast(text, undo) {
   if (undo) {
     const button = dom.makeButton("Undo", async () => {
       button.disabled = true;
-      const silence = () => ({ ok: false, body: { detail: calls.SILENT } });
-      const answer = await calls.call(undo.line, undo.body).catch(silence);
+      const answer = await calls.call(undo.line, undo.body);
       box.replaceWith(dom.make("p", answer.ok ? "Undone." : calls.describe(answer)));
       document.dispatchEvent(new Event("refresh"));
     }, "quiet");

@@ -110,9 +110,9 @@
   async function offerPipelines() {
     if (pipelines.dataset.asked) return;
     pipelines.dataset.asked = "yes";
-    const response = await fetch(`/v1/pipelines?limit=${MAX_PIPELINES}`).catch(() => null);
-    if (!response?.ok) return;
-    const { items } = await response.json();
+    const { ok, body } = await calls.call(`GET /v1/pipelines?limit=${MAX_PIPELINES}`);
+    if (!ok) return;
+    const { items } = body;
     pipelines.replaceChildren(...items.map((item) => new Option(item.name, item.pipeline_uid)));
     if (items.length === 1) fillUid(items[0].pipeline_uid);
   }
