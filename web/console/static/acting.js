@@ -1,5 +1,4 @@
-// Sends a form with `data-call="METHOD /path"` as JSON to the public API, and shows the outcome. base.html explains the
-// attributes.
+// Sends forms with `data-call` as JSON to the public API, and shows the outcome. base.html explains the attributes.
 "use strict";
 
 const acting = (() => {

@@ -2,9 +2,9 @@
 "use strict";
 
 (() => {
-  const { make } = dom, MAX_EXCHANGES = 20, MAX_RESULTS = 20, EXTRA_WAIT_MS = 10000;   // beyond the server's wait
+  const { byId, make } = dom, MAX_EXCHANGES = 20, MAX_RESULTS = 20, EXTRA_WAIT_MS = 10000;   // beyond the server's wait
   const LOGGED_OUT = "You are logged out, and the message was not sent. Reload this page to log in.";
-  const form = document.getElementById("send"), exchanges = document.getElementById("exchanges");
+  const form = byId("send"), exchanges = byId("exchanges");
   if (!form) return;
   const box = exchanges.parentElement;
   const text = form.elements.text, from = form.elements.from;

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const form = document.getElementById("create-key"), box = document.getElementById("created");
+  const { byId } = dom, form = byId("create-key"), box = byId("created");
   const code = box.querySelector("code"), buttons = box.querySelector(".buttons");
 
   function close(target) {
@@ -16,7 +16,7 @@
   form.addEventListener("acted", ({ detail: key }) => {
     box.dataset.dirty = "";   // see refresh.js
     box.hidden = false;
-    document.getElementById("created-title").textContent = `New key: ${key.name}`;
+    byId("created-title").textContent = `New key: ${key.name}`;
     code.textContent = key.key;
     box.querySelector("ul").replaceChildren(...key.notes.map((note) => dom.make("li", `${note[0].toUpperCase()}${note.slice(1)}.`)));
     // Nothing else on the page works without the first key.
@@ -29,7 +29,7 @@
   });
 
   // A revocation removes the button that had the focus.
-  document.addEventListener("acted", ({ target }) => { if (target.matches(".confirm")) document.getElementById("all").focus(); });
+  document.addEventListener("acted", ({ target }) => { if (target.matches(".confirm")) byId("all").focus(); });
 
   // "All pipelines" makes the other boxes meaningless.
   const all = form.querySelector("input[value='*']"), some = [...form.querySelectorAll("[name=pipelines]")].filter((one) => one !== all);

@@ -3,7 +3,8 @@
 "use strict";
 
 (() => {
-  const { make } = dom, { call, describe } = calls, box = document.getElementById("replaying"), main = document.getElementById("main"), PAGE = 100, LIST = "/v1/dead-letters";
+  const { byId, make } = dom, { call, describe } = calls, box = byId("replaying"), main = byId("main");
+  const PAGE = 100, LIST = "/v1/dead-letters";
   const POLL_MS = 200, PATIENCE_MS = 10000, SHOW_MS = 500;
   let isStopped = false, shownAt = 0;
 
@@ -93,7 +94,7 @@
     delete main.dataset.busy;
   });
   document.addEventListener("click", ({ target }) => {
-    if (target.closest("#drop")) document.getElementById("dropping").showModal();
+    if (target.closest("#drop")) byId("dropping").showModal();
     if (target.closest("#dropping [type=reset]")) target.closest("dialog").close();
   });
 })();

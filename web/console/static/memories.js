@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const fault = document.getElementById("fault"), list = document.getElementById("memories"), dialog = document.getElementById("confirm");
+  const { byId } = dom, fault = byId("fault"), list = byId("memories"), dialog = byId("confirm");
 
   // Sends a change and reloads the page, or shows why it failed. An ended session leads to the login page.
   async function send(button, path, body) {
@@ -16,16 +16,16 @@
 
   // Shows the dialog, which sends a change after a click on the button with this label.
   function confirmChange(title, text, label, path, body) {
-    const yes = document.getElementById("confirm-yes");
-    document.getElementById("confirm-title").textContent = title;
-    document.getElementById("confirm-text").textContent = text;
+    const yes = byId("confirm-yes");
+    byId("confirm-title").textContent = title;
+    byId("confirm-text").textContent = text;
     yes.textContent = label;
     yes.onclick = () => send(yes, path, body);
     fault.hidden = true;
     dialog.showModal();
   }
 
-  document.getElementById("confirm-no")?.addEventListener("click", () => dialog.close());
+  byId("confirm-no")?.addEventListener("click", () => dialog.close());
   document.addEventListener("click", ({ target }) => {
     const { user, url } = target.closest(".forget")?.dataset ?? {}, restore = target.closest(".restore");
     const text = "This erases the user with all facts, episodes and conversations, and cannot be undone.";
@@ -33,7 +33,7 @@
     if (restore) send(restore, restore.closest("[data-restore]").dataset.restore, { number: Number(restore.dataset.number) });
   });
 
-  const button = document.getElementById("delete-selected"), all = document.getElementById("select-all");
+  const button = byId("delete-selected"), all = byId("select-all");
   if (!button) return;
   const rows = [...list.querySelectorAll(".select-row")];
   const selected = () => rows.filter((row) => row.checked).map((row) => row.value);

@@ -2,8 +2,8 @@
 "use strict";
 
 (() => {
-  const { make, makeTable } = dom, { call, describe } = calls, PAUSE_MS = 400;   // of typing, before the definition is checked
-  const form = document.getElementById("definition"), text = form.elements.definition, box = document.getElementById("validation");
+  const { byId, make, makeTable } = dom, { call, describe } = calls, PAUSE_MS = 400;   // of typing before a check
+  const form = byId("definition"), text = form.elements.definition, box = byId("validation");
   let timer = 0, latest = 0;
 
   // Returns the number of the line at which the value of a JSON pointer begins, by scanning the valid text.
@@ -59,7 +59,7 @@
   }
 
   text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(validate, PAUSE_MS); });
-  document.getElementById("validate").addEventListener("click", validate);
+  byId("validate").addEventListener("click", validate);
 
   const count = (value) => (Array.isArray(value) ? value.length : value === null || value === undefined ? 0 : 1);
 
@@ -85,9 +85,9 @@
 
   // Adds the fields that are no controls before acting.js sends a form, and shows the answer.
   function connect(id, place, makeBody, showAnswer) {
-    const target = document.getElementById(id);
+    const target = byId(id);
     target?.addEventListener("submit", () => { target.dataset.body = JSON.stringify(makeBody(target.elements)); });
-    target?.addEventListener("acted", ({ detail }) => showAnswer(document.getElementById(place), detail, target.elements));
+    target?.addEventListener("acted", ({ detail }) => showAnswer(byId(place), detail, target.elements));
   }
 
   connect("run", "result", () => ({ definition: parse(text.value)[0] }), showRun);

@@ -2,6 +2,8 @@
 "use strict";
 
 const dom = {
+  byId: (id) => document.getElementById(id),
+
   // `content` is a text, a node, or a list of both.
   make(name, content = [], className = "") {
     const node = document.createElement(name);

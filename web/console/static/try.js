@@ -59,7 +59,7 @@
     form.closest("article").querySelector(".example code").textContent = parts.join(" ");
   }
 
-  // The begin of the body as text, and whether that is all of it. A stream may never end.
+  // The begin of the body, and whether that is all of it. A stream may never end.
   async function readBody(response) {
     const reader = response.body?.getReader(), decoder = new TextDecoder();
     let text = "", size = 0;
