@@ -103,4 +103,4 @@ def test_pages_name_the_missing_scope(served: Served) -> None:
     await_closed(served)
     page = served.get(content.addresses["Memory"], Authorization=f"Bearer {key.text}")
 
-    assert page.status == 403 and b"this needs the scope read" in page.body
+    assert page.status == 403 and b"this needs the scope &#34;read&#34;." in page.body

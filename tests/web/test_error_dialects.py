@@ -102,7 +102,7 @@ PIPELIT = {
 PIPELIT_TEXTS = {
     400: "Invalid 'before' datetime format; use ISO 8601, such as 2026-11-22T05:00:00Z",
     401: "Invalid or missing API key.",
-    403: "Admin access required. This needs the scope read; the key has deploy",
+    403: 'Admin access required. This needs the scope "read". The key has deploy',
     404: "Workflow not found.",
     405: "the Allow header lists the methods of this path",
     422: "ids is missing",

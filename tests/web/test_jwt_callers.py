@@ -363,7 +363,7 @@ def test_a_jwt_is_verified_on_loopback_without_keys(served: Served) -> None:
     )
     assert status(ED.sign(scope="write")) == (
         403,
-        "this needs the scope read; the JWT has delete, write",
+        'this needs the scope "read". The JWT has delete, write',
     )
 
 

@@ -108,7 +108,7 @@ def test_keys_need_admin_on_all_pipelines(keyed: Served, method: str) -> None:
 
     assert [answer.status for answer in answers] == [403, 403, 401]
     assert "needs a key for all pipelines" in answers[0].problem[1]
-    assert "needs the scope admin" in answers[1].problem[1]
+    assert 'needs the scope "admin"' in answers[1].problem[1]
 
 
 def test_a_key_gives_no_longer_lifetime_than_its_own(keyed: Served) -> None:

@@ -115,7 +115,9 @@ def test_a_limited_key_sees_no_control_for_keys(
         expect(menu.get_by_role("link", name="Pipelines")).to_be_visible()
         expect(menu.get_by_role("link", name="Keys")).to_have_count(0)
         page.goto(f"{served.url}/keys")
-        expect(page.locator("main")).to_contain_text("this needs the scope admin")
+        expect(page.locator("main")).to_contain_text(
+            'Permission denied: this needs the scope "admin".'
+        )
         expect(page.get_by_role("button", name="Create key")).to_have_count(0)
 
 

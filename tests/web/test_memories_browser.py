@@ -68,7 +68,7 @@ def test_the_page_opens_on_facts_and_counts_the_selection(
         pipelit.set_fact(key)
 
     with open_page(browser, pipelit) as page:
-        expect(page.locator(".tabs [aria-current]")).to_have_text("Facts")
+        expect(page.locator("main .tabs [aria-current]")).to_have_text("Facts")
         delete = page.get_by_role("button", name=re.compile("^Delete Selected"))
         expect(delete).to_be_hidden()
         page.get_by_role("checkbox", name="Select a", exact=True).check()

@@ -91,8 +91,9 @@ class Caller(NamedTuple):
             self.check_pipeline(uid)
         if self.scopes.isdisjoint(scopes):
             owned = ", ".join(sorted(self.scopes)) or "none"
-            needed, credential = " or ".join(scopes), "key" if self.token is None else "JWT"
-            raise NotAllowed(f"this needs the scope {needed}; the {credential} has {owned}")
+            needed = " or ".join(f'"{scope}"' for scope in scopes)
+            credential = "key" if self.token is None else "JWT"
+            raise NotAllowed(f"this needs the scope {needed}. The {credential} has {owned}")
 
     def check_pipeline(self, uid: str) -> None:
         """Raise NotFound if the caller may not access this pipeline."""

@@ -22,7 +22,7 @@ from memrelay.web.console import format as formats
 from memrelay.web.console.notices import describe_durability, list_notices
 from memrelay.web.console.page import Page, make_menu
 from memrelay.web.console.shared_reads import STATUS
-from memrelay.web.server.errors import NotFound, Problem, Unauthorized, Unavailable
+from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized, Unavailable
 
 STATIC_FOLDER = Path(__file__).resolve().parent / "static"
 CONTENT_TYPES = {
@@ -198,6 +198,8 @@ def redirect_to_login(request: web.Request) -> web.Response:
 
 
 def _render_error(request: web.Request, problem: Problem, title: str = "") -> web.Response:
+    if isinstance(problem, NotAllowed):
+        title = "Permission denied"
     frame = _frame_values(request, None) | {"title": title or problem.title}
     response = render("error.html", problem.status, problem=problem, **frame)
     headers = problem.as_response().headers

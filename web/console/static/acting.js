@@ -1,13 +1,8 @@
-// Sends a form with `data-call="METHOD /path"` as JSON to the public API, and shows the outcome. Attributes of the form:
-// data-version: the ETag for If-Match. data-current: the address of the present version, shown after a 412.
-// data-done: the text after success. data-undo, data-undo-body: the call that undoes it. data-then: the page to go to;
-// fields of the answer in braces are filled in.
-// data-body: fixed fields. data-changed: only changed fields are sent. Controls have data-type (json, number, list,
-// choice), data-optional (left out if empty) and data-omit. The form gets the event `acted` with the answer.
+// Sends forms with `data-call` as JSON to the public API, and shows the outcome. base.html explains the attributes.
 "use strict";
 
 const acting = (() => {
-  const { call, describe, SILENT } = calls, { make, makeButton } = dom;
+  const { call, describe } = calls, { make, makeButton } = dom;
   const keys = new WeakMap();   // form -> [body, idempotency key]
 
   function readControl(control) {
@@ -42,9 +37,8 @@ const acting = (() => {
   }
 
   function showFault(form, text, faults = []) {
-    const box = make("div", undefined, "fault bad");
+    const box = make("div", make("p", text), "fault bad");
     box.role = "alert";
-    box.append(make("p", text));
     for (const { pointer, rule, suggestion } of faults) {
       form.elements[pointer?.split("/").find(Boolean)]?.setAttribute?.("aria-invalid", "true");
       box.append(make("p", `${pointer}: ${rule}${suggestion ? `; ${suggestion}` : ""}`));
@@ -54,12 +48,11 @@ const acting = (() => {
 
   // After a 412: shows both versions and asks which to keep.
   async function showConflict(form, mine) {
-    const { body: theirs } = await call(`GET ${form.dataset.current}`);
-    const box = make("div", undefined, "conflict"), sides = make("div", undefined, "sides");
-    box.role = "alert";
+    const { ok, body: theirs, ...answer } = await call(`GET ${form.dataset.current}`);
+    if (!ok) return showFault(form, describe(answer));
+    const sides = make("div", [], "sides");
     for (const [title, version] of [["Yours", mine], ["Theirs", theirs]]) {
-      const side = make("div");
-      side.append(make("h3", title));
+      const side = make("div", make("h3", title));
       for (const name of Object.keys(mine).filter((one) => one in theirs)) {
         side.append(make("p", name, "note"), make("pre", typeof version[name] === "string" ? version[name] : JSON.stringify(version[name])));
       }
@@ -71,9 +64,10 @@ const acting = (() => {
       form.requestSubmit();
     });
     const keep = makeButton("Keep theirs", () => { delete form.dataset.dirty; location.reload(); }, "quiet");
-    box.append(make("p", "This record has changed since you opened it."), sides, save, " ", keep);
+    const box = make("div", [make("p", "This record has changed since you opened it."), sides, save, " ", keep], "conflict");
+    box.role = "alert";
     form.append(box);
-    save.focus();
+    return save.focus();
   }
 
   function finish(form, answer) {
@@ -85,7 +79,7 @@ const acting = (() => {
       sessionStorage.setItem("toast", JSON.stringify([done, undoing]));
       return location.assign(then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(answer.body[name])));
     }
-    toast(done, undoing);
+    if (done) toast(done, undoing);
     return document.dispatchEvent(new Event("refresh"));
   }
 
@@ -101,14 +95,10 @@ const acting = (() => {
     const key = sent === text ? used : crypto.randomUUID();
     keys.set(form, [text, key]);   // a retry of the same change has the same key
     const headers = { "Idempotency-Key": key, ...(form.dataset.version ? { "If-Match": `"${form.dataset.version}"` } : {}) };
-    try {
-      const answer = await call(form.dataset.call, body, headers);
-      if (answer.status < 500) keys.delete(form);
-      if (answer.status === 412 && form.dataset.current) return await showConflict(form, body);
-      return answer.ok ? finish(form, answer) : showFault(form, describe(answer), answer.body?.faults);
-    } catch {
-      return showFault(form, SILENT);
-    }
+    const answer = await call(form.dataset.call, body, headers);
+    if (answer.status && answer.status < 500) keys.delete(form);
+    if (answer.status === 412 && form.dataset.current) return showConflict(form, body);
+    return answer.ok ? finish(form, answer) : showFault(form, describe(answer), answer.body?.faults);
   }
 
   document.addEventListener("submit", async (event) => {

@@ -2,9 +2,9 @@
 "use strict";
 
 (() => {
-  const MAX_EXCHANGES = 20, MAX_RESULTS = 20, EXTRA_WAIT_MS = 10000;   // beyond the server's wait
+  const { byId, make } = dom, MAX_EXCHANGES = 20, MAX_RESULTS = 20, EXTRA_WAIT_MS = 10000;   // beyond the server's wait
   const LOGGED_OUT = "You are logged out, and the message was not sent. Reload this page to log in.";
-  const form = document.getElementById("send"), exchanges = document.getElementById("exchanges");
+  const form = byId("send"), exchanges = byId("exchanges");
   if (!form) return;
   const box = exchanges.parentElement;
   const text = form.elements.text, from = form.elements.from;
@@ -13,20 +13,18 @@
 
   async function send(message, sender) {
     const wait_s = Number(new URL(form.action).searchParams.get("wait"));
-    const response = await fetch(form.action, {
-      method: "POST", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ text: message, from: sender }), signal: AbortSignal.timeout(1000 * wait_s + EXTRA_WAIT_MS),
-    });
-    if (response.status === 401) {
+    const signal = AbortSignal.timeout(1000 * wait_s + EXTRA_WAIT_MS);
+    const { ok, status, body: answer } = await calls.call(`POST ${form.action}`, { text: message, from: sender }, {}, signal);
+    if (!status) return [make("p", "No answer from the server. Check the log: the message may have arrived.", "bad")];
+    if (status === 401) {
       text.value = message;
-      return [results.make("p", LOGGED_OUT, "bad")];
+      return [make("p", LOGGED_OUT, "bad")];
     }
-    const answer = await response.json();
-    if (!response.ok) return [results.make("p", answer.detail ?? answer.title ?? `Error ${response.status}`, "bad")];
-    if (!answer.results.length) return [results.make("p", answer.hint ?? toSentence(answer.reason), "note")];
+    if (!ok) return [make("p", calls.describe({ status, body: answer }), "bad")];
+    if (!answer.results.length) return [make("p", answer.hint ?? toSentence(answer.reason), "note")];
     const shown = answer.results.slice(0, MAX_RESULTS).map(results.show);
     const more = answer.results.length - shown.length;
-    return more ? [...shown, results.make("p", `… and ${more} more results; see the log.`, "note")] : shown;
+    return more ? [...shown, make("p", `… and ${more} more results; see the log.`, "note")] : shown;
   }
 
   function toSentence(reason) {
@@ -35,8 +33,8 @@
 
   // Adds an exchange and returns the function that shows its results.
   function addExchange(message, sender) {
-    const exchange = results.make("li"), waiting = results.make("p", "…", "note");
-    exchange.append(results.make("p", sender, "sender"), results.make("p", results.clip(message), "text"), waiting);
+    const waiting = make("p", "…", "note");
+    const exchange = make("li", [make("p", sender, "sender"), make("p", results.clip(message), "text"), waiting]);
     exchange.ariaBusy = "true";
     exchanges.append(exchange);
     box.tabIndex = 0;   // makes the box scrollable by keyboard
@@ -55,11 +53,7 @@
     if (!message) return;
     text.value = "";
     const finish = addExchange(message, sender);
-    try {
-      finish(...await send(message, sender));
-    } catch {
-      finish(results.make("p", "No answer from the server. Check the log: the message may have arrived.", "bad"));
-    }
+    finish(...await send(message, sender));
     if (!text.value) delete form.dataset.dirty;
     document.dispatchEvent(new Event("refresh"));
   });

@@ -2,21 +2,8 @@
 "use strict";
 
 (() => {
-  const form = document.getElementById("create-key"), box = document.getElementById("created");
-  const code = box.querySelector("code"), place = box.querySelector(".secret"), buttons = box.querySelector(".buttons");
-
-  function makeCopyButton() {
-    const button = acting.makeButton("Copy", async () => {
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-        button.textContent = "Copied";
-      } catch {   // no clipboard on plain HTTP, except on loopback
-        getSelection().selectAllChildren(code);
-        button.textContent = "Press Ctrl+C";
-      }
-    }, "copy");
-    return button;
-  }
+  const { byId } = dom, form = byId("create-key"), box = byId("created");
+  const code = box.querySelector("code"), buttons = box.querySelector(".buttons");
 
   function close(target) {
     delete box.dataset.dirty;
@@ -29,13 +16,12 @@
   form.addEventListener("acted", ({ detail: key }) => {
     box.dataset.dirty = "";   // see refresh.js
     box.hidden = false;
-    document.getElementById("created-title").textContent = `New key: ${key.name}`;
+    byId("created-title").textContent = `New key: ${key.name}`;
     code.textContent = key.key;
-    place.replaceChildren(code.parentElement, makeCopyButton());
-    box.querySelector("ul").replaceChildren(...key.notes.map((note) => acting.make("li", `${note[0].toUpperCase()}${note.slice(1)}.`)));
+    box.querySelector("ul").replaceChildren(...key.notes.map((note) => dom.make("li", `${note[0].toUpperCase()}${note.slice(1)}.`)));
     // Nothing else on the page works without the first key.
     if (key.is_first) document.querySelectorAll("main > section").forEach((one) => { one.hidden = one !== box; });
-    buttons.replaceChildren(acting.makeButton(key.is_first ? "I have stored it. Log in" : "I have stored it",
+    buttons.replaceChildren(dom.makeButton(key.is_first ? "I have stored it. Log in" : "I have stored it",
       () => close(key.is_first ? "/login?next=/keys" : "")));
     form.reset();
     box.scrollIntoView({ block: "nearest" });
@@ -43,7 +29,7 @@
   });
 
   // A revocation removes the button that had the focus.
-  document.addEventListener("acted", ({ target }) => { if (target.matches(".confirm")) document.getElementById("all").focus(); });
+  document.addEventListener("acted", ({ target }) => { if (target.matches(".confirm")) byId("all").focus(); });
 
   // "All pipelines" makes the other boxes meaningless.
   const all = form.querySelector("input[value='*']"), some = [...form.querySelectorAll("[name=pipelines]")].filter((one) => one !== all);

@@ -3,7 +3,8 @@
 "use strict";
 
 (() => {
-  const box = document.getElementById("replaying"), main = document.getElementById("main"), PAGE = 100, LIST = "/v1/dead-letters";
+  const { byId, make } = dom, { call, describe } = calls, box = byId("replaying"), main = byId("main");
+  const PAGE = 100, LIST = "/v1/dead-letters";
   const POLL_MS = 200, PATIENCE_MS = 10000, SHOW_MS = 500;
   let isStopped = false, shownAt = 0;
 
@@ -11,11 +12,12 @@
 
   // Returns why a replay did not succeed, "" if it did. The letter of a successful replay is gone.
   async function replay(name, attempts, wait) {
-    const answer = await acting.call(`POST ${LIST}/${name}/replay?wait=${wait}`);
+    const answer = await call(`POST ${LIST}/${name}/replay?wait=${wait}`);
     if (answer.status === 404) return "";
-    if (!answer.ok) return acting.describe(answer);
+    if (!answer.status) return "The server does not respond. The replay may still run.";
+    if (!answer.ok) return describe(answer);
     for (const end = Date.now() + PATIENCE_MS; Date.now() < end; await sleep(POLL_MS)) {
-      const { status, body } = await acting.call(`GET ${LIST}/${name}`);
+      const { status, body } = await call(`GET ${LIST}/${name}`);
       if (status === 404) return "";
       if (body?.attempts > attempts) return `Failed again: ${body.error.split("\n")[0]}`;
     }
@@ -31,16 +33,14 @@
   function show(text, link) {
     box.hidden = false;
     box.className = link ? "warning" : "notice";
-    box.replaceChildren(acting.make("span", text));
-    if (!link) return;
-    const anchor = acting.make("a", "Show it");
+    const anchor = make("a", "Show it");
     anchor.href = link;
-    box.append(" ", anchor);
+    box.replaceChildren(make("span", text), ...(link ? [" ", anchor] : []));
   }
 
   async function replayOne({ dataset: { replay: name, wait, then } }) {
     show("Replaying…");
-    const { status, body } = await acting.call(`GET ${LIST}/${name}`);
+    const { status, body } = await call(`GET ${LIST}/${name}`);
     const fault = status === 404 ? "" : await replay(name, body?.attempts ?? 0, wait);
     if (then && !fault) {
       sessionStorage.setItem("toast", JSON.stringify(["Replayed."]));
@@ -52,25 +52,23 @@
   }
 
   function showProgress(count, total) {
-    const bar = acting.make("progress"), stop = acting.makeButton("Stop", () => { isStopped = true; }, "quiet");
-    [bar.max, bar.value] = [total, count];
-    bar.setAttribute("aria-label", "Replayed");
-    const line = acting.make("span", `Replayed ${count} of ${total}. `);
-    if (box.querySelector("progress")) {
-      box.querySelector("progress").value = count;
-      box.firstChild.replaceWith(line);
-      return;
+    if (!box.querySelector("progress")) {
+      const bar = make("progress");
+      bar.max = total;
+      bar.ariaLabel = "Replayed";
+      show("");
+      box.append(bar, " ", dom.makeButton("Stop", () => { isStopped = true; }, "quiet"));
     }
-    [box.hidden, box.className] = [false, "notice"];
-    box.replaceChildren(line, bar, " ", stop);
+    box.querySelector("progress").value = count;
+    box.firstChild.textContent = `Replayed ${count} of ${total}. `;
   }
 
   async function replayGroup({ dataset: { group, wait } }) {
     let count = 0, cursor = "", total = 0;
     isStopped = false;
     do {
-      const page = await acting.call(`GET ${LIST}?${group}&limit=${PAGE}&cursor=${cursor}`);
-      if (!page.ok) return show(acting.describe(page));
+      const page = await call(`GET ${LIST}?${group}&limit=${PAGE}&cursor=${cursor}`);
+      if (!page.ok) return show(describe(page));
       total ||= page.body.total;
       for (const { pipeline_uid: uid, id, attempts } of page.body.items) {
         showProgress(count, total);
@@ -92,15 +90,11 @@
     const button = target.closest("[data-replay], [data-group]");
     if (!button || "busy" in main.dataset) return;
     main.dataset.busy = "";
-    try {
-      await (button.dataset.group ? replayGroup(button) : replayOne(button));
-    } catch {
-      show("The server does not respond. The replay may still run.");
-    }
+    await (button.dataset.group ? replayGroup(button) : replayOne(button));
     delete main.dataset.busy;
   });
   document.addEventListener("click", ({ target }) => {
-    if (target.closest("#drop")) document.getElementById("dropping").showModal();
+    if (target.closest("#drop")) byId("dropping").showModal();
     if (target.closest("#dropping [type=reset]")) target.closest("dialog").close();
   });
 })();

@@ -2,21 +2,19 @@
 "use strict";
 
 (() => {
-  const VERBS = { created: "created", updated: "merged into", skipped: "skipped" };
+  const { make } = dom, VERBS = { created: "created", updated: "merged into", skipped: "skipped" };
 
   function show(form, entry, isTest) {
-    const box = form.querySelector(".outcome"), line = acting.make("p");
     const { action, score, why, id, memory_id: memory, content } = entry;
-    line.append(acting.make("strong", `${isTest ? "would be " : ""}${VERBS[action] ?? action}`));
+    const line = make("p", make("strong", `${isTest ? "would be " : ""}${VERBS[action] ?? action}`));
     if (action === "updated" && id) line.append(" ", link(form, memory, id));
     if (score !== undefined) line.append(`, ${score.toFixed(2)}, ${why}`);
     if (action !== "updated" && id) line.append(action === "skipped" ? ": " : " ", link(form, memory, id));
-    box.replaceChildren(line);
-    if (action !== "created" && content) box.append(acting.make("p", content, "text"));
+    form.querySelector(".outcome").replaceChildren(line, ...(action !== "created" && content ? [make("p", content, "text")] : []));
   }
 
   function link(form, memory, id) {
-    const anchor = acting.make("a", "this entry");
+    const anchor = make("a", "this entry");
     anchor.href = `${form.dataset.entries}/${encodeURIComponent(memory)}?entry=${encodeURIComponent(id)}#entry`;
     return anchor;
   }

@@ -2,8 +2,8 @@
 "use strict";
 
 (() => {
-  const PAUSE_MS = 400;   // of typing, before the definition is checked
-  const form = document.getElementById("definition"), text = form.elements.definition, box = document.getElementById("validation");
+  const { byId, make, makeTable } = dom, { call, describe } = calls, PAUSE_MS = 400;   // of typing before a check
+  const form = byId("definition"), text = form.elements.definition, box = byId("validation");
   let timer = 0, latest = 0;
 
   // Returns the number of the line at which the value of a JSON pointer begins, by scanning the valid text.
@@ -41,91 +41,57 @@
   }
 
   function show(title, faults, className) {
-    const list = acting.make("ul");
-    for (const { path, message, isWarning } of faults) {
-      const row = acting.make("li"), rule = acting.make("span");
-      rule.append(acting.make("code", path || "/"), ` ${isWarning ? "warning: " : ""}${message}`);
-      row.append(acting.make("span", `Line ${lineOf(text.value, path)}`), rule);
-      list.append(row);
-    }
-    box.replaceChildren(acting.make("p", title, className), ...(faults.length ? [list] : []));
-    text.toggleAttribute("aria-invalid", className === "bad");
-    if (className === "bad") text.setAttribute("aria-invalid", "true");
+    const rows = faults.map(({ path, message, isWarning }) => make("li", [make("span", `Line ${lineOf(text.value, path)}`),
+      make("span", [make("code", path || "/"), ` ${isWarning ? "warning: " : ""}${message}`])]));
+    box.replaceChildren(make("p", title, className), ...(rows.length ? [make("ul", rows)] : []));
+    text.ariaInvalid = className === "bad" ? "true" : null;
   }
 
   async function validate() {
     const turn = ++latest, [definition, fault] = parse(text.value);
     if (fault) return show(`Not valid JSON: ${fault}`, [], "bad");
-    const answer = await acting.call(form.dataset.validate, { definition }).catch(() => null);
+    const answer = await call(form.dataset.validate, { definition });
     if (turn !== latest) return undefined;   // the user has typed meanwhile
-    if (!answer?.ok) return show(answer ? acting.describe(answer) : "The server does not respond.", [], "bad");
+    if (!answer.ok) return show(answer.status ? describe(answer) : "The server does not respond.", [], "bad");
     const { valid, errors, warnings } = answer.body, count = errors.length;
     const faults = [...errors, ...warnings.map((one) => ({ ...one, isWarning: true }))];
     return show(valid ? "Valid." : `${count} fault${count === 1 ? "" : "s"}.`, faults, valid ? "" : "bad");
   }
 
   text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(validate, PAUSE_MS); });
-  document.getElementById("validate").addEventListener("click", validate);
-  form.addEventListener("acted", ({ detail }) => {
-    form.dataset.then = `${form.dataset.page}?recipe=${encodeURIComponent(detail.id)}`;
-    sessionStorage.setItem("toast", JSON.stringify(["Saved.", null]));
-    location.assign(form.dataset.then);
-  });
-
-  function makeTable(heads, rows) {
-    const table = acting.make("table"), line = acting.make("tr"), head = acting.make("thead"), body = acting.make("tbody");
-    heads.forEach((one, at) => line.append(acting.make("th", one, at ? "n" : "")));
-    head.append(line);
-    for (const row of rows) {
-      const cells = acting.make("tr");
-      row.forEach((one, at) => cells.append(acting.make("td", String(one), at ? "n" : "")));
-      body.append(cells);
-    }
-    table.append(head, body);
-    return table;
-  }
+  byId("validate").addEventListener("click", validate);
 
   const count = (value) => (Array.isArray(value) ? value.length : value === null || value === undefined ? 0 : 1);
 
   function showRun(place, run) {
     const steps = Object.entries(run.stepResults ?? {}).map(([alias, value]) => [alias, count(value), (run.timing.steps?.[alias] ?? 0).toFixed(2)]);
-    const output = acting.make("pre", run.formattedOutput || "No items.", "output");
+    const output = make("pre", run.formattedOutput || "No items.", "output");
     output.tabIndex = 0;
-    place.replaceChildren(acting.make("p", run.success ? `Finished in ${run.timing.totalMs.toFixed(1)} ms${run.exitedEarly ? ", ended early" : ""}.` : `Failed in ${run.error.alias}: ${run.error.message}`, run.success ? "" : "bad"),
-      output, makeTable(["Step", "Items", "ms"], steps), ...(run.warnings ?? []).map((one) => acting.make("p", `${one.alias}: ${one.message}`, "note")));
+    place.replaceChildren(make("p", run.success ? `Finished in ${run.timing.totalMs.toFixed(1)} ms${run.exitedEarly ? ", ended early" : ""}.` : `Failed in ${run.error.alias}: ${run.error.message}`, run.success ? "" : "bad"),
+      output, makeTable(["Step", "Items", "ms"], steps), ...(run.warnings ?? []).map((one) => make("p", `${one.alias}: ${one.message}`, "note")));
   }
 
-  function showContext(place, { context, text: whole, trace, meta }, budget) {
-    const bar = acting.make("meter", undefined, "budget"), output = acting.make("pre", whole || "No items.", "output");
+  function showContext(place, { context, text: whole, trace, meta }, elements) {
+    const budget = Number(elements.budget.value);
+    const bar = make("meter", [], "budget"), output = make("pre", whole || "No items.", "output");
     [bar.min, bar.max, bar.value, output.tabIndex] = [0, budget, Math.min(meta.token_estimate, budget), 0];
-    bar.setAttribute("aria-label", "Used budget");
+    bar.ariaLabel = "Used budget";
     const rows = Object.entries(context).map(([section, items]) => [section, items.length, items.reduce((sum, one) => sum + one.tokens, 0)]);
     const failed = (trace.memory_calls ?? []).filter((one) => one.error);
-    place.replaceChildren(acting.make("p", `${meta.token_estimate} of ${budget} tokens, ${meta.total_items} item${meta.total_items === 1 ? "" : "s"}${meta.truncated ? ", truncated" : ""}.`),
+    place.replaceChildren(make("p", `${meta.token_estimate} of ${budget} tokens, ${meta.total_items} item${meta.total_items === 1 ? "" : "s"}${meta.truncated ? ", truncated" : ""}.`),
       bar, makeTable(["Section", "Items", "Tokens"], rows), output,
-      ...failed.map((one) => acting.make("p", `${one.memory_id}: ${one.error.message ?? one.error}`, "bad")));
+      ...failed.map((one) => make("p", `${one.memory_id}: ${one.error.message ?? one.error}`, "bad")));
   }
 
-  async function send(target, body, place, use) {
-    const answer = await acting.call(target.dataset.run, body).catch(() => null);
-    if (answer?.ok) return use(place, answer.body);
-    const faults = (answer?.body?.faults ?? []).map((one) => acting.make("p", `${one.pointer}: ${one.rule}`, "bad"));
-    return place.replaceChildren(acting.make("p", answer ? acting.describe(answer) : "The server does not respond.", "bad"), ...faults);
+  // Adds the fields that are no controls before acting.js sends a form, and shows the answer.
+  function connect(id, place, makeBody, showAnswer) {
+    const target = byId(id);
+    target?.addEventListener("submit", () => { target.dataset.body = JSON.stringify(makeBody(target.elements)); });
+    target?.addEventListener("acted", ({ detail }) => showAnswer(byId(place), detail, target.elements));
   }
 
-  document.getElementById("run")?.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const { target } = event, place = document.getElementById("result"), { intent, variables } = target.elements;
-    const [definition, fault] = parse(text.value), [values, badValues] = parse(variables.value || "{}");
-    if (fault || badValues) return place.replaceChildren(acting.make("p", `Not valid JSON: ${fault || badValues}`, "bad"));
-    return send(target, { definition, variables: values, ...(intent.value && { intent: intent.value }) }, place, showRun);
-  });
-
-  document.getElementById("assemble")?.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const { target } = event, budget = Number(target.elements.budget.value);
-    const chosen = [...target.querySelectorAll(":checked")].map((one) => one.value);
-    const body = { scope_variables: {}, explicit_memory: chosen, constraints: { max_tokens: budget }, ...(target.elements.intent.value && { input: { text: target.elements.intent.value } }) };
-    send(target, body, document.getElementById("context"), (place, answer) => showContext(place, answer, budget));
-  });
+  connect("run", "result", () => ({ definition: parse(text.value)[0] }), showRun);
+  connect("assemble", "context", ({ budget, intent }) => ({
+    scope_variables: {}, constraints: { max_tokens: Number(budget.value) }, ...(intent.value && { input: { text: intent.value } }),
+  }), showContext);
 })();

@@ -3,14 +3,7 @@
 "use strict";
 
 const results = (() => {
-  const MAX_RECORDS = 100, MAX_CHARACTERS = 4000, MAX_EXPLANATION_CHARACTERS = 40000;
-
-  function make(name, text, className) {
-    const node = document.createElement(name);
-    if (text !== undefined) node.textContent = text;
-    if (className) node.className = className;
-    return node;
-  }
+  const { make } = dom, MAX_RECORDS = 100, MAX_CHARACTERS = 4000, MAX_EXPLANATION_CHARACTERS = 40000;
 
   function clip(text, max = MAX_CHARACTERS) {
     return text.length > max ? `${text.slice(0, max)} … (${text.length} characters)` : text;
@@ -26,25 +19,17 @@ const results = (() => {
   }
 
   function makeRow(record) {
-    const row = make("tr"), content = make("td", clip(record.content), "content");
     const tags = Array.isArray(record.tags) ? record.tags : [];
     const kind = [record.kind, ...tags].filter((word) => typeof word === "string").join(", ");
-    content.append(make("code", record.guid));
-    row.append(make("td", formatTime(record.created_at), "when"), content, make("td", kind));
-    return row;
+    const content = make("td", [clip(record.content), make("code", record.guid)], "content");
+    return make("tr", [make("td", formatTime(record.created_at), "when"), content, make("td", kind)]);
   }
 
   function makeTable(records) {
-    const box = make("div", undefined, "scrolls"), table = make("table", undefined, "records"), head = make("tr"), body = make("tbody");
-    for (const name of ["Written", "Content and guid", "Kind, tags"]) {
-      const cell = make("th", name);
-      cell.scope = "col";
-      head.append(cell);
-    }
-    body.append(...records.slice(0, MAX_RECORDS).map(makeRow));
-    table.append(make("thead"), body);
-    table.tHead.append(head);
-    box.append(table);
+    const head = make("tr", ["Written", "Content and guid", "Kind, tags"].map((name) => make("th", name)));
+    const body = make("tbody", records.slice(0, MAX_RECORDS).map(makeRow));
+    const box = make("div", make("table", [make("thead", head), body], "records"), "scrolls");
+    for (const cell of head.cells) cell.scope = "col";
     box.tabIndex = 0;
     if (records.length > MAX_RECORDS) box.append(make("p", `… and ${records.length - MAX_RECORDS} more; use curl to get all of them.`, "note"));
     return box;
@@ -57,18 +42,14 @@ const results = (() => {
     if (value.deleted === 0) return make("p", "Nothing was deleted: no record has this guid.");
     if (typeof value.deleted === "number") return make("p", `Deleted ${value.deleted} record${value.deleted === 1 ? "" : "s"}.`);
     if (typeof value.guid !== "string") return null;
-    const sentence = make("p", value.created === false || value.appended ? "Appended to " : "Written as ");
-    sentence.append(make("code", value.guid));
-    return sentence;
+    return make("p", [value.created === false || value.appended ? "Appended to " : "Written as ", make("code", value.guid)]);
   }
 
   // The result of a search with `explain`: the records, with the explanation below.
   function makeExplained({ records, explanation }) {
-    const found = make("div"), details = make("details"), nothing = explanation.nothing;
-    found.append(nothing ? make("p", `Nothing found: ${clip(String(nothing.detail))}.`) : makeTable(records));
-    details.append(make("summary", "How this was found"), make("pre", clip(JSON.stringify(explanation, null, 2), MAX_EXPLANATION_CHARACTERS)));
-    found.append(details);
-    return found;
+    const { nothing } = explanation, text = clip(JSON.stringify(explanation, null, 2), MAX_EXPLANATION_CHARACTERS);
+    const details = make("details", [make("summary", "How this was found"), make("pre", text)]);
+    return make("div", [nothing ? make("p", `Nothing found: ${clip(String(nothing.detail))}.`) : makeTable(records), details]);
   }
 
   function isExplained(value) {
@@ -86,15 +67,13 @@ const results = (() => {
 
   // One result: its sender and its text.
   function show(envelope) {
-    const part = envelope?.args?.[0] ?? {}, text = String(part.text ?? ""), box = make("div", undefined, "answer");
-    box.append(make("p", String(envelope?.from ?? ""), "sender"));
+    const part = envelope?.args?.[0] ?? {}, text = String(part.text ?? "");
+    let node = make("p", clip(text), "text");
     try {
-      box.append(part.type === "application/json" ? makeNode(JSON.parse(text)) : make("p", clip(text), "text"));
-    } catch {
-      box.append(make("p", clip(text), "text"));
-    }
-    return box;
+      if (part.type === "application/json") node = makeNode(JSON.parse(text));
+    } catch { /* not JSON: shown as text */ }
+    return make("div", [make("p", String(envelope?.from ?? ""), "sender"), node], "answer");
   }
 
-  return { clip, make, show };
+  return { clip, show };
 })();

@@ -8,24 +8,17 @@
   const faultLine = document.getElementById("refresh-fault"), cards = new Map();   // uid -> {node, charts}
 
   function makeChart(title, format) {
-    const node = acting.make("figure"), caption = acting.make("figcaption"), now = acting.make("b"), most = acting.make("span");
-    const left = acting.make("span", `${title} `), svg = document.createElementNS(SVG, "svg"), axis = acting.make("p", undefined, "axis");
-    svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
-    svg.setAttribute("preserveAspectRatio", "none");
-    svg.setAttribute("role", "img");
-    left.append(now);
-    caption.append(left, most);
-    axis.append(acting.make("span", "10 min ago"), acting.make("span", "now"));
-    node.append(caption, svg, axis);
+    const node = section.querySelector("template").content.firstElementChild.cloneNode(true);
+    const [svg, now, most, label] = ["svg", "b", ".most", ".label"].map((one) => node.querySelector(one));
+    label.textContent = title;
     return { node, svg, now, most, title, format, points: [] };
   }
 
   function makeCard(row) {
-    const node = acting.make("article", undefined, "chart-card"), title = acting.make("h3"), name = acting.make("bdi", row.dataset.name);
     const charts = { waiting: makeChart("Waiting", (value) => value.toLocaleString("en-US")),
       rate: makeChart("Rate", (value) => `${value.toLocaleString("en-US", { maximumFractionDigits: 1 })}/s`) };
-    title.append(name);
-    node.append(title, charts.waiting.node, charts.rate.node);
+    const title = dom.make("h3", dom.make("bdi", row.dataset.name));
+    const node = dom.make("article", [title, charts.waiting.node, charts.rate.node], "chart-card");
     list.append(node);
     return { node, charts };
   }

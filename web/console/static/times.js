@@ -1,7 +1,7 @@
 // Shows times in the viewer's time zone, with UTC in the title.
 "use strict";
 
-const times = (() => {
+(() => {
   const DAY = { year: "numeric", month: "short", day: "numeric" }, CLOCK = { hour: "2-digit", minute: "2-digit" };
 
   function localize(root) {
@@ -18,5 +18,4 @@ const times = (() => {
 
   localize(document);
   document.addEventListener("htmx:load", (event) => localize(event.detail.elt.parentElement ?? document));
-  return { localize };
 })();

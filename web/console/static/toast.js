@@ -2,11 +2,20 @@
 "use strict";
 
 const dom = {
-  make(name, text, className) {
+  byId: (id) => document.getElementById(id),
+
+  // `content` is a text, a node, or a list of both.
+  make(name, content = [], className = "") {
     const node = document.createElement(name);
-    if (text !== undefined) node.textContent = text;
+    node.append(...[content].flat());
     if (className) node.className = className;
     return node;
+  },
+
+  // The first column has texts, the others have numbers.
+  makeTable(heads, rows) {
+    const makeRow = (name, cells) => dom.make("tr", cells.map((one, at) => dom.make(name, String(one), at ? "n" : "")));
+    return dom.make("table", [dom.make("thead", makeRow("th", heads)), dom.make("tbody", rows.map((row) => makeRow("td", row)))]);
   },
 
   makeButton(text, act, className) {
@@ -23,8 +32,7 @@ function toast(text, undo) {
   if (undo) {
     const button = dom.makeButton("Undo", async () => {
       button.disabled = true;
-      const silence = () => ({ ok: false, body: { detail: calls.SILENT } });
-      const answer = await calls.call(undo.line, undo.body).catch(silence);
+      const answer = await calls.call(undo.line, undo.body);
       box.replaceWith(dom.make("p", answer.ok ? "Undone." : calls.describe(answer)));
       document.dispatchEvent(new Event("refresh"));
     }, "quiet");

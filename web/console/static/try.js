@@ -39,11 +39,12 @@
     return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
   }
 
-  function oneLine(body) {
+  // JSON with another indentation. A text that is no JSON, or was cut off, stays as it is.
+  function reformat(text, indent) {
     try {
-      return JSON.stringify(JSON.parse(body));
+      return JSON.stringify(JSON.parse(text), null, indent);
     } catch {
-      return body;
+      return text;
     }
   }
 
@@ -54,11 +55,11 @@
     for (const [name, value] of Object.entries(headers)) {
       if (name !== "Content-Type" || body) parts.push("-H", quote(`${name}: ${value}`));
     }
-    if (body) parts.push("-d", quote(oneLine(body)));
+    if (body) parts.push("-d", quote(reformat(body)));
     form.closest("article").querySelector(".example code").textContent = parts.join(" ");
   }
 
-  // The begin of the body as text, and whether that is all of it. A stream may never end.
+  // The begin of the body, and whether that is all of it. A stream may never end.
   async function readBody(response) {
     const reader = response.body?.getReader(), decoder = new TextDecoder();
     let text = "", size = 0;
@@ -76,16 +77,6 @@
     return [text, !reader];
   }
 
-  function format(text, type) {
-    let shown = text;
-    if (/\bjson\b/.test(type)) {
-      try {
-        shown = JSON.stringify(JSON.parse(text), null, 2);
-      } catch { /* cut off: shown as it is */ }
-    }
-    return shown;
-  }
-
   async function send(form) {
     const status = form.querySelector("[role=status]"), box = form.querySelector(".response");
     const [headers, body] = box.querySelectorAll("pre"), button = form.querySelector("button");
@@ -95,7 +86,7 @@
     try {
       const response = await fetch(makeUrl(form), { ...makeRequest(form), redirect: "manual", signal: AbortSignal.timeout(MAX_WAIT_MS) });
       const [text, isWhole] = await readBody(response), type = response.headers.get("content-type") ?? "";
-      const shown = format(text, type), isCut = !isWhole || shown.length > MAX_CHARACTERS;
+      const shown = /\bjson\b/.test(type) ? reformat(text, 2) : text, isCut = !isWhole || shown.length > MAX_CHARACTERS;
       const outcome = response.type === "opaqueredirect" ? "Redirect to another page" : `${response.status} ${response.statusText}`;
       status.textContent = `${outcome}, ${elapsed()}${isCut ? `, first ${Math.min(shown.length, MAX_CHARACTERS)} characters` : ""}`;
       headers.textContent = HEADERS.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`).join("\n");
@@ -119,9 +110,9 @@
   async function offerPipelines() {
     if (pipelines.dataset.asked) return;
     pipelines.dataset.asked = "yes";
-    const response = await fetch(`/v1/pipelines?limit=${MAX_PIPELINES}`).catch(() => null);
-    if (!response?.ok) return;
-    const { items } = await response.json();
+    const { ok, body } = await calls.call(`GET /v1/pipelines?limit=${MAX_PIPELINES}`);
+    if (!ok) return;
+    const { items } = body;
     pipelines.replaceChildren(...items.map((item) => new Option(item.name, item.pipeline_uid)));
     if (items.length === 1) fillUid(items[0].pipeline_uid);
   }

@@ -1,0 +1,164 @@
+"""The texts of the console: titles, buttons, empty states and messages, where they are shown."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.support.bundles import make_bundle, make_commands, make_uid
+from tests.support.console_content import PERSON, fill_console, post
+from tests.support.http import ask
+from tests.support.keys import await_closed, make_key
+from tests.support.pages import put
+from tests.support.served import Served
+
+CONSOLE = Path(__file__).resolve().parents[2] / "web" / "console"
+# The texts of each page of `fill_console`, by its title there and a query.
+TEXTS = {
+    "Pipelines": ("Pipelines", "Find", "Dead letters", "Status", "Keys", "API reference"),
+    "Overview": (
+        "Overview", "Use from a shell", "Messages on chat", "Message", "Send", "Processed",
+        "Enter sends, Shift+Enter adds a line.", "Listens on", "Accepts from", "Publishes to",
+    ),
+    "Memory": ("Memory", "Search", "Export"),
+    "Memory?kind=none": ("Clear filters", "No results."),
+    "Record": ("Edit", "Save", "Cancel", "Delete", "Restore this version", "Erase permanently"),
+    "Record?from=1&to=2": ("Compare",),
+    "Message trace": ("Message trace",),
+    "Dead letters": ("Dead letters", "Replay all", "This action needs JavaScript."),
+    "Dead letter": ("Replay", "Drop"),
+    "Named memories": ("Named memories", "Test a text", "Write"),
+    "Named memory": ("No earlier versions.",),
+    "Keys": ("Keys", "Create key", "No keys yet. Every program on this computer has access."),
+    "Find": ("Find",),
+    "Find?q=qwertz": ("No matches.",),
+    "Recipes": ("Recipes", "Validate", "Run"),
+    "API reference": ("API reference",),
+    "API group": ("Try it", "Send request"),
+}  # fmt: skip
+EMPTY = {
+    "/pipelines/{uid}": "No messages on chat yet.",
+    "/pipelines/{uid}/memory": "No records yet.",
+    "/pipelines/{uid}/memories": "No named memories yet.",
+    "/pipelines/{uid}/recipes": "No recipes yet.",
+    "/dead-letters": "No dead letters.",
+}
+# The texts that appear only in a state that these tests do not make, by file.
+IN_FILES = {
+    "static/acting.js": (
+        "This record has changed since you opened it.",
+        "Save mine",
+        "Keep theirs",
+    ),
+    "static/calls.js": (
+        "You are logged out. Log in again.",
+        "No response in time. The change may still be applied.",
+        "Permission denied: ${",
+    ),
+    "static/refresh.js": (
+        "The bus does not respond. Retrying every 5 seconds.",
+        "You are logged out. Log in again.",
+    ),
+    "templates/fragments/keys.html": ("Revoke",),
+    "templates/fragments/notices.html": ("A newer version is deployed. <a",),
+    "templates/fragments/overview.html": ("No worker{%",),
+    "templates/fragments/stats.html": ('"No worker"',),
+    "templates/fragments/status.html": ("No workers are running.",),
+    "templates/fragments/trace.html": (
+        "Incomplete: older messages were trimmed from the log.",
+        "No results and no records.",
+    ),
+    "templates/named_memory.html": (">Move<", '"Split"'),
+}  # fmt: skip
+OLD = (
+    "There is no such thing", "Not let in", "Not from here", "Said on", "Nothing has been said",
+    "Say something", "Say it", "Enter says it", "How it fares", "From elsewhere", "nobody",
+    "Hears on", "From whom", "Says on", "is in service by now",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served() as found:
+        yield found
+
+
+def read_text(served: Served, path: str, status: int = 200, **headers: str) -> str:
+    """Return the text of a page, without markup."""
+    page = served.get(path, **headers)
+    assert page.status == status, page
+    return " ".join(unescape(re.sub(r"<[^>]+>", "", page.body.decode())).split())
+
+
+def test_the_pages_without_content_say_so() -> None:
+    with Served() as served:
+        assert "No pipelines yet. Deploy one: memrelay deploy FILE" in read_text(served, "/")
+        uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
+        found = {path: read_text(served, path.format(uid=uid)) for path in EMPTY}
+
+    assert [path for path, text in EMPTY.items() if text not in found[path]] == []
+
+
+def test_each_page_has_its_texts(served: Served) -> None:
+    content = fill_console(served)
+
+    for name, texts in TEXTS.items():
+        title, _, query = name.partition("?")
+        path = content.addresses[title]
+        if query:
+            path = f"{path.partition('?')[0]}?{query}"
+        shown = read_text(served, path)
+        assert [text for text in texts if text not in shown] == [], name
+
+
+def test_a_deleted_record_offers_undo(served: Served) -> None:
+    uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
+    guid = post(served, f"/v1/pipelines/{uid}/records", {"content": "tea"})["guid"]
+    page = f"/pipelines/{uid}/memory/{guid}"
+    assert "No earlier versions." in read_text(served, page)
+
+    ask(served.url, "DELETE", f"/v1/pipelines/{uid}/records/{guid}")
+
+    assert "Undo" in read_text(served, page)
+    absent = read_text(served, f"/pipelines/{uid}/memory/{guid[:-4]}0000", 404)
+    assert "Record not found. It may have expired or been erased." in absent
+
+
+def test_missing_pages_and_scopes_are_named() -> None:
+    with Served() as served:
+        assert "Page not found" in read_text(served, "/nothing", 404, Accept="text/html")
+        key = make_key(served.house.root, "read")
+        await_closed(served)
+        shown = read_text(served, "/keys", 403, Authorization=f"Bearer {key.text}")
+
+    assert 'Permission denied: this needs the scope "admin".' in shown
+    assert shown.startswith("Permission denied")
+
+
+def test_a_mistyped_command_gets_the_nearest_one(served: Served) -> None:
+    uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
+
+    answer = post(served, f"/v1/pipelines/{uid}/swarms/chat/messages?wait=5", {"text": "/wriet a"})
+
+    assert answer["hint"].startswith('Unknown command "/wriet". Did you mean "/write"? Commands: ')
+
+
+def test_texts_of_rare_states_are_in_their_files() -> None:
+    absent = {
+        (name, text)
+        for name, texts in IN_FILES.items()
+        for text in texts
+        if text not in (CONSOLE / name).read_text()
+    }
+
+    assert absent == set()
+
+
+def test_no_old_text_is_left() -> None:
+    files = [one for one in CONSOLE.rglob("*") if one.suffix in (".py", ".html", ".js")]
+    own = [one for one in files if not one.name.startswith("htmx")]
+
+    assert [(one.name, text) for one in own for text in OLD if text in one.read_text()] == []
+    assert len(own) > 40
