@@ -72,7 +72,7 @@ def test_a_bundle_is_checked_and_deployed(browser: Browser, served: Served) -> N
         assert active(served, uid)["version"] == 1
         page.get_by_role("button", name="Deploy").click()
 
-        expect(page.locator(".toast")).to_contain_text("Deployed as version 2.")
+        expect(page.locator("#toasts")).to_contain_text("Deployed as version 2.")
         expect(page.locator("#compare")).to_contain_text("coffee")
         assert active(served, uid)["name"] == "coffee"
         page.get_by_role("button", name="Undo").click()
@@ -90,7 +90,7 @@ def test_a_version_is_compared_and_rolled_back(browser: Browser, served: Served)
 
         page.get_by_role("button", name="Roll back").click()
 
-        expect(page.locator(".toast")).to_contain_text("Rolled back to version 1.")
+        expect(page.locator("#toasts")).to_contain_text("Rolled back to version 1.")
         expect(page.get_by_label("Bundle as JSON")).to_have_value(
             re.compile('"pipeline_name": "tea"')
         )

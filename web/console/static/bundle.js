@@ -2,8 +2,7 @@
 "use strict";
 
 (() => {
-  const { make, makeButton, describe } = acting;
-  const form = document.getElementById("bundle"), check = document.getElementById("check"), outcome = document.getElementById("outcome");
+  const { make, makeButton, byId } = dom, form = byId("bundle");
   const { text } = form?.elements ?? {}, { path, number, page } = form?.dataset ?? {};
 
   async function send(method, url, headers = {}) {
@@ -17,7 +16,7 @@
   }
 
   function show(title, parts = [], isBad = true) {
-    outcome.replaceChildren(make("p", title, isBad ? "bad" : ""), ...parts);
+    byId("outcome").replaceChildren(make("p", title, isBad ? "bad" : ""), ...parts);
     text.ariaInvalid = isBad ? "true" : null;
   }
 
@@ -33,7 +32,7 @@
 
   async function checkText() {
     const answer = await send("POST", `${path}/check`);
-    if (!answer.ok) return show(describe(answer));
+    if (!answer.ok) return show(calls.describe(answer));
     const { valid, faults } = answer.body, count = faults.filter((one) => one.severity !== "warning").length;
     return show(valid ? "No faults." : `${count} fault${count === 1 ? "" : "s"}.`, [make("ul", faults.map(makeFault))], !valid);
   }
@@ -42,7 +41,7 @@
     const answer = await send("PUT", path, { "If-Match": `"${version}"` });
     if (answer.status === 422) return checkText();
     if (answer.status === 412) return showConflict(answer.body.active);
-    if (!answer.ok) return show(describe(answer));
+    if (!answer.ok) return show(calls.describe(answer));
     delete form.dataset.dirty;
     const undo = { line: `POST ${path}/rollback`, body: { version: Number(number) } };
     sessionStorage.setItem("toast", JSON.stringify([`Deployed as version ${answer.body.version}.`, undo]));
@@ -57,7 +56,7 @@
     show("A newer version was deployed since you opened this page.", [make("p", [mine, " ", theirs, " ", changes])]);
   }
 
-  check?.addEventListener("click", checkText);
+  byId("check")?.addEventListener("click", checkText);
   form?.addEventListener("submit", (event) => { event.preventDefault(); deploy(form.dataset.version); });
   text?.addEventListener("input", () => { form.dataset.dirty = ""; });
 })();
