@@ -352,7 +352,7 @@ def test_static_files_are_cached_until_they_change(served: Served) -> None:
         again = served.get(url, If_None_Match=found.headers["etag"])
         assert (again.status, again.body) == (304, b"")
         assert served.get(url.partition("?")[0]).headers["cache-control"] == "no-cache"
-    assert len(urls) == 11
+    assert len(urls) == 12
 
 
 def test_htmx_is_the_published_file_with_its_license(served: Served) -> None:
