@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, Self
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.recall_latency import word
 from benchmarks.support.bundle import make_bundle
 from benchmarks.support.console_store import STORE, TIMEOUT_S, UID, Guids, fill
 from benchmarks.support.harness import (
@@ -56,7 +57,7 @@ from memrelay.web.server.cached_read import CachedRead
 from memrelay.web.trace.letters import read_rows
 
 MAX_RATIO, MAX_BYTES, MAX_PAGE_MS, MAX_POLL_MS, MAX_ASSETS = 1.5, 300_000, 150.0, 2.0, 140_000
-QUERY = "bade+dabe+kuvo"
+QUERY = "+".join(map(word, (3, 40, 700)))
 RENDERS = ("page", "reads", "ratio")
 OVERVIEW, LOG_ROWS = "overview", 50
 # Pages with a counterpart in the plain program, and its address.
@@ -265,7 +266,8 @@ def report(rounds: list[dict[str, Any]], pages: dict[str, str]) -> dict[str, Any
 
 def _median(rounds: Sequence[dict[str, Any]], *keys: str) -> float:
     """Return the median of a figure, which is nested in each round."""
-    return statistics.median(reduce(getitem, keys, one) for one in rounds)
+    figures: list[Any] = [reduce(getitem, keys, one) for one in rounds]
+    return float(statistics.median(figures))
 
 
 async def measure(site: Site, plain: Site, place: Place, options: Namespace) -> dict[str, Any]:

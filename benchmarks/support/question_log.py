@@ -1,7 +1,8 @@
 """Record the read-only calls of a page on the bus, to repeat them without the page."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
@@ -23,19 +24,26 @@ async def record_questions(socket: Path, uid: str, act: Callable[[], Awaitable[o
     async with ReconnectingConnection(Address(path=str(socket))) as line:
         subscription = await line.subscribe("*")
         await act()
-        stages, waiting = Stages(), 0
-        asked, replied = ask_channel(uid).encode(), reply_channel(uid, "").encode()
+        messages = list[Any]()
         while message := await subscription.get_message(True, SILENCE_S):
-            channel, data = message["channel"], message["data"]
-            if channel.startswith(replied):
-                waiting -= 1
-            elif channel == asked:
-                if not waiting:
-                    stages.append([])
-                stages[-1].append(_to_call(uid, data))
-                waiting += 1
+            messages.append(message)
         await subscription.aclose()
-        return stages
+    return _list_stages(uid, messages)
+
+
+def _list_stages(uid: str, messages: Iterable[Any]) -> Stages:
+    asked, replied = ask_channel(uid).encode(), reply_channel(uid, "").encode()
+    stages, waiting = Stages(), 0
+    for message in messages:
+        if message["channel"].startswith(replied):
+            waiting -= 1
+        if message["channel"] != asked:
+            continue
+        if not waiting:
+            stages.append([])
+        stages[-1].append(_to_call(uid, message["data"]))
+        waiting += 1
+    return stages
 
 
 def _to_call(uid: str, data: bytes) -> NewCall:

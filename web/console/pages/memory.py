@@ -1,5 +1,6 @@
 """The page "Memory": the records of a store, and a search in it with the reasons for each hit."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -123,6 +124,8 @@ async def _list_values(request: web.Request, served: Served, view: MemoryView) -
         "view": view,
         "listed": await _read(request, served, view),
         "may_search": "search" in get_caller(request).scopes,
+        # Records of a page repeat their values.
+        "narrow": cache(view.url_with),
         "link": lambda guid: record_url(served.deployed.uid, view.store, guid),
     }
 
