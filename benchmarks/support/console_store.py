@@ -21,8 +21,8 @@ from memrelay.memory.files.import_call import MAX_LINES
 
 UID = "bench"
 STORE = f"instances/{UID}/memories"
-MESSAGES, MEMORIES, BOOKS, ARTICLES = 60, 60, 10, 60
-# An envelope of the bus has at most 1 MiB by default.
+MESSAGES, MEMORIES, BOOKS, ARTICLES = 60, 60, 5, 60
+# An envelope has at most 1 MiB by default, and an answer 8 MiB.
 BOOK_BYTES, ARTICLE_BYTES = (1 << 20) - 8192, 18_000
 TURNS_PER_THREAD = 200
 TIMEOUT_S = 60.0
