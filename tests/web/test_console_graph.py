@@ -124,6 +124,11 @@ def test_a_clipped_text_is_one_line_that_fits(text: str, cells: int) -> None:
     assert len(clipped) <= 4 * cells and clip(clipped, cells) == clipped
 
 
+def test_a_long_text_is_clipped_also_if_it_begins_with_whitespace() -> None:
+    assert clip(" " * 10_000 + "a  b" * 10_000, 5) == "a ba…"
+    assert clip("ab" + " " * 10_000, 5) == "ab"
+
+
 def test_wide_letters_take_two_cells() -> None:
     assert (clip("漢字漢字", 8), clip("漢字漢字", 7), clip("漢字漢字", 6)) == (
         "漢字漢字",

@@ -60,7 +60,11 @@ def format_pause(reason: str) -> str:
 
 def clip(text: str, cells: int) -> str:
     """Return a text on one line, shortened to a width in Latin letters with an ellipsis."""
-    line = " ".join(text.split())
+    most = MAX_CHARACTERS_PER_CELL * cells
+    line = " ".join(text[: 2 * most].split())
+    # The beginning of a long text is enough, unless it is mostly whitespace.
+    if len(line) <= most < len(text):
+        line = " ".join(text.split())
     end = _count_fitting(line, cells)
     return line if end == len(line) else line[: _count_fitting(line, cells - 1)] + "…"
 
@@ -77,6 +81,8 @@ def format_code(text: str) -> Markup:
 
 def _count_fitting(line: str, cells: int) -> int:
     """Return how many characters fit. Wide letters take two cells, combining accents none."""
+    if line.isascii():
+        return min(len(line), cells)
     width, max_characters = 0, MAX_CHARACTERS_PER_CELL * cells
     for index, letter in enumerate(line[:max_characters]):
         if not combining(letter):

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from memrelay.bus.errors import BusError
 from memrelay.memory.errors import StoreBroken, StoreBusy
@@ -111,6 +112,12 @@ def render(template: str, /, status: int = 200, **values: Any) -> web.Response:
     """Render a part of a page."""
     text = _templates.get_template(template).render(values)
     return web.Response(text=text, status=status, content_type="text/html", headers=HEADERS)
+
+
+def load_macro(template: str, name: str) -> Callable[..., Markup]:
+    """Return a macro of a template."""
+    macro: Callable[..., Markup] = getattr(_templates.get_template(template).module, name)
+    return macro
 
 
 async def render_page(

@@ -1,5 +1,6 @@
 """The page "Memory": the records of a store, and a search in it with the reasons for each hit."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -8,7 +9,7 @@ from aiohttp import hdrs, web
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.calls import Wanted, ask
-from memrelay.web.console.frame import HEADERS, as_page, render, render_page
+from memrelay.web.console.frame import HEADERS, as_page, load_macro, render, render_page
 from memrelay.web.console.memory_view import MODES, MemoryView, parse_view
 from memrelay.web.console.page import Page
 from memrelay.web.console.pipeline_values import find_served
@@ -119,10 +120,14 @@ def _parse(request: web.Request, served: Served) -> MemoryView:
 
 async def _list_values(request: web.Request, served: Served, view: MemoryView) -> dict[str, Any]:
     """Return the template values of the list."""
+    # The records of a page repeat their values.
+    narrow, badge = cache(view.url_with), load_macro("memory_meta.html", "badge")
     return {
         "view": view,
         "listed": await _read(request, served, view),
         "may_search": "search" in get_caller(request).scopes,
+        "narrow": narrow,
+        "badge": cache(lambda name, value: badge(name, value, narrow(name, value))),
         "link": lambda guid: record_url(served.deployed.uid, view.store, guid),
     }
 
