@@ -66,7 +66,7 @@ def test_a_command_needs_the_scope_of_its_operation(
     assert [one for one in SCOPES if answers[one].status == 200] == [scope], answers
     refused = next(answers[one] for one in SCOPES if one != scope)
     assert (refused.status, refused.json["error"]) == (403, "Denied")
-    assert f"the scope {scope}" in refused.json["detail"]
+    assert f'the scope "{scope}"' in refused.json["detail"]
 
 
 def test_the_tool_of_v1_needs_the_same_scopes(keys: Keys) -> None:

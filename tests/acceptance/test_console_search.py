@@ -1,0 +1,68 @@
+"""Statement 3 of the console: a search explains each score, and a suggestion leads to a hit."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.support.browser import chromium
+from tests.support.bundles import STORE, make_agent, make_bundle, make_commands, make_uid
+from tests.support.console import keep, open_page
+from tests.support.console_content import RECORDS, post
+from tests.support.pages import put
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.slow
+
+WINDOW: Any = {"width": 1280, "height": 800}
+NUMBER = re.compile(r"\d\.\d{3}")
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with Served() as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+def test_the_parts_of_a_score_add_up_and_a_suggestion_finds_the_record(
+    browser: Browser, served: Served
+) -> None:
+    how = {"memory_id": STORE, "mode": "hybrid"}  # a block that searches so, makes vectors
+    finder = make_agent("find", "memory_search", how, on="find")
+    uid = put(served.url, make_bundle(make_uid(), *make_commands(), finder))
+    for record in RECORDS:
+        post(served, f"/v1/pipelines/{uid}/records", record)
+    wait_for(lambda: count_parts(served, uid) == 2, "the vectors")
+
+    with open_page(browser, served, f"/pipelines/{uid}/memory", viewport=WINDOW) as page:
+        page.get_by_label("Search this store").fill("setting the usrname")
+        page.get_by_role("button", name="Search").click()
+
+        hit = page.locator("[data-row]").first
+        expect(hit).to_contain_text("Ada set userName")
+        hit.locator("summary").click()
+        *parts, score = [float(text) for text in NUMBER.findall(hit.locator("dl").inner_text())]
+        assert len(parts) == 2 and abs(sum(parts) - score) <= 0.001
+        assert hit.locator("rect").count() == len(parts)
+        keep(page, "memory-search")
+        page.get_by_role("link", name="username", exact=True).click()
+
+        expect(page.get_by_label("Search this store")).to_have_value("setting the username")
+        expect(page.locator("[data-row]").first).to_contain_text("Ada set userName")
+        expect(page.locator(".suggestion")).to_have_count(0)
+
+
+def count_parts(served: Served, uid: str) -> int:
+    """Return how many arms found the best record of a search: words, and meaning with vectors."""
+    wanted = {"query": "setting a username", "mode": "hybrid", "explain": True}
+    found = post(served, f"/v1/pipelines/{uid}/records/search", wanted)
+    return len(found["explanation"]["hits"][0]["arms"])
