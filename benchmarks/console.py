@@ -8,7 +8,7 @@
 2. The size and the time of each page after a pause, without anything shared. Bounds: 300 kB and
    150 ms.
 3. Processor time of the web process for each poll that it answers with 304. Polls of many pages,
-   which share a read of the pipeline's state; polls that each read it anew; and polls of one page,
+   which share a read of the pipeline's state; polls that each read it; and polls of one page,
    once a second, when the caches of the processor have other contents. Bound: 2 ms.
 4. The bytes of all assets. Bound: 140,000.
 """
@@ -60,7 +60,7 @@ from memrelay.web.trace.letters import read_rows
 
 MAX_RATIO, MAX_BYTES, MAX_PAGE_MS, MAX_POLL_MS, MAX_ASSETS = 1.5, 300_000, 150.0, 2.0, 140_000
 QUERY = "+".join(map(word, (3, 40, 700)))
-POLLS = ("many", "anew", "one")
+POLLS = ("many", "fresh", "one")
 RENDERS = ("page", "reads", "ratio")
 OVERVIEW, LOG_ROWS = "overview", 50
 # Pages with a counterpart in the plain program, and its address.
@@ -213,7 +213,7 @@ class Poller:
 
     def measure(self, path: str, polls: int) -> dict[str, Any]:
         """Measure a page after a pause, and its parts: once a second, and without a pause, when
-        each reads the state of the pipeline anew and when they share it."""
+        each reads the state of the pipeline and when they share a read."""
         time.sleep(PAUSE_S)
         page = self._site.get(path)
         parts = [html.unescape(part) for part in PARTS.findall(page.body.decode())]
@@ -222,7 +222,7 @@ class Poller:
             "ms": page.ms,
             "bytes": len(page.body),
             "one": self._poll(tags, polls, PAUSE_S),
-            "anew": self._poll(tags, 20 * polls, 0, {"Cache-Control": "no-cache"}),
+            "fresh": self._poll(tags, 20 * polls, 0, {"Cache-Control": "no-cache"}),
             "many": self._poll(tags, 20 * polls, 0),
         }
 
@@ -250,7 +250,7 @@ def read_processor_s(process: int) -> float:
 def report(rounds: list[dict[str, Any]], pages: dict[str, str]) -> dict[str, Any]:
     """Print the medians of the rounds next to their bounds, and return all figures."""
     print(
-        f"{'page':15} {'p50':>7} {'reads':>7} ratio  {'after a pause':>13} {'size':>10}  CPU per poll: shared, anew, one page"
+        f"{'page':15} {'p50':>7} {'reads':>7} ratio  {'after a pause':>13} {'size':>10}  CPU of polls: shared, fresh, one"
     )
     for name in pages:
         page, reads, ratio = (_median(rounds, "renders", name, key) for key in RENDERS)
