@@ -249,9 +249,7 @@ def read_processor_s(process: int) -> float:
 
 def report(rounds: list[dict[str, Any]], pages: dict[str, str]) -> dict[str, Any]:
     """Print the medians of the rounds next to their bounds, and return all figures."""
-    print(
-        f"{'page':15} {'p50':>7} {'reads':>7} ratio  {'after a pause':>13} {'size':>10}  CPU of polls: shared, fresh, one"
-    )
+    print(f"{'page':15} {'p50':>7} {'reads':>7} ratio  {'after a pause':>13} {'size':>10}  polls")
     for name in pages:
         page, reads, ratio = (_median(rounds, "renders", name, key) for key in RENDERS)
         pause_ms, size = (_median(rounds, "pages", name, key) for key in ("ms", "bytes"))
@@ -266,7 +264,7 @@ def report(rounds: list[dict[str, Any]], pages: dict[str, str]) -> dict[str, Any
         print(f"{name:15} {ratio:.2f} times the plain page, which takes {plain_ms:.1f} ms")
     assets = sum(len(asset.body) for asset in ASSETS.values())
     print(
-        f"bounds: ratio {MAX_RATIO}, {MAX_PAGE_MS:g} ms, {MAX_BYTES / 1e3:g} kB, a poll "
+        f"polls: shared, with a fresh read, of one page; bounds: ratio {MAX_RATIO}, {MAX_PAGE_MS:g} ms, {MAX_BYTES / 1e3:g} kB, a poll "
         f"{MAX_POLL_MS:g} ms; assets {assets:,} bytes of {MAX_ASSETS:,}"
     )
     return {"cores": os.cpu_count(), "assets": assets, "rounds": rounds}
