@@ -264,7 +264,8 @@ def report(rounds: list[dict[str, Any]], pages: dict[str, str]) -> dict[str, Any
         print(f"{name:15} {ratio:.2f} times the plain page, which takes {plain_ms:.1f} ms")
     assets = sum(len(asset.body) for asset in ASSETS.values())
     print(
-        f"polls: shared, with a fresh read, of one page; bounds: ratio {MAX_RATIO}, {MAX_PAGE_MS:g} ms, {MAX_BYTES / 1e3:g} kB, a poll "
+        "polls: with a shared read, with a new read, of one page\n"
+        f"bounds: ratio {MAX_RATIO}, {MAX_PAGE_MS:g} ms, {MAX_BYTES / 1e3:g} kB, a poll "
         f"{MAX_POLL_MS:g} ms; assets {assets:,} bytes of {MAX_ASSETS:,}"
     )
     return {"cores": os.cpu_count(), "assets": assets, "rounds": rounds}
