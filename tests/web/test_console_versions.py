@@ -1,6 +1,8 @@
 """The page Versions as served, and the check of a bundle that is not deployed."""
 
+import time
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 import orjson
@@ -108,6 +110,37 @@ def test_a_huge_bundle_is_shown_in_part(served: Served) -> None:
     assert len(page.body) <= MAX_PAGE_BYTES
     assert "too long to be edited here" in text_of(page)
     assert "too long to be compared" in text_of(page)
+
+
+@pytest.mark.parametrize("length", [40_000, 110_000, 900_000])
+def test_text_that_html_escapes_does_not_make_the_page_too_long(
+    served: Served, length: int
+) -> None:
+    uid = make_uid()
+    for end in ("a", "b"):
+        put(served.url, make_bundle(uid, *make_commands(), description="&" * length + end))
+
+    page = page_of(served, uid)
+
+    assert page.status == 200 and len(page.body) <= MAX_PAGE_BYTES
+
+
+def test_a_comparison_does_not_delay_other_requests(served: Served) -> None:
+    uid, mark = make_uid(), "&" * 110_000
+    for end in ("a", "b"):
+        put(served.url, make_bundle(uid, *make_commands(), description=mark + end))
+    shown = Thread(target=page_of, args=(served, uid))
+    started = time.monotonic()
+    shown.start()
+
+    longest_s = 0.0
+    while shown.is_alive():
+        asked = time.monotonic()
+        served.get("/static/logo.svg")
+        longest_s = max(longest_s, time.monotonic() - asked)
+    whole_s = time.monotonic() - started
+
+    assert longest_s < whole_s / 2
 
 
 def test_a_check_returns_the_lines_of_all_faults_and_stores_nothing(served: Served) -> None:

@@ -1,5 +1,6 @@
 """The page "Versions": the bundle of a pipeline, its versions, and what changed between two."""
 
+import asyncio
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,6 +13,7 @@ from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.frame import as_page, render, render_page
 from memrelay.web.console.page import Page
 from memrelay.web.console.pipeline_values import find_served
+from memrelay.web.console.record.text import clip_bytes
 from memrelay.web.console.record.word_diff import WordDiff, compare_words
 from memrelay.web.console.refresh import answer_refresh
 from memrelay.web.openapi.route_docs import HTML, documented
@@ -26,8 +28,8 @@ QUERY = {
 }
 ERRORS = {400: "A parameter is invalid.", 404: "There is no such pipeline or version."}
 PAGE_SIZE = 50
-# Bytes of a bundle that is shown and edited on the page.
-MAX_SHOWN = 120_000
+# Bytes in HTML of a bundle that is shown and edited on the page.
+MAX_SHOWN_BYTES = 80_000
 routes = web.RouteTableDef()
 
 
@@ -47,16 +49,15 @@ async def bundle(request: web.Request) -> web.Response:
     """Show the active bundle, the versions, and the changes between two of them."""
     served = await find_served(request)
     active = served.deployed
-    text = await _read_text(request, active)
+    shown = clip_bytes(await _read_text(request, active), MAX_SHOWN_BYTES)
     values = await _list_values(request, served)
     return await render_page(
         request,
         PAGE,
         "bundle.html",
         served,
-        text=text,
-        is_long=len(text.encode()) > MAX_SHOWN,
-        max_shown=MAX_SHOWN,
+        text=shown.text,
+        is_long=shown.hidden > 0,
         comparison=await _compare(request, values["versions"], active),
         **values,
     )
@@ -110,7 +111,8 @@ async def _compare(
         if number not in by_number:
             raise NotFound(f"This pipeline has no version {number}.")
     old, new = [await _read_text(request, by_number[number]) for number in (since, to)]
-    return Comparison(since, to, compare_words(old, new))
+    words = await asyncio.to_thread(compare_words, old, new)
+    return Comparison(since, to, words)
 
 
 async def _read_text(request: web.Request, version: Deployed) -> str:
