@@ -20,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 SMALL: Any = {"width": 1280, "height": 800}
 # What only keys with more scopes see: forms of the public API, and their buttons.
-CONTROLS = "form[data-call]:not([data-call^='GET']), #send"
+# Forms that change something. A reader may run recipes and assemble contexts.
+READS = "[data-call^='GET'], [data-call$='/recipes/execute'], [data-call$='/assembly/assemble']"
+CONTROLS = f"form[data-call]:not({READS}), #send"
 
 
 @pytest.fixture
