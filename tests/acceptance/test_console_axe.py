@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from memrelay.web.console.pages import ALL
 from tests.support.axe import find_violations
 from tests.support.browser import chromium
-from tests.support.console import open_page, overflow
+from tests.support.console import keep, open_page, overflow
 from tests.support.console_content import Content, fill_console
 from tests.support.served import Served
 
@@ -48,6 +48,8 @@ def test_no_page_has_serious_faults(opened: Opened, width: int, scheme: Any) -> 
         with open_page(
             opened.browser, opened.served, path, viewport=window, color_scheme=scheme
         ) as page:
+            if (title, width, scheme) == ("Memory", 320, "dark"):
+                keep(page, "phone-dark")
             found = find_violations(page)
             if overflow(page) > 0:
                 found.append(f"{overflow(page)} px wider than the window")

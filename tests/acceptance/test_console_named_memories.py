@@ -84,7 +84,7 @@ def test_a_dry_run_writes_nothing_and_the_write_is_skipped(
         expect(outcome.get_by_role("link")).to_have_attribute(
             "href", f"/pipelines/{uid}/memories/{memory}?entry={entry}#entry"
         )
-        keep(page, "named_memories")
+        keep(page, "named-memories")
         assert list_entries(served, uid, memory) == before
 
         expect(submit(page, "Ada lives in Paris", "Test a text")).to_contain_text(

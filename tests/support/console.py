@@ -27,7 +27,7 @@ def keep(page: Page, name: str) -> None:
 
 @contextmanager
 def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
-    """Open a page. Fails on script errors and on requests to other servers."""
+    """Open a page. Fails unless it answers 200, on script errors, and on requests to other servers."""
     context = browser.new_context(**how)
     page, faults, asked = context.new_page(), list[str](), list[str]()
     page.on("pageerror", lambda error: faults.append(str(error)))
@@ -36,7 +36,8 @@ def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterat
     )
     page.on("request", lambda request: asked.append(request.url))
     try:
-        page.goto(served.url + path)
+        answer = page.goto(served.url + path)
+        assert answer is not None and answer.status == 200, (path, answer)
         yield page
         assert [url for url in asked if not url.startswith(served.url)] == []
         assert [fault for fault in faults if not fault.startswith(LOGGED)] == []

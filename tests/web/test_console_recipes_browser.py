@@ -71,7 +71,7 @@ def test_faults_appear_with_their_lines_while_the_user_types(
         expect(found).to_contain_text("2 faults.")
         expect(found.locator("li").filter(has_text="/label")).to_contain_text("Line 3")
         expect(found.locator("li").filter(has_text="/retrieval")).to_contain_text("Line 7")
-        keep(page, "recipe_faults")
+        keep(page, "recipe-faults")
 
         expect(enter(page, RECIPE[:-1])).to_contain_text("Not valid JSON")
         expect(enter(page, RECIPE)).to_contain_text("Valid.")
@@ -93,7 +93,7 @@ def test_a_recipe_is_stored_run_and_assembled(served: Served, browser: Browser) 
         expect(result.locator("pre")).to_contain_text(FACTS[0])
         expect(result.get_by_role("row").filter(has_text="rank")).to_be_visible()
         result.scroll_into_view_if_needed()
-        keep(page, "recipe_run")
+        keep(page, "recipe-run")
 
         page.locator("#assemble").get_by_label("Intent").fill("email")
         page.get_by_role("button", name="Assemble").click()

@@ -1,0 +1,120 @@
+"""Statement 13 of the console: what a newcomer met is fixed, on a phone and on wide screens.
+
+More tests of the same findings:
+tests/web/test_console_trace.py: failed messages in the log, and dead-letter counts that are links.
+tests/web/test_console_graph_browser.py: a graph that fits, is hidden if too small, and has links.
+tests/web/test_console.py: one table of several pipelines.
+tests/web/test_messages.py: hints about mistyped commands.
+tests/web/test_api_reference_browser.py: reference pages that can send a call.
+tests/web/test_console_texts.py: the English of the pages.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.support.browser import chromium
+from tests.support.bundles import make_bundle, make_commands, make_uid
+from tests.support.console import keep, open_page, overflow, send
+from tests.support.console_content import PERSON, Content, fill_console
+from tests.support.pages import put
+from tests.support.served import Served
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.slow
+
+WIDTHS = (320, 1280, 1600)
+MAIN_MENU = ["Pipelines", "Find", "Dead letters", "Status", "Keys", "API reference"]
+TABS = ["Overview", "Memory", "Named memories", "Recipes", "Agent memory", "Versions"]
+USAGE = "/delete GUID forgets the record with this guid."
+# The smallest side of a link or button that a finger hits.
+TAP_PX = 24
+
+
+class Opened(NamedTuple):
+    """A product with something on every page, and a browser."""
+
+    served: Served
+    content: Content
+    browser: Browser
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Opened]:
+    with Served() as served, chromium() as browser:
+        yield Opened(served, fill_console(served), browser)
+
+
+def window(width: int) -> Any:
+    return {"viewport": {"width": width, "height": 900}}
+
+
+def read_all(links: Locator) -> list[str]:
+    return [text.strip() for text in links.all_inner_texts()]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_is_reached_from_the_menu_and_the_tabs(opened: Opened, width: int) -> None:
+    start = f"/pipelines/{opened.content.uid}"
+    with open_page(opened.browser, opened.served, start, **window(width)) as page:
+        for menu, titles in (("Pipeline", TABS), ("Main", MAIN_MENU)):
+            assert read_all(links_of(page, menu)) == titles
+            for title in titles:
+                links_of(page, menu).get_by_text(title, exact=True).click()
+                current = page.locator("nav [aria-current]", has_text=title)
+                expect(current.first).to_be_visible()
+                assert overflow(page) <= 0, title
+                assert smallest_side(links_of(page, menu)) >= TAP_PX, title
+
+
+def links_of(page: Page, menu: str) -> Locator:
+    return page.get_by_role("navigation", name=menu, exact=True).get_by_role("link")
+
+
+def smallest_side(links: Locator) -> float:
+    boxes = [link.bounding_box() for link in links.all()]
+    return min(min(box["width"], box["height"]) for box in boxes if box)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_chat_helps_with_mistyped_and_incomplete_commands(opened: Opened, width: int) -> None:
+    agents = make_commands()
+    agents[-1] |= {"agent_desc": USAGE}
+    path = f"/pipelines/{put(opened.served.url, make_bundle(make_uid(), PERSON, *agents))}"
+    with open_page(opened.browser, opened.served, path, **window(width)) as page:
+        mistyped = send(page, "/wriet tea")
+        expect(mistyped).to_contain_text('Unknown command "/wriet". Did you mean "/write"?')
+        incomplete = send(page, "/delete")
+        expect(incomplete).to_contain_text(f'"/delete" is incomplete. Usage: {USAGE}')
+        assert overflow(page) <= 0
+        if width == 1280:
+            incomplete.scroll_into_view_if_needed()
+            keep(page, "hints")
+
+
+def test_the_graph_appears_with_one_pipeline_and_the_table_with_several(opened: Opened) -> None:
+    with Served() as served:
+        put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
+        with open_page(opened.browser, served, "/", **window(1280)) as page:
+            expect(page.locator(".graph svg")).to_be_visible()
+            expect(page.locator("#send")).to_be_visible()
+
+            put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
+            wait_for(lambda: page.reload() and not page.locator(".graph").count(), "the graph goes")
+
+            expect(page.get_by_role("table").locator("tbody tr")).to_have_count(2)
+
+
+def test_the_footer_leads_to_the_reference_and_to_the_data(opened: Opened) -> None:
+    with open_page(opened.browser, opened.served, "/", **window(1280)) as page:
+        for title, path in opened.content.addresses.items():
+            page.goto(opened.served.url + path)
+            footer = page.locator("footer")
+            expect(footer).to_contain_text("Memrelay ")
+            reference = footer.get_by_role("link", name="API reference")
+            expect(reference).to_have_attribute("href", "/docs")
+            for link in footer.get_by_role("link", name="View as JSON").all():
+                address = str(link.get_attribute("href"))
+                assert opened.served.get(address).json is not None, (title, address)
