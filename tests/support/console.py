@@ -27,7 +27,7 @@ def keep(page: Page, name: str) -> None:
 
 @contextmanager
 def open_page(browser: Browser, served: Served, path: str, **how: Any) -> Iterator[Page]:
-    """Open a page. Fails unless it answers 200, on script errors, and on requests to other servers."""
+    """Open a page. Fails unless it answers 200, on script errors and on requests elsewhere."""
     context = browser.new_context(**how)
     page, faults, asked = context.new_page(), list[str](), list[str]()
     page.on("pageerror", lambda error: faults.append(str(error)))
