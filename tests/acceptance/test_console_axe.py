@@ -3,17 +3,14 @@ phones and on wide screens; nothing scrolls horizontally.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
 
 from memrelay.web.console.pages import ALL
 from tests.support.axe import find_violations
-from tests.support.browser import chromium
 from tests.support.console import keep, open_page, overflow
-from tests.support.console_content import Content, fill_console
-from tests.support.served import Served
+from tests.support.console_content import Opened, open_console
 
 pytestmark = pytest.mark.slow
 
@@ -21,18 +18,10 @@ WIDTHS = (320, 1280, 1600)
 SCHEMES = ("light", "dark")
 
 
-class Opened(NamedTuple):
-    """A product with something on every page, and a browser."""
-
-    served: Served
-    content: Content
-    browser: Browser
-
-
 @pytest.fixture(scope="module")
 def opened() -> Iterator[Opened]:
-    with Served() as served, chromium() as browser:
-        yield Opened(served, fill_console(served), browser)
+    with open_console() as found:
+        yield found
 
 
 def test_each_page_has_an_address(opened: Opened) -> None:

@@ -1,7 +1,12 @@
 """A pipeline with something to see on every page of the console."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from playwright.sync_api import Browser
+
+from tests.support.browser import chromium
 from tests.support.bundles import (
     Json,
     make_agent,
@@ -45,6 +50,21 @@ class Content(NamedTuple):
     uid: str
     guid: str
     addresses: dict[str, str]
+
+
+class Opened(NamedTuple):
+    """A product with something on every page, and a browser."""
+
+    served: Served
+    content: Content
+    browser: Browser
+
+
+@contextmanager
+def open_console() -> Iterator[Opened]:
+    """Start a product, fill its pages, and start a browser."""
+    with Served() as served, chromium() as browser:
+        yield Opened(served, fill_console(served), browser)
 
 
 def post(served: Served, path: str, body: Json) -> Any:
