@@ -6,7 +6,7 @@ benchmarks/recall/word_signs.py creates it.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from importlib.resources import files
 
@@ -42,6 +42,10 @@ class NearWords:
         whole_words = ((number, piece) for number, piece in enumerate(pieces()) if piece.isalnum())
         self._known = {piece: number for number, piece in whole_words}
         self.read = lru_cache(KEPT)(self._read)  # text -> words, cached
+
+    def known(self, some: Iterable[str]) -> set[str]:
+        """Return the words that the table has: nearly all common English words."""
+        return {word for word in some if word in self._known}
 
     def numbers(self, some: Collection[str]) -> Words:
         """Return the numbers of words."""

@@ -5,7 +5,7 @@ is its place. A record without a thread forms its own thread. A record takes 32 
 12 more once a search was made.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -60,6 +60,10 @@ class Names:
             for number, name in self.by_first_word.get(word, ())
             if name <= words
         ]
+
+    def first_words(self, words: Iterable[str]) -> set[str]:
+        """Return the words that begin the name of a speaker."""
+        return {word for word in words if word in self.by_first_word}
 
     def words_in_names(self, named: Collection[int]) -> set[str]:
         """Return the words in the names of these speakers."""

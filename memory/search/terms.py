@@ -36,6 +36,7 @@ class Term:
     found: Rows | None = field(default=None, compare=False)  # matches of an expression
     whole: bool = True  # False if more records than these hold it
     kin: tuple[str, ...] = ()  # the spellings that are other forms of an irregular word
+    corrected: str = ""  # the word that was searched for instead of the misspelled text
 
     def postings(self, vocabulary: Vocabulary) -> Postings:
         """Return the records that hold the term. Matches of an expression count once each."""
@@ -63,14 +64,19 @@ def parse_terms(query: Query, context: SearchContext, stems: Stems, language: st
     for word in words:
         root = stems.root(word)
         if root not in found:
-            same = stems.spellings(word, vocabulary)
-            kin = stems.kin(word, same, vocabulary)
-            spellings = same | kin
-            found[root] = Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
-    return [_hide_expired(term, context) for term in found.values()]
+            found[root] = make_term(word, stems, vocabulary)
+    return [hide_expired(term, context) for term in found.values()]
 
 
-def _hide_expired(term: Term, context: SearchContext) -> Term:
+def make_term(word: str, stems: Stems, vocabulary: Vocabulary) -> Term:
+    """Return the term of a single word, with all spellings that the store has."""
+    same = stems.spellings(word, vocabulary)
+    kin = stems.kin(word, same, vocabulary)
+    spellings = same | kin
+    return Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
+
+
+def hide_expired(term: Term, context: SearchContext) -> Term:
     """Return the term without records if all of its records have expired.
 
     The index holds expired records for a while, but no result may reveal them.

@@ -15,6 +15,7 @@ from memrelay.memory.search.granularities import Scores, idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
 from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
+from memrelay.memory.search.spelling import correct_terms
 from memrelay.memory.search.terms import Term, parse_terms
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, max_cache_bytes
 from memrelay.memory.sqlite.row_arrays import Rows
@@ -28,6 +29,8 @@ SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
 # common is enough.
 MIN_COVERAGE = 0.4
 MIN_COVERAGE_OF_TWO = 0.3
+# The share of a corrected word's weight that counts as known.
+CORRECTED_CREDIT = 0.5
 # Postings read for a query: this many, plus one for each so many records of the store.
 MAX_POSTINGS = 30_000
 RECORDS_PER_POSTING = 5
@@ -78,8 +81,10 @@ def score_text(
     """
     layout = context.layout
     terms = parse_terms(query, context, stems, language)
+    terms = correct_terms(terms, context, stems, language, understood=beside)
     counted = [term for term in terms if term.records or term.text not in beside]
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
+    words |= {term.corrected for term in terms}
     covered, named = coverage(counted, len(layout)), layout.find_speakers(words)
     min_coverage = 0.0 if not floor else MIN_COVERAGE_OF_TWO if len(counted) == 2 else MIN_COVERAGE
     known = [term for term in terms if term.records] if covered >= min_coverage or named else []
@@ -111,7 +116,11 @@ def coverage(terms: list[Term], records: int) -> float:
     weights = [
         math.log(1 + 1 / (min(term.records / max(records, 1000), 1.0) + 0.0005)) for term in terms
     ]
-    known = sum(weight for term, weight in zip(terms, weights, strict=True) if term.records)
+    known = sum(
+        weight * (CORRECTED_CREDIT if term.corrected else 1)
+        for term, weight in zip(terms, weights, strict=True)
+        if term.records
+    )
     return known / sum(weights) if weights else 0.0
 
 
