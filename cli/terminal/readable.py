@@ -193,6 +193,8 @@ def _term(term: Json) -> str:
     if term["state"] == "unknown":
         suggestion = f" (did you mean {term['suggestion']}?)" if term["suggestion"] else ""
         return f"{term['term']}: in no record{suggestion}"
+    if term["state"] == "corrected":
+        return f"{term['term']}: in no record; searched as {', '.join(term['spellings'])}"
     if term["state"] == "speaker":
         return f"{term['term']}: matches the speaker"
     if term["state"] == "stop word":

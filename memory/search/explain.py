@@ -186,7 +186,7 @@ def _ranked_terms(
     """Return each term once, in the order of the query, with stop words last."""
     if text is None:
         return ()
-    states = {id(term): "wanted" for term, _ in text.terms}
+    states = {id(term): "corrected" if term.near else "wanted" for term, _ in text.terms}
     states |= {id(term): "too common" for term in text.left_out}
     names = context.layout.names.words_in_names(text.speakers)
     return _explain_terms(
@@ -200,7 +200,7 @@ def _ranked_terms(
 def _unscored_state(term: Term, names: set[str]) -> str:
     if term.records:
         return "not looked for"
-    return "speaker" if term.text in names else "unknown"
+    return "speaker" if (term.meant or term.text) in names else "unknown"
 
 
 def _explain_terms(
@@ -221,7 +221,7 @@ def _explain_terms(
                 shown(term.text),
                 state,  # type: ignore[arg-type]
                 term.records,
-                tuple(map(shown, term.spellings[:MAX_SPELLINGS])),
+                tuple(map(shown, (term.spellings or term.near)[:MAX_SPELLINGS])),
                 suggestion,
             )
         )

@@ -14,7 +14,9 @@ from memrelay.memory.text.folding import shown
 
 MAX_EXPLAINED = 100  # hits
 Where = Literal["record", "window", "segment"]
-State = Literal["wanted", "unknown", "too common", "speaker", "stop word", "not looked for"]
+State = Literal[
+    "wanted", "corrected", "unknown", "too common", "speaker", "stop word", "not looked for"
+]
 Reason = Literal[
     "nothing asked",
     "no records",

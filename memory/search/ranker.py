@@ -309,7 +309,7 @@ class Ranker:
         on_time = self._filters.on_days(times.patterns, layout)
         try:
             with self._without_limit():
-                found = self._vectors.search(context, question, floor=floor)
+                found = self._vectors.search(context, text.correct(question), floor=floor)
             vector = raise_minimum(found)
         except EmbeddingFault as fault:  # records without vectors are still found by words
             base, without = text.score, str(fault)

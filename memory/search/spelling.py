@@ -24,7 +24,8 @@ MAX_ALIKE = 4096  # words with the same beginning that are compared
 NEIGHBORHOOD = 64  # code points of a script around a letter
 MAX_CHECKED = 16  # words whose postings are checked for records that are not expired
 SHORTEST_CORRECTED = 4  # characters of a word that is corrected
-MAX_CORRECTIONS = 8  # of a query; a correction takes 5 ms
+MAX_CORRECTED = 4  # words of a query that are corrected; each takes 3 ms
+MAX_NEAR = 3  # words that are searched for instead of one
 
 
 def correct_terms(
@@ -35,27 +36,29 @@ def correct_terms(
     *,
     understood: Collection[str] = (),
 ) -> list[Term]:
-    """Replace words that no record holds by the nearest word. Misspelled stop words are left out.
+    """Add similar words of the store to words that no record holds.
 
-    Words that the language model knows are correct as they are, and so are names of speakers and
-    words in `understood`.
+    A word that the built-in model does not know is misspelled: it is replaced, or left out if the
+    nearest word is a stop word. Names of speakers and words in `understood` stay as they are.
     """
     corrected: list[Term] = []
-    left = MAX_CORRECTIONS
+    left, stop_words = MAX_CORRECTED, STOP_WORDS.get(language, frozenset())
     for term in terms:
-        if left and _may_be_misspelled(term, context, understood):
+        near: list[str] = []
+        if left and term.text not in understood and _is_correctable(term, context):
             left -= 1
-            word = _correct(term.text, context, stems)
-            if word in STOP_WORDS.get(language, ()):
-                continue
-            if word:
-                found = make_term(word, stems, context.vocabulary)
-                term = replace(hide_expired(found, context), text=term.text, corrected=word)
-        corrected.append(term)
+            near = _similar_words(term.text, context, stems)[:MAX_NEAR]
+        if near and not near_words().known((term.text,)):
+            if near[0] not in stop_words:
+                corrected.append(_corrected(term.text, near, context, stems, misspelled=True))
+        elif near := [word for word in near if word not in stop_words]:
+            corrected.append(_corrected(term.text, near, context, stems, misspelled=False))
+        else:
+            corrected.append(term)
     return corrected
 
 
-def _may_be_misspelled(term: Term, context: SearchContext, understood: Collection[str]) -> bool:
+def _is_correctable(term: Term, context: SearchContext) -> bool:
     word = term.text
     return (
         not term.records
@@ -63,24 +66,41 @@ def _may_be_misspelled(term: Term, context: SearchContext, understood: Collectio
         and SHORTEST_CORRECTED <= len(word) <= LONGEST
         and is_word(word)
         and not in_letters(word)
-        and word not in understood
-        and not near_words().known((word,))
         and not context.layout.names.first_words((word,))
     )
 
 
-def _correct(word: str, context: SearchContext, stems: Stems) -> str:
-    """Return the word that is one edit away and whose stem most records hold; "" without one."""
+def _similar_words(word: str, context: SearchContext, stems: Stems) -> list[str]:
+    """Return the words that are one edit away, those whose stems most records hold first.
+
+    Without any, returns the nearest word of the store that is two edits away.
+    """
     edits = set(_one_edit(word)) - {word}
     if names := context.layout.names.first_words(edits):
-        return min(names)
-    counts = dict(context.vocabulary.among(edits))
+        return [min(names)]
+    counts = context.vocabulary.among(edits)
     for known in near_words().known(edits):
         counts[known] = sum(stems.spellings(known, context.vocabulary).values())
-    best = max(counts, key=lambda one: (counts[one], one), default="")
-    if counts.get(best):
-        return best
-    return nearest_word(word, context.vocabulary, context.expired) or ""
+    if counts:
+        found = sorted((one for one in counts if counts[one]), key=lambda one: (-counts[one], one))
+        return found or [min(counts)]
+    other = nearest_word(word, context.vocabulary, context.expired)
+    return [other] if other else []
+
+
+def _corrected(
+    text: str, near: list[str], context: SearchContext, stems: Stems, *, misspelled: bool
+) -> Term:
+    """Return the term with similar words. Those of a correct word count half."""
+    made = [make_term(word, stems, context.vocabulary) for word in near]
+    spellings = tuple(dict.fromkeys(one for term in made for one in term.spellings))
+    kin = tuple(one for term in made for one in term.kin) if misspelled else spellings
+    records = sum(map(context.vocabulary.count, spellings))
+    return replace(
+        hide_expired(Term(text, records, spellings, kin=kin), context),
+        near=tuple(near),
+        meant=near[0] if misspelled else "",
+    )
 
 
 def nearest_word(word: str, vocabulary: Vocabulary, expired: Rows) -> str | None:

@@ -36,7 +36,8 @@ class Term:
     found: Rows | None = field(default=None, compare=False)  # matches of an expression
     whole: bool = True  # False if more records than these hold it
     kin: tuple[str, ...] = ()  # the spellings that are other forms of an irregular word
-    corrected: str = ""  # the word that was searched for instead of the misspelled text
+    near: tuple[str, ...] = ()  # similar words that are searched for, because no record has this
+    meant: str = ""  # the first of them, if the text is misspelled
 
     def postings(self, vocabulary: Vocabulary) -> Postings:
         """Return the records that hold the term. Matches of an expression count once each."""

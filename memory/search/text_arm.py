@@ -5,6 +5,7 @@ The sum finds a quarter more relevant records than the record alone (docs/search
 """
 
 import math
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -56,6 +57,13 @@ class TextScores(ArmScores):
     min_coverage: float  # the coverage below which no term is scored
     all_terms: tuple[Term, ...]  # all terms of the query
 
+    def correct(self, question: str) -> str:
+        """Return the question with the corrections of misspelled words."""
+        for term in self.all_terms:
+            if term.meant:
+                question = re.sub(rf"\b{re.escape(term.text)}\b", term.meant, question, flags=re.I)
+        return question
+
     def speaker_turns(self, layout: Layout) -> NDArray[np.bool_] | None:
         """Return which places are turns of the speaker that the query names.
 
@@ -84,7 +92,7 @@ def score_text(
     terms = correct_terms(terms, context, stems, language, understood=beside)
     counted = [term for term in terms if term.records or term.text not in beside]
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
-    words |= {term.corrected for term in terms}
+    words |= {term.meant for term in terms}
     covered, named = coverage(counted, len(layout)), layout.find_speakers(words)
     min_coverage = 0.0 if not floor else MIN_COVERAGE_OF_TWO if len(counted) == 2 else MIN_COVERAGE
     known = [term for term in terms if term.records] if covered >= min_coverage or named else []
@@ -117,7 +125,7 @@ def coverage(terms: list[Term], records: int) -> float:
         math.log(1 + 1 / (min(term.records / max(records, 1000), 1.0) + 0.0005)) for term in terms
     ]
     known = sum(
-        weight * (CORRECTED_CREDIT if term.corrected else 1)
+        weight * (1 if not term.near else CORRECTED_CREDIT if term.meant else 0)
         for term, weight in zip(terms, weights, strict=True)
         if term.records
     )

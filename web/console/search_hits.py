@@ -59,7 +59,7 @@ def read_hits(output: Json, mode: str, query: str) -> Hits:
         mode,
         found,
         explanation["records"],
-        list(explanation["notes"]),
+        [*_list_corrections(explanation["terms"]), *explanation["notes"]],
         nothing["detail"] if nothing else "",
         _list_suggestions(explanation["terms"], query),
     )
@@ -106,6 +106,14 @@ def _list_suggestions(terms: list[Json], query: str) -> list[tuple[str, str, str
         (term["term"], term["suggestion"], query.replace(term["term"], term["suggestion"]))
         for term in terms
         if term["suggestion"]
+    ]
+
+
+def _list_corrections(terms: list[Json]) -> list[str]:
+    return [
+        f"“{term['term']}” is in no record. Searched instead: {', '.join(term['spellings'])}."
+        for term in terms
+        if term["state"] == "corrected"
     ]
 
 
