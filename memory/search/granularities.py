@@ -63,13 +63,17 @@ class Scores:
         self._granularity = granularity
         self._sum = np.zeros(len(granularity.lengths), np.float32)
 
-    def add(self, worth: float, places: Places, counts: NDArray[np.float32]) -> None:
-        """Add a word with this idf, given the places that hold it and its count in each."""
+    def add(self, worth: float, places: Places, counts: NDArray[np.float32]) -> Places:
+        """Add a word with this idf, given the places that hold it and its count in each.
+
+        Returns the units that hold it.
+        """
         units, counts = self._granularity.counts(places, counts)
         norm = (K1 * (1 - B)) + (K1 * B / self._granularity.mean) * self._granularity.lengths[units]
         self._sum[units] += (
             np.float32(worth * (K1 + 1)) * counts / (counts + norm.astype(np.float32))
         )
+        return units
 
     def at_places(self) -> NDArray[np.float32]:
         """Return the sum for each place."""

@@ -6,8 +6,9 @@ The sum finds a quarter more relevant records than the record alone (docs/search
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
 from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
 from memrelay.memory.search.spelling import correct_terms
-from memrelay.memory.search.terms import Term, parse_terms
+from memrelay.memory.search.terms import Term, parse_terms, stop_words_of
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, max_cache_bytes
 from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
@@ -26,12 +27,12 @@ from memrelay.memory.text.words import plain_tokens, taken_apart, tokens
 
 HALF_SCORE = 8.0  # the raw score that maps to 0.5
 SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
-# The store must know this share of the query, by weight. With two terms, one that is not
-# common is enough.
-MIN_COVERAGE = 0.4
-MIN_COVERAGE_OF_TWO = 0.3
-# The share of a corrected word's weight that counts as known.
-CORRECTED_CREDIT = 0.5
+# One window, or one record without a thread, must hold this share of the query, by weight: less in a
+# small store, where chance matches are rare, and in a question, whose common words are no evidence
+# (docs/recall.md).
+MIN_COVERAGE_SMALL, SMALL_STORE = 0.25, 500  # records
+MIN_COVERAGE_LARGE, LARGE_STORE = 0.4, 2000
+MIN_COVERAGE_QUESTION, QUESTION_STOP_WORDS = 0.15, 2
 # Postings read for a query: this many, plus one for each so many records of the store.
 MAX_POSTINGS = 30_000
 RECORDS_PER_POSTING = 5
@@ -52,7 +53,7 @@ class TextScores(ArmScores):
     terms: tuple[tuple[Term, Places], ...]  # each term that was scored, and the places that hold it
     unknown: tuple[Term, ...]  # terms that no record holds
     left_out: tuple[Term, ...]  # terms that too many records hold
-    coverage: float  # the share of the query that the store knows, by weight
+    coverage: float  # the largest share of the query that one window holds, by weight
     speakers: tuple[int, ...]  # speakers named in the query
     min_coverage: float  # the coverage below which no term is scored
     all_terms: tuple[Term, ...]  # all terms of the query
@@ -83,24 +84,26 @@ def score_text(
 ) -> TextScores:
     """Score all records that hold a term, or whose window or segment does.
 
-    Nothing is scored if the store knows too little of the query: matches would be accidental.
+    Nothing is scored if no window holds enough of the query: matches would be accidental.
     Without `floor`, this limit does not apply. Words in `beside` do not count as unknown,
     because the search understands them in another way, for example as dates.
     """
     layout = context.layout
-    terms = parse_terms(query, context, stems, language)
-    terms = correct_terms(terms, context, stems, language, understood=beside)
-    counted = [term for term in terms if term.records or term.text not in beside]
+    terms = correct_terms(
+        parse_terms(query, context, stems, language), context, stems, language, understood=beside
+    )
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
-    words |= {term.meant for term in terms}
-    covered, named = coverage(counted, len(layout)), layout.find_speakers(words)
-    min_coverage = 0.0 if not floor else MIN_COVERAGE_OF_TWO if len(counted) == 2 else MIN_COVERAGE
-    known = [term for term in terms if term.records] if covered >= min_coverage or named else []
+    named = layout.find_speakers(words | {term.meant for term in terms})
+    known, unknown = _divide(terms)
     wanted, left_out = _select_terms(known, len(layout))
-    raw, held = _score_terms(context, wanted)
+    raw, held, largest = _score_terms(context, wanted)
+    counted = [term for term in terms if term.records or term.text not in beside]
+    covered = _coverage(largest, left_out, counted, len(layout))
+    min_coverage = _min_coverage(query, language, len(layout)) if floor else 0.0
+    if covered < min_coverage and not named:
+        raw, held, left_out = np.zeros_like(raw), (), ()
     if len(named) == 1:
         raw[layout.source == named[0]] *= np.float32(SPEAKER_BOOST)
-    unknown = tuple(term for term in terms if not term.records)
     return TextScores(
         "text",
         raw,
@@ -115,21 +118,30 @@ def score_text(
     )
 
 
-def coverage(terms: list[Term], records: int) -> float:
-    """Return the share of the terms' weight that the store knows; 0 without terms.
+def _divide(terms: Iterable[Term]) -> tuple[list[Term], tuple[Term, ...]]:
+    """Return (terms that a record holds, terms that none holds)."""
+    known = [term for term in terms if term.records]
+    return known, tuple(term for term in terms if not term.records)
 
-    Unlike idf, a weight is bounded and independent of the size of the store. It is 7.6 for an
-    unknown term and 4.5 for a term that one in a hundred records holds.
-    """
-    weights = [
-        math.log(1 + 1 / (min(term.records / max(records, 1000), 1.0) + 0.0005)) for term in terms
-    ]
-    known = sum(
-        weight * (1 if not term.near else CORRECTED_CREDIT if term.meant else 0)
-        for term, weight in zip(terms, weights, strict=True)
-        if term.records
+
+def _coverage(
+    largest: float, left_out: Iterable[Term], counted: Iterable[Term], records: int
+) -> float:
+    """Return the largest share of the query that one window holds; terms left out are everywhere."""
+    held = largest + sum(term.weight(records) for term in left_out)
+    return held / max(sum(term.weight(records) for term in counted), 1e-6)
+
+
+def _min_coverage(query: Query, language: str, records: int) -> float:
+    if len(stop_words_of(query, language)) >= QUESTION_STOP_WORDS:
+        return MIN_COVERAGE_QUESTION
+    return float(
+        np.interp(
+            math.log(max(records, 1)),
+            (math.log(SMALL_STORE), math.log(LARGE_STORE)),
+            (MIN_COVERAGE_SMALL, MIN_COVERAGE_LARGE),
+        )
     )
-    return known / sum(weights) if weights else 0.0
 
 
 def _select_terms(terms: list[Term], records: int) -> tuple[list[Term], tuple[Term, ...]]:
@@ -147,25 +159,30 @@ def _select_terms(terms: list[Term], records: int) -> tuple[list[Term], tuple[Te
 
 def _score_terms(
     context: SearchContext, wanted: list[Term]
-) -> tuple[Floats, tuple[tuple[Term, Places], ...]]:
-    """Return (raw scores by place, the places that hold each term).
+) -> tuple[Floats, tuple[tuple[Term, Places], ...], float]:
+    """Return (raw scores by place, the places that hold each term, the largest weight in a window).
 
     The score of a turn is the mean over the three granularities.
     """
     layout, held = context.layout, []
     sums = [Scores(granularity) for granularity in context.granularities.all]
+    # of the terms of each turn and each window
+    weights = [np.zeros(len(layout), np.float32) for _ in sums[:2]]
     for term in wanted:
         rows, counts = term.postings(context.vocabulary).without(context.expired)
         places = layout.places(rows)
         held.append((term, places))
-        for one in sums:
-            one.add(idf(len(layout), len(rows)), places, counts)
+        weight = np.float32(term.credit * term.weight(len(layout)))
+        for one, together in zip_longest(sums, weights):
+            units = one.add(idf(len(layout), len(rows)), places, counts)
+            if together is not None:
+                together[units] += weight
     raw = np.zeros(len(layout), np.float32)
     for one in sums:  # windows and segments are empty for records without a thread
         raw += one.at_places()
     if len(sums) > 1:
         raw *= np.where(layout.source >= 0, np.float32(1 / len(sums)), np.float32(1))
-    return raw, tuple(held)
+    return raw, tuple(held), max(float(together.max(initial=0)) for together in weights)
 
 
 class Relevance:
