@@ -184,7 +184,7 @@ def _query_lines(explanation: Json) -> Iterator[tuple[str, str]]:
         yield "terms" if not at else "", _term(term)
     if explanation["coverage"] is not None:
         coverage, minimum = explanation["coverage"], explanation["least_coverage"]
-        yield "known", f"{coverage:.2f} of the query by weight; the minimum is {minimum:.2f}"
+        yield "held", f"{coverage:.2f} of the query by weight; the minimum is {minimum:.2f}"
     for note in explanation["notes"]:
         yield "note", note
 

@@ -127,7 +127,7 @@ def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record
         ranked = _ranked(tx, wanted, query, conditions)
         found = collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
         has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
-        compared = _question(wanted, query) if has_vectors else ""
+        compared = ranked.compared if has_vectors else ""
         run = as_run(
             wanted.query, query, mode=wanted.mode, language=wanted.language, compared=compared
         )

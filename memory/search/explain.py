@@ -459,7 +459,7 @@ def _scores_too_low(
     if missing is not None and not any(term.records for term in terms):
         return EmptyReason("unknown", "; ".join(filter(None, (missing.detail, near))))
     coverage = (
-        f"the store knows {text.coverage:.2f} of the query, by weight, "
+        f"no window of turns holds more than {text.coverage:.2f} of the query, by weight, "
         f"and {text.min_coverage:.2f} is needed"
     )
     details = (coverage, missing.detail if missing else "", near)

@@ -108,7 +108,8 @@ class Explanation:
     filters: dict[str, Any]  # of the query and of the input, combined
     records: int  # in the store
     terms: tuple[ExplainedTerm, ...]
-    coverage: float | None  # the known share of the query, by weight; None if it does not count
+    # the largest share of the query in one window, by weight; None if it does not count
+    coverage: float | None
     least_coverage: float | None  # below it, words find nothing
     least_cosine: float | None  # the calibrated score at which meaning alone finds a record
     notes: tuple[str, ...]  # what was left out, and why

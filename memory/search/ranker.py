@@ -49,6 +49,7 @@ from memrelay.memory.sqlite.rows import Changes
 from memrelay.memory.sqlite.vectors import VectorTable
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.dates import LANGUAGES, Times, read_times
+from memrelay.memory.text.sentences import asking_part
 from memrelay.memory.text.stems import Stems
 
 Mask = NDArray[np.bool_]
@@ -118,12 +119,7 @@ class Ranker:
         conversations &= context.layout.threaded and not semantic
         factors = self._make_factors(context.layout, boosts, conversations=conversations)
         if semantic:
-            with self._without_limit():  # it has its own limit
-                vector = self._vectors.search(context, question)
-            ranked = factors.select_best(
-                _ranked(semantic_scores(vector), context, initial_pool_size(limit), (vector,)),
-                limit,
-            )
+            ranked = self._search_semantic(context, question, language, limit, factors)
         else:
             is_reranked = conversations and not boosts and limit > 0
             most = max(limit, READ) if is_reranked else limit
@@ -282,6 +278,23 @@ class Ranker:
             factors[QUESTION_FACTOR] = partial(question_factors, self._connection, layout)
         return ScoreFactors(factors, len(layout))
 
+    def _search_semantic(
+        self,
+        context: SearchContext,
+        question: str,
+        language: str,
+        limit: int,
+        factors: ScoreFactors,
+    ) -> Ranked:
+        """Rank by meaning alone."""
+        compared = asking_part(question, language) or question
+        with self._without_limit():  # it has its own limit
+            vector = self._vectors.search(context, compared)
+        scores, most = semantic_scores(vector), initial_pool_size(limit)
+        return factors.select_best(
+            _ranked(scores, context, most, (vector,), compared=compared), limit
+        )
+
     def _search_hybrid(
         self,
         context: SearchContext,
@@ -301,15 +314,23 @@ class Ranker:
         times = (
             read_times(question) if language in LANGUAGES and len(layout) <= MAX_DATED else Times()
         )
+        asking = asking_part(question, language)
         text = score_text(
-            context, query, self._stems_of(language), language, beside=times.words, floor=floor
+            context,
+            query,
+            self._stems_of(language),
+            language,
+            understood=times.words,
+            asking=asking,
+            floor=floor,
         )
+        compared = text.correct(asking or question)
         arms: tuple[ArmScores, ...] = (text,)
         vector: VectorScores | None = None
         on_time = self._filters.on_days(times.patterns, layout)
         try:
             with self._without_limit():
-                found = self._vectors.search(context, text.correct(question), floor=floor)
+                found = self._vectors.search(context, compared, floor=floor)
             vector = raise_minimum(found)
         except EmbeddingFault as fault:  # records without vectors are still found by words
             base, without = text.score, str(fault)
@@ -322,6 +343,7 @@ class Ranker:
             arms,
             without=without,
             base=base if times.patterns else None,
+            compared=compared,
         )
         if vector is None:
             return ranked, None
@@ -416,6 +438,7 @@ def _ranked(
     *,
     without: str = "",
     base: Floats | None = None,
+    compared: str = "",
 ) -> Ranked:
     return Ranked(
         best_places(scores, candidate_places(scores, context), context, limit),
@@ -424,6 +447,7 @@ def _ranked(
         context,
         without,
         base,
+        compared=compared,
     )
 
 

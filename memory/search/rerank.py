@@ -69,8 +69,10 @@ class Reader:
         names = self._layout.names.words_in_names(self._text.speakers)
         weights: dict[str, float] = {}
         for term in self._text.all_terms:
-            worth = idf(len(self._layout), min(term.records, len(self._layout)))
-            weights |= {word: worth for word in words_of(term.meant or term.text) if word not in names}
+            worth = term.emphasis * idf(len(self._layout), min(term.records, len(self._layout)))
+            weights |= {
+                word: worth for word in words_of(term.meant or term.text) if word not in names
+            }
         worths = np.fromiter(weights.values(), np.float32)
         return QueryWords(
             near_words().numbers(weights), worths / np.float32(max(worths.sum(), 1e-6))

@@ -58,6 +58,7 @@ class Ranked:
     factors: Mapping[str, Floats] = field(default_factory=dict)  # by boost name and place
     reranked: Mapping[int, float] = field(default_factory=dict)  # place -> score after reranking
     diversified: Mapping[int, float] = field(default_factory=dict)  # place -> score in diversify
+    compared: str = ""  # the text that vectors are compared with
 
     def scores_by_row(self) -> dict[int, float]:
         """Return row -> score, best first."""

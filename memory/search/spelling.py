@@ -62,6 +62,7 @@ def _is_correctable(term: Term, context: SearchContext) -> bool:
     word = term.text
     return (
         not term.records
+        and term.emphasis == 1
         and term.found is None
         and SHORTEST_CORRECTED <= len(word) <= LONGEST
         and is_word(word)

@@ -18,7 +18,7 @@ from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
 from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
 from memrelay.memory.search.spelling import correct_terms
-from memrelay.memory.search.terms import Term, parse_terms, stop_words_of
+from memrelay.memory.search.terms import Term, emphasize, parse_terms, stop_words_of
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, max_cache_bytes
 from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
@@ -27,9 +27,9 @@ from memrelay.memory.text.words import plain_tokens, taken_apart, tokens
 
 HALF_SCORE = 8.0  # the raw score that maps to 0.5
 SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
-# One window, or one record without a thread, must hold this share of the query, by weight: less in a
-# small store, where chance matches are rare, and in a question, whose common words are no evidence
-# (docs/recall.md).
+# A window, or a record without a thread, must hold this share of the query, by weight: less in a
+# small store, where chance matches are rare, and in a question, which random words are not
+# (docs/search-quality.md).
 MIN_COVERAGE_SMALL, SMALL_STORE = 0.25, 500  # records
 MIN_COVERAGE_LARGE, LARGE_STORE = 0.4, 2000
 MIN_COVERAGE_QUESTION, QUESTION_STOP_WORDS = 0.15, 2
@@ -79,25 +79,31 @@ def score_text(
     stems: Stems,
     language: str,
     *,
-    beside: Collection[str] = (),
+    understood: Collection[str] = (),
+    asking: str = "",
     floor: bool = True,
 ) -> TextScores:
     """Score all records that hold a term, or whose window or segment does.
 
     Nothing is scored if no window holds enough of the query: matches would be accidental.
-    Without `floor`, this limit does not apply. Words in `beside` do not count as unknown,
-    because the search understands them in another way, for example as dates.
+    Without `floor`, this limit does not apply. Words in `understood` do not count as unknown,
+    because the search understands them in another way, for example as dates. Words outside the
+    `asking` part of a long message count little.
     """
     layout = context.layout
     terms = correct_terms(
-        parse_terms(query, context, stems, language), context, stems, language, understood=beside
+        emphasize(parse_terms(query, context, stems, language), asking, stems),
+        context,
+        stems,
+        language,
+        understood=understood,
     )
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
     named = layout.find_speakers(words | {term.meant for term in terms})
     known, unknown = _divide(terms)
     wanted, left_out = _select_terms(known, len(layout))
     raw, held, largest = _score_terms(context, wanted)
-    counted = [term for term in terms if term.records or term.text not in beside]
+    counted = [term for term in terms if term.records or term.text not in understood]
     covered = _coverage(largest, left_out, counted, len(layout))
     min_coverage = _min_coverage(query, language, len(layout)) if floor else 0.0
     if covered < min_coverage and not named:
@@ -127,7 +133,7 @@ def _divide(terms: Iterable[Term]) -> tuple[list[Term], tuple[Term, ...]]:
 def _coverage(
     largest: float, left_out: Iterable[Term], counted: Iterable[Term], records: int
 ) -> float:
-    """Return the largest share of the query that one window holds; terms left out are everywhere."""
+    """Return the largest share of the query in one window. Terms left out are everywhere."""
     held = largest + sum(term.weight(records) for term in left_out)
     return held / max(sum(term.weight(records) for term in counted), 1e-6)
 
@@ -174,7 +180,7 @@ def _score_terms(
         held.append((term, places))
         weight = np.float32(term.credit * term.weight(len(layout)))
         for one, together in zip_longest(sums, weights):
-            units = one.add(idf(len(layout), len(rows)), places, counts)
+            units = one.add(term.emphasis * idf(len(layout), len(rows)), places, counts)
             if together is not None:
                 together[units] += weight
     raw = np.zeros(len(layout), np.float32)
