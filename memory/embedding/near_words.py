@@ -6,7 +6,7 @@ benchmarks/recall/word_signs.py creates it.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
 
@@ -19,6 +19,7 @@ BITS, NUMBERS = 384, 6  # of a piece; in numbers of 64 bits
 KEPT = 8192  # texts whose words are cached: questions of one topic hit the same texts
 OTHERS = 2**31 - 1  # mask for the negative numbers of words that the table lacks
 PLAIN = re.compile(r"[a-z0-9]+")  # the words of an ASCII text in lower case
+ENDINGS = ("s", "es", "ed", "ing", "er", "ly")
 Floats = NDArray[np.float32]
 # A number for each word: equal for equal words, negative for words that the table lacks.
 Words = NDArray[np.int32]
@@ -43,9 +44,13 @@ class NearWords:
         self._known = {piece: number for number, piece in whole_words}
         self.read = lru_cache(KEPT)(self._read)  # text -> words, cached
 
-    def known(self, some: Iterable[str]) -> set[str]:
-        """Return the words that the table has: nearly all common English words."""
-        return {word for word in some if word in self._known}
+    def known(self, some: Iterable[str]) -> list[str]:
+        """Return the words that the table has, or whose base form it has, common words first."""
+        places = {
+            word: min(filter(None, map(self._known.get, _base_forms(word))), default=None)
+            for word in some
+        }
+        return sorted((word for word in places if places[word]), key=lambda word: places[word] or 0)
 
     def numbers(self, some: Collection[str]) -> Words:
         """Return the numbers of words."""
@@ -77,6 +82,16 @@ class NearWords:
             apart += np.bitwise_count(mine[:, None] ^ theirs)
         near: Floats = np.maximum(np.float32(1) - apart / np.float32(BITS / 2), np.float32(0))
         return near
+
+
+def _base_forms(word: str) -> Iterator[str]:
+    """Yield the word, and what may be its base form: `nap` for `naps`, `bake` for `baking`."""
+    yield word
+    for ending in ENDINGS:
+        if word.endswith(ending) and len(word) > len(ending) + 2:
+            base = word.removesuffix(ending)
+            yield base
+            yield base + "e"
 
 
 @lru_cache(maxsize=1)

@@ -44,17 +44,18 @@ def correct_terms(
     corrected: list[Term] = []
     left, stop_words = MAX_CORRECTED, STOP_WORDS.get(language, frozenset())
     for term in terms:
-        near: list[str] = []
-        if left and term.text not in understood and _is_correctable(term, context):
-            left -= 1
-            near = _similar_words(term.text, context, stems)[:MAX_NEAR]
-        if near and not near_words().known((term.text,)):
-            if near[0] not in stop_words:
-                corrected.append(_corrected(term.text, near, context, stems, misspelled=True))
-        elif near := [word for word in near if word not in stop_words]:
-            corrected.append(_corrected(term.text, near, context, stems, misspelled=False))
-        else:
+        if not left or term.text in understood or not _is_correctable(term, context):
             corrected.append(term)
+            continue
+        left -= 1
+        if near_words().known((term.text,)):
+            similar = _one_edit_away(term.text, context, stems)
+            near = [word for word in similar if word not in stop_words][:MAX_NEAR]
+            corrected.append(_corrected(term, near, context, stems, misspelled=False))
+        else:
+            near = _intended(term.text, context, stems)[:MAX_NEAR]
+            if not stop_words.intersection(near[:1]):
+                corrected.append(_corrected(term, near, context, stems, misspelled=True))
     return corrected
 
 
@@ -71,34 +72,43 @@ def _is_correctable(term: Term, context: SearchContext) -> bool:
     )
 
 
-def _similar_words(word: str, context: SearchContext, stems: Stems) -> list[str]:
-    """Return the words that are one edit away, those whose stems most records hold first.
-
-    Without any, returns the nearest word of the store that is two edits away.
-    """
+def _one_edit_away(word: str, context: SearchContext, stems: Stems) -> list[str]:
+    """Return the words one edit away that a record holds in any form, the most frequent first."""
     edits = set(_one_edit(word)) - {word}
-    if names := context.layout.names.first_words(edits):
-        return [min(names)]
     counts = context.vocabulary.among(edits)
     for known in near_words().known(edits):
         counts[known] = sum(stems.spellings(known, context.vocabulary).values())
-    if counts:
-        found = sorted((one for one in counts if counts[one]), key=lambda one: (-counts[one], one))
-        return found or [min(counts)]
+    found = {one: count for one, count in counts.items() if count}
+    return list(_without_expired(found, context.vocabulary, context.expired))
+
+
+def _intended(word: str, context: SearchContext, stems: Stems) -> list[str]:
+    """Return what a misspelled word may mean, the most likely first.
+
+    That is the name of a speaker, else a word of the store or of the language that is one edit
+    away, else a word of the store that is two edits away.
+    """
+    edits = set(_one_edit(word))
+    if names := context.layout.names.first_words(edits):
+        return [min(names)]
+    if found := _one_edit_away(word, context, stems) or near_words().known(edits):
+        return found
     other = nearest_word(word, context.vocabulary, context.expired)
     return [other] if other else []
 
 
 def _corrected(
-    text: str, near: list[str], context: SearchContext, stems: Stems, *, misspelled: bool
+    term: Term, near: list[str], context: SearchContext, stems: Stems, *, misspelled: bool
 ) -> Term:
     """Return the term with similar words. Those of a correct word count half."""
+    if not near:
+        return term
     made = [make_term(word, stems, context.vocabulary) for word in near]
-    spellings = tuple(dict.fromkeys(one for term in made for one in term.spellings))
-    kin = tuple(one for term in made for one in term.kin) if misspelled else spellings
+    spellings = tuple(dict.fromkeys(one for each in made for one in each.spellings))
+    kin = tuple(one for each in made for one in each.kin) if misspelled else spellings
     records = sum(map(context.vocabulary.count, spellings))
     return replace(
-        hide_expired(Term(text, records, spellings, kin=kin), context),
+        hide_expired(Term(term.text, records, spellings, kin=kin), context),
         near=tuple(near),
         meant=near[0] if misspelled else "",
     )
