@@ -30,7 +30,7 @@ SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
 # A window, or a record without a thread, must hold this share of the query, by weight: less in a
 # small store, where chance matches are rare, and in a question, which random words are not
 # (docs/search-quality.md).
-MIN_COVERAGE_SMALL, SMALL_STORE = 0.25, 500  # records
+MIN_COVERAGE_SMALL, SMALL_STORE = 0.2, 500  # records
 MIN_COVERAGE_LARGE, LARGE_STORE = 0.4, 2000
 MIN_COVERAGE_QUESTION, QUESTION_STOP_WORDS = 0.15, 2
 # Postings read for a query: this many, plus one for each so many records of the store.
@@ -135,7 +135,7 @@ def _coverage(
 ) -> float:
     """Return the largest share of the query in one window. Terms left out are everywhere."""
     held = largest + sum(term.weight(records) for term in left_out)
-    return held / max(sum(term.weight(records) for term in counted), 1e-6)
+    return min(held / max(sum(term.weight(records) for term in counted), 1e-6), 1.0)
 
 
 def _min_coverage(query: Query, language: str, records: int) -> float:

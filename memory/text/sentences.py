@@ -3,12 +3,13 @@
 import re
 
 from memrelay.memory.text.stopwords import without_stop_words
-from memrelay.memory.text.words import tokens
+from memrelay.memory.text.words import in_letters, taken_apart, tokens
 
 MIN_WORDS = 12  # of a message that is read by sentences
 MIN_ASKED = 2  # words to search for in the sentences that ask
 MAX_CHARACTERS = 10_000  # of a message that are read
-_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[\u3002\uff01\uff1f\u061f])\s*|\n+")
+# A period after a single letter belongs to an abbreviation.
+_END = re.compile(r"(?:(?<=\w\w\.)|(?<=[!?]))[\"')\]]*\s+|(?<=[\u3002\uff01\uff1f\u061f])\s*|\n+")
 _QUESTION = re.compile(r"[?\uff1f\u061f][\"')\]]*$")
 # How a request begins that does not end with a question mark.
 _REQUEST = re.compile(
@@ -29,10 +30,15 @@ def asking_part(message: str, language: str) -> str:
     """
     message = message[:MAX_CHARACTERS]
     sentences = [one.strip() for one in _END.split(message) if one.strip()]
-    if len(sentences) < 2 or len(tokens(message)) < MIN_WORDS:
+    if len(sentences) < 2 or len(_words(message)) < MIN_WORDS:
         return ""
     asking = [one for one in sentences if _QUESTION.search(one)]
     asking = asking or [one for one in sentences if _REQUEST.match(one)]
     found = " ".join(asking)
-    wanted = without_stop_words(tuple(dict.fromkeys(tokens(found))), language, others=True)
+    wanted = without_stop_words(tuple(dict.fromkeys(_words(found))), language, others=True)
     return found if len(wanted) >= MIN_ASKED and len(asking) < len(sentences) else ""
+
+
+def _words(text: str) -> list[str]:
+    """Return the words, and the letters of a script without spaces."""
+    return tokens((taken_apart(text) or text) if in_letters(text) else text)

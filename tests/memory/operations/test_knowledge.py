@@ -121,11 +121,11 @@ def test_a_search_returns_weak_hits_and_a_context_omits_them_by_default(
     write(tx, memory, B)
 
     (found,) = perform(
-        tx, "knowledge.search", query="preferred contact method of the usual supplier"
+        tx, "knowledge.search", query="preferred contact method usual supplier"
     ).results
     results = [
         perform(
-            tx, "knowledge.context", query="preferred contact method of the usual supplier", **keys
+            tx, "knowledge.context", query="preferred contact method usual supplier", **keys
         ).entry_ids
         for keys in ({}, {"min_score": 0}, {"min_score": found.score + 0.01})
     ]

@@ -258,12 +258,12 @@ def test_a_source_whose_records_are_deleted_is_not_a_speaker(tmp_path: Path) -> 
     store = make_store(tmp_path)
     write_turns(store, ("Ann", "Sigh"), ("Bob", "Rain again"), ("Eve", "Sky"))
 
-    before = found(store, "did Ann zzxq the blorp rain")
+    before = found(store, "Ann zzxq blorp qwrt rain")
     with store.transaction() as tx:
         delete(tx, DeleteInput(tx.records.oldest({"source": "Ann"}).guid))
 
     assert "Rain again" in before
-    assert found(store, "did Ann zzxq the blorp rain") == []  # the same as in a newly opened store
+    assert found(store, "Ann zzxq blorp qwrt rain") == []  # the same as in a newly opened store
 
 
 def test_a_turn_is_found_by_its_neighboring_turns(tmp_path: Path) -> None:

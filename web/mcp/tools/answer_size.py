@@ -69,9 +69,10 @@ def fit_items(
     The result has at least one of them.
     """
     kept: list[JsonObject] = []
+    left = room
     for item in items:
-        room -= size_of(item) + 1
-        if room < 0:
+        left -= size_of(item) + 1
+        if left < 0:
             break
         kept.append(item)
-    return kept or [cut(item, MAX_BYTES - MARGIN) for item in items[:1]]
+    return kept or [cut(item, room) for item in items[:1]]
