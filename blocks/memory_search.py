@@ -52,7 +52,7 @@ class SearchArgs(ListingArgs):
     """0 to 1: the largest part of its score that a record loses by age; for `hybrid` and
     `semantic`."""
     recency_days: Days = HALF_LIFE_DAYS
-    """Days after which half of that part is lost."""
+    """The half-life of half of that part, in days. The other half fades twelve times slower."""
     importance: Weight = 0.0
     """0 to 1: the part of its score that a record loses if its `data.importance` is 0 instead of 1;
     for `hybrid` and `semantic`."""

@@ -238,7 +238,7 @@ class SearchRecords:
     recency: Weight = 0.0
     """The largest share of its score that a record loses by age, 0 to 1, in ranked modes."""
     recency_days: Days = HALF_LIFE_DAYS
-    """The age in days at which half of that share is lost."""
+    """The half-life of half of that share, in days. The other half fades twelve times slower."""
     importance: Weight = 0.0
     """The share of its score that a record loses if `data.importance` is 0, in ranked modes."""
     explain: bool = False

@@ -74,9 +74,9 @@ class Boosts(Struct, frozen=True):
     """Weights of recency and importance, from 0 to 1. Both are off by default.
 
     With weight 0.3, a score loses at most 30 %. Scores stay between 0 and 1, and every record is
-    still found. The recency factor is 1 - recency + recency * 2^(-age / half-life). The
-    importance factor is 1 - importance + importance * `data.importance`, a number from 0 to 1.
-    A record without it counts as 0.5.
+    still found. The recency factor is 1 - recency + recency * (2^(-n) + 2^(-n / 12)) / 2, where n
+    is the age in half-lives. The importance factor is 1 - importance + importance *
+    `data.importance`, a number from 0 to 1. A record without it counts as 0.5.
     """
 
     recency: float = 0.0

@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, question_factors
+from memrelay.memory.search.boosts import (
+    QUESTION_FACTOR,
+    boost_factors,
+    question_factors,
+)
 from memrelay.memory.search.diversify import diversify
 from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
 from memrelay.memory.search.explanation import Explanation, QueryAsRun
@@ -20,6 +24,7 @@ from memrelay.memory.search.fusion import (
     VECTOR_SHARE,
     boost_dated,
     fuse,
+    raise_dated,
     raise_minimum,
     semantic_scores,
     standalone_scores,
@@ -48,13 +53,14 @@ from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.rows import Changes
 from memrelay.memory.sqlite.vectors import VectorTable
 from memrelay.memory.sqlite.vocabulary import Vocabulary
-from memrelay.memory.text.dates import LANGUAGES, Times, read_times
+from memrelay.memory.text.dates import LANGUAGES, NO_TIMES, Times, date_phrases, read_times
 from memrelay.memory.text.sentences import asking_part
 from memrelay.memory.text.stems import Stems
 
 Mask = NDArray[np.bool_]
 # Days are looked up in stores of at most this many records: one microsecond for each.
 MAX_DATED = 200_000
+MAX_PHRASED = 8  # dates of a question that are searched for in texts
 
 
 class Ranker:
@@ -311,23 +317,20 @@ class Ranker:
         The second value computes scores without neighbors; None without vectors.
         """
         layout = context.layout
-        times = (
-            read_times(question) if language in LANGUAGES and len(layout) <= MAX_DATED else Times()
-        )
+        times, on_time = self._read_times(context, question, language)
         asking = asking_part(question, language)
         text = score_text(
             context,
             query,
             self._stems_of(language),
             language,
-            understood=times.words,
+            times=times,
             asking=asking,
             floor=floor,
         )
         compared = text.correct(asking or question)
         arms: tuple[ArmScores, ...] = (text,)
         vector: VectorScores | None = None
-        on_time = self._filters.on_days(times.patterns, layout)
         try:
             with self._without_limit():
                 found = self._vectors.search(context, compared, floor=floor)
@@ -336,6 +339,8 @@ class Ranker:
             base, without = text.score, str(fault)
         else:
             base, arms, without = fuse(text, vector, vector_share), (text, vector), ""
+        if not text.has_terms_beyond(times.words):
+            base = raise_dated(base, on_time)
         ranked = _ranked(
             boost_dated(base, on_time),
             context,
@@ -348,6 +353,23 @@ class Ranker:
         if vector is None:
             return ranked, None
         return ranked, partial(_standalone, text, vector, layout, on_time)
+
+    def _read_times(
+        self, context: SearchContext, question: str, language: str
+    ) -> tuple[Times, Mask]:
+        """Return the dates in a question, and which records were created then or name one.
+
+        If no record was, relative words such as `yesterday` are searched for like others.
+        """
+        layout = context.layout
+        if language not in LANGUAGES or len(layout) > MAX_DATED:
+            return NO_TIMES, np.zeros(len(layout), bool)
+        times = read_times(question, self._records.versions.now_ms)
+        on_time = self._filters.on_days(times.patterns, layout)
+        phrases = [phrase for one in times.patterns[:MAX_PHRASED] for phrase in date_phrases(one)]
+        if phrases:
+            on_time |= self._holding(" OR ".join(f'"{phrase}"' for phrase in phrases), layout)
+        return times if on_time.any() else times._replace(relative_words=frozenset()), on_time
 
     def _update_row_lists(self) -> None:
         """Pass edits and deletions to the row lists."""

@@ -82,18 +82,29 @@ def candidate_places(scores: Floats, context: SearchContext) -> Places:
 
 
 def best_places(
-    scores: Floats | Doubles, places: Places, context: SearchContext, limit: int
+    scores: Floats | Doubles,
+    places: Places,
+    context: SearchContext,
+    limit: int,
+    *,
+    oldest_first: bool = False,
 ) -> Places:
-    """Return at most `limit` of the places, best first. The oldest of equal ones comes first."""
+    """Return at most `limit` of the places, best first, the newest of equal ones first.
+
+    With `oldest_first`, the oldest of equal ones comes first, as in FTS5.
+    """
     if len(places) > limit > 0:
         least = np.partition(scores[places], -limit)[-limit]
         places = places[scores[places] >= least]
-    return places[rank_order(scores[places], places, context)][:limit]
+    return places[rank_order(scores[places], places, context, oldest_first=oldest_first)][:limit]
 
 
-def rank_order(worth: Floats | Doubles, places: Places, context: SearchContext) -> NDArray[np.intp]:
+def rank_order(
+    worth: Floats | Doubles, places: Places, context: SearchContext, *, oldest_first: bool = False
+) -> NDArray[np.intp]:
     """Return the indexes that sort places by worth, descending, then by age."""
-    return np.lexsort((context.layout.row[places], -worth))
+    rows = context.layout.row[places]
+    return np.lexsort((rows if oldest_first else -rows, -worth))
 
 
 def initial_pool_size(limit: int) -> int:

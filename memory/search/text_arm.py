@@ -22,6 +22,7 @@ from memrelay.memory.search.terms import Term, emphasize, parse_terms, stop_word
 from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, max_cache_bytes
 from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
+from memrelay.memory.text.dates import NO_TIMES, Times
 from memrelay.memory.text.stems import Stems
 from memrelay.memory.text.words import plain_tokens, taken_apart, tokens
 
@@ -30,7 +31,7 @@ SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
 # A window, or a record without a thread, must hold this share of the query, by weight: less in a
 # small store, where chance matches are rare, and in a question, which random words are not
 # (docs/search-quality.md).
-MIN_COVERAGE_SMALL, SMALL_STORE = 0.2, 500  # records
+MIN_COVERAGE_SMALL, SMALL_STORE = 0.24, 500  # records
 MIN_COVERAGE_LARGE, LARGE_STORE = 0.4, 2000
 MIN_COVERAGE_QUESTION, QUESTION_STOP_WORDS = 0.15, 2
 # Postings read for a query: this many, plus one for each so many records of the store.
@@ -58,6 +59,10 @@ class TextScores(ArmScores):
     min_coverage: float  # the coverage below which no term is scored
     all_terms: tuple[Term, ...]  # all terms of the query
 
+    def has_terms_beyond(self, words: Collection[str]) -> bool:
+        """Return whether the query has a term besides these words, known or unknown."""
+        return any(term.text not in words for term in self.all_terms)
+
     def correct(self, question: str) -> str:
         """Return the question with the corrections of misspelled words."""
         for term in self.all_terms:
@@ -79,31 +84,36 @@ def score_text(
     stems: Stems,
     language: str,
     *,
-    understood: Collection[str] = (),
+    times: Times = NO_TIMES,
     asking: str = "",
     floor: bool = True,
 ) -> TextScores:
     """Score all records that hold a term, or whose window or segment does.
 
     Nothing is scored if no window holds enough of the query: matches would be accidental.
-    Without `floor`, this limit does not apply. Words in `understood` do not count as unknown,
-    because the search understands them in another way, for example as dates. Words outside the
-    `asking` part of a long message count little.
+    Without `floor`, this limit does not apply. Words of dates do not count as unknown, and relative
+    ones (`yesterday`) are left out. Words outside the `asking` part of a long message
+    count little.
     """
     layout = context.layout
+    found = [
+        term
+        for term in parse_terms(query, context, stems, language)
+        if term.text not in times.relative_words
+    ]
     terms = correct_terms(
-        emphasize(parse_terms(query, context, stems, language), asking, stems),
+        emphasize(found, asking, stems),
         context,
         stems,
         language,
-        understood=understood,
+        understood=times.words,
     )
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
     named = layout.find_speakers(words | {term.meant for term in terms})
     known, unknown = _divide(terms)
     wanted, left_out = _select_terms(known, len(layout))
     raw, held, largest = _score_terms(context, wanted)
-    counted = [term for term in terms if term.records or term.text not in understood]
+    counted = [term for term in terms if term.records or term.text not in times.words]
     covered = _coverage(largest, left_out, counted, len(layout))
     min_coverage = _min_coverage(query, language, len(layout)) if floor else 0.0
     if covered < min_coverage and not named:
@@ -229,7 +239,7 @@ class Relevance:
         scores = np.zeros(len(layout))
         for one in held:
             scores[places] += _idf_worth(one, layout.row[places], records, norm)
-        found = best_places(scores, places, context, limit)
+        found = best_places(scores, places, context, limit, oldest_first=True)
         return dict(zip(layout.row[found].tolist(), scores[found].tolist(), strict=True))
 
     def _about(self, word: str, last_row: int) -> int:

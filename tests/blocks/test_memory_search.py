@@ -243,8 +243,8 @@ def test_an_explanation_is_added_to_the_records_and_ignored_by_a_template(tmp_pa
 
 def test_recency_ranks_newer_records_first(tmp_path: Path) -> None:
     store = make_store(tmp_path)
-    write_all(store, "sky, old", now_ms=NOW - 100 * 86_400_000)
     write_all(store, "sky, new")
+    write_all(store, "sky, old", now_ms=NOW - 100 * 86_400_000)
 
     assert found(store, "sky", mode="hybrid") == ["sky, old", "sky, new"]
     assert found(store, "sky", mode="hybrid", recency=0.3) == ["sky, new", "sky, old"]

@@ -69,7 +69,12 @@ def test_every_limit_returns_the_best_of_all_records(tmp_path: Path) -> None:
 
     for recency in (0.3, 1.0):
         expected = {
-            content: score * (1 - recency + recency * 0.5 ** (ages[content] / 30))
+            content: score
+            * (
+                1
+                - recency
+                + recency * (0.5 ** (ages[content] / 30) + 0.5 ** (ages[content] / 360)) / 2
+            )
             for content, score in plain.items()
         }
         best = sorted(expected.values(), reverse=True)
@@ -115,8 +120,8 @@ def test_importance_is_read_from_data_and_defaults_to_one_half(
 
 def test_recency_ranks_a_newer_record_before_an_equal_older_one(tmp_path: Path) -> None:
     store = make_store(tmp_path)
-    write_all(store, "tea, old", now_ms=NOW - 60 * DAY_MS)
     write_all(store, "tea, new", now_ms=NOW)
+    write_all(store, "tea, old", now_ms=NOW - 60 * DAY_MS)
 
     def found(**more: Any) -> list[str]:
         hits = perform(store, "records.search", query="tea", mode="hybrid", **more)

@@ -252,7 +252,7 @@ def test_a_date_in_the_question_is_a_factor(store: Store) -> None:
         ("?!", "hybrid", "nothing asked", "no word"),
         ("tae", "fts", "unknown", "'tea' is nearest to 'tae'"),
         ("tae", "hybrid", "unknown", "'tea' is nearest to 'tae'"),
-        ("blorp zzxq tea qwrt", "hybrid", "below threshold", "0.20 is needed"),
+        ("blorp zzxq tea qwrt", "hybrid", "below threshold", "0.24 is needed"),
         ("tea kind:plan", "fts", "filtered", "there are 2"),
         ("tea kind:plan", "hybrid", "filtered", "there are 3 in the store"),
         ("coffee kind:note", "hybrid", "filtered", "there are 1 that would be found"),

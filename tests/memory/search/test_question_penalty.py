@@ -92,8 +92,8 @@ def test_records_without_a_thread_are_not_penalized() -> None:
         first, second = find(store, "green tea")
 
         assert (
-            first.score == second.score and first.content == "green tea?"
-        )  # the older record is first
+            first.score == second.score and first.content == "green tea."
+        )  # the newer record is first
 
 
 def test_a_very_long_turn_is_not_penalized() -> None:

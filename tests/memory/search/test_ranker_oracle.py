@@ -63,11 +63,17 @@ def bm25(query: list[str], population: list[str], text: str, records: list[Known
 
 
 def coverage(query: list[str], records: list[Known]) -> float:
-    holding = [sum(word in one.content.split() for one in records) for word in query]
-    weights = [math.log(1 + 1 / (count / max(len(records), 1000) + 0.0005)) for count in holding]
-    return sum(weight for weight, count in zip(weights, holding, strict=True) if count) / sum(
-        weights
-    )
+    """Return the largest share of the query in one window, or in one record without a thread."""
+    weights = []
+    for word in query:
+        count = sum(word in one.content.split() for one in records)
+        weights.append(math.log(1 + 1 / (count / max(len(records), 1000) + 0.0005)))
+    texts = [window(one, records) if one.thread else one.content for one in records]
+    shares = [
+        sum(weight for word, weight in zip(query, weights, strict=True) if word in text.split())
+        for text in texts
+    ]
+    return max(shares, default=0) / sum(weights)
 
 
 def thread_of(one: Known, records: list[Known]) -> list[Known]:
@@ -157,8 +163,7 @@ class World:
             ),
         )
         expected = defaultdict(float)
-        least = 0.3 if len(words) == 2 else 0.4  # the share of the query that must be known
-        for one in self.records if coverage(words, self.records) >= least else ():
+        for one in self.records if coverage(words, self.records) >= 0.24 else ():
             raw = score(words, one, self.records)
             if raw > 0 and kind in ("", one.kind):
                 expected[one.guid] = raw / (raw + 8)
@@ -166,7 +171,7 @@ class World:
         scores = {one.guid: one.score for one in found}
         by_score = sorted(
             (one for one in self.records if one.guid in scores),
-            key=lambda one: (-scores[one.guid], one.row),
+            key=lambda one: (-scores[one.guid], -one.row),
         )
         assert [one.guid for one in found] == [one.guid for one in spread(by_score)]
 

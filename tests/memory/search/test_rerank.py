@@ -64,7 +64,7 @@ def test_other_languages_and_boosts_disable_reranking(wanted: dict[str, object])
 
         found, explanation = search_hybrid(store, "adopted puppy", **wanted)
 
-        assert contents(found) == ["She adopted a lamp.", "She adopted a dog."]
+        assert contents(found) == ["She adopted a dog.", "She adopted a lamp."]
         assert [hit.read for hit in explanation.hits] == [None, None]
 
 
@@ -73,8 +73,8 @@ def test_a_store_without_threads_is_not_reranked() -> None:
         write_turns(store, "", "She adopted a lamp.", "She adopted a dog.")
 
         assert contents(search_hybrid(store, "adopted puppy")[0]) == [
-            "She adopted a lamp.",
             "She adopted a dog.",
+            "She adopted a lamp.",
         ]
 
 

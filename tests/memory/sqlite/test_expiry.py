@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +27,7 @@ from tests.memory.builders import (
     find,
     make_record,
     make_store,
-    perform,
+    perform_at,
     read_all,
     write_all,
 )
@@ -43,11 +42,6 @@ def store(tmp_path: Path) -> Iterator[Store]:
     yield store
     store.close()
     assert_sound(store.path)
-
-
-def perform_at(store: Store, now_ms: int, name: str, **given: Any) -> Any:
-    with store.transaction() as tx:
-        return perform(tx, name, now_ms=now_ms, **given)
 
 
 def test_an_expired_record_cannot_be_read_or_changed(store: Store) -> None:
