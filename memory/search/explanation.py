@@ -125,7 +125,7 @@ def as_run(
         text,
         mode,
         language,
-        query.words,
+        tuple(map(shown, query.words)),
         query.phrases,
         query.prefixes,
         tuple(map(shown, query.excluded)),

@@ -13,6 +13,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from memrelay.memory.errors import Refused
+from memrelay.memory.text.emoji import SKIN_TONES, emoji_words
 from memrelay.memory.text.words import BREAK, in_parts, taken_apart, tokens
 from memrelay.memory.timestamps import parse_ms
 
@@ -34,7 +35,7 @@ WRONG_MODE = (
 
 _ITEM = re.compile(r'-?(?:(?:kind|tag|scope|after|before):)?"[^"]*"|\S+')
 _FILTER = re.compile(r'(kind|tag|scope|after|before):(?:"([^"]+)"|([^"].*))', re.DOTALL)
-_NOTHING = str.maketrans({"\x00": " ", BREAK: " "})
+_NOTHING = str.maketrans({"\x00": " ", BREAK: " "} | dict.fromkeys(SKIN_TONES))
 _CURLY = "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02"  # typographic quotes
 _QUOTED = re.compile(rf'"[^"]*"|(?<!\w)[{_CURLY}]([^"{_CURLY}]*)[{_CURLY}](?!\w)')
 # the beginning of a commit hash
@@ -161,7 +162,8 @@ def plain(text: str) -> Query:
     """
     items = dict.fromkeys(text.encode(errors="replace").decode().translate(_NOTHING).split())
     _check_size(items)
-    return Query(words=tuple(item for item in items if tokens(item)))
+    words = (word for item in items for word in ([item] if tokens(item) else emoji_words(item)))
+    return Query(words=tuple(dict.fromkeys(words)))
 
 
 def _check_size(items: Collection[str]) -> None:
@@ -177,8 +179,10 @@ def _parse_item(item: str, state: _ParseState) -> None:
     """Parse one item. It is a word unless it is well formed as something else."""
     if _filter(item, state):
         return
-    if not tokens(item):
-        return  # cannot match anything: punctuation, an emoji
+    if not tokens(item):  # punctuation, which cannot match anything, or emoji
+        for emoji in emoji_words(item):
+            state.add("words", emoji)
+        return
     if item[0] == "-" and item[1] != "-" and not _FILTER.fullmatch(item, 1):
         state.unwanted.append(item[1:])
         state.add("excluded", _excluded(item[1:]))

@@ -316,43 +316,37 @@ class Ranker:
 
         The second value computes scores without neighbors; None without vectors.
         """
-        layout = context.layout
         times, on_time = self._read_times(context, question, language)
-        asking = asking_part(question, language)
-        text = score_text(
-            context,
-            query,
-            self._stems_of(language),
-            language,
-            times=times,
-            asking=asking,
-            floor=floor,
-        )
+        asking, stems = asking_part(question, language), self._stems_of(language)
+        text = score_text(context, query, stems, language, times=times, asking=asking, floor=floor)
         compared = text.correct(asking or question)
-        arms: tuple[ArmScores, ...] = (text,)
-        vector: VectorScores | None = None
-        try:
-            with self._without_limit():
-                found = self._vectors.search(context, compared, floor=floor)
-            vector = raise_minimum(found)
-        except EmbeddingFault as fault:  # records without vectors are still found by words
-            base, without = text.score, str(fault)
-        else:
-            base, arms, without = fuse(text, vector, vector_share), (text, vector), ""
+        vector, without = self._search_vectors(context, compared, floor=floor)
+        base = text.score if vector is None else fuse(text, vector, vector_share)
         if not text.has_terms_beyond(times.words):
             base = raise_dated(base, on_time)
         ranked = _ranked(
             boost_dated(base, on_time),
             context,
             limit,
-            arms,
+            (text,) if vector is None else (text, vector),
             without=without,
             base=base if times.patterns else None,
             compared=compared,
         )
         if vector is None:
             return ranked, None
-        return ranked, partial(_standalone, text, vector, layout, on_time)
+        return ranked, partial(_standalone, text, vector, context.layout, on_time)
+
+    def _search_vectors(
+        self, context: SearchContext, question: str, *, floor: bool
+    ) -> tuple[VectorScores | None, str]:
+        """Return (the scores, "") or (None, why there are none): words still find records."""
+        try:
+            with self._without_limit():
+                found = self._vectors.search(context, question, floor=floor)
+        except EmbeddingFault as fault:
+            return None, str(fault)
+        return raise_minimum(found), ""
 
     def _read_times(
         self, context: SearchContext, question: str, language: str

@@ -15,7 +15,7 @@ from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.folding import folded
 from memrelay.memory.text.stems import Stems
-from memrelay.memory.text.stopwords import without_stop_words
+from memrelay.memory.text.stopwords import is_stop_pair, without_stop_words
 from memrelay.memory.text.words import in_letters, plain_tokens, taken_apart, tokens
 
 MAX_TERMS = 256  # of a query; a phrase of n words counts as n - 1; the rest is ignored
@@ -163,7 +163,8 @@ def stop_words_of(query: Query, language: str) -> tuple[str, ...]:
     """Return the words of the query that are left out as stop words."""
     words = tuple(dict.fromkeys(_words(query)))
     kept = without_stop_words(words, language, others=next(_expressions(query), None) is not None)
-    return tuple(word for word in words if word not in kept)
+    _, pairs = _letter_pairs(query)
+    return (*(word for word in words if word not in kept), *pairs)
 
 
 def _words(query: Query) -> Iterator[str]:
@@ -182,20 +183,31 @@ def _expressions(query: Query) -> Iterator[tuple[str, str]]:
             yield match_all(Query(phrases=(text,))), f'"{text}"'
     for text in query.prefixes:
         yield match_all(Query(prefixes=(text,))), f"{text}*"
+    for pair in _letter_pairs(query)[0]:
+        yield f'"{" ".join(pair)}"', "".join(pair)
     for text in (*query.words, *query.phrases):
-        if in_letters(text):
-            yield from _letter_pairs(text)
-        elif taken_apart(folded(text)) is not None:
+        if not in_letters(text) and taken_apart(folded(text)) is not None:
             yield match_all(Query(words=(text,))), text
 
 
-def _letter_pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs of adjacent CJK letters. Words are not separated and rarely have one letter."""
+def _letter_pairs(query: Query) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return (the pairs of adjacent CJK letters to search for, those that are stop words).
+
+    Words are not separated and rarely have one letter. Stop words are searched for if the query
+    has nothing else.
+    """
+    texts = list(filter(in_letters, (*query.words, *query.phrases)))
+    pairs = {"".join(pair): pair for text in texts for pair in _pairs_of(text)}
+    stop_words = list(filter(is_stop_pair, pairs))
+    if len(stop_words) == len(pairs) and len(texts) == len(query.words) + len(query.phrases):
+        stop_words = []
+    return [pair for joined, pair in pairs.items() if joined not in stop_words], stop_words
+
+
+def _pairs_of(text: str) -> list[tuple[str, ...]]:
     apart = [tokens(piece) for piece in (taken_apart(text) or text).split()]
     letters = [piece[0] for piece in apart if piece]
-    for pair in pairwise(letters) if len(letters) > 1 else [letters]:
-        phrase = " ".join(pair)
-        yield f'"{phrase}"', "".join(pair)
+    return list(pairwise(letters)) if len(letters) > 1 else [tuple(letters)]
 
 
 def _merge(parts: list[Postings]) -> Postings:

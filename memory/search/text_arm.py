@@ -23,6 +23,7 @@ from memrelay.memory.sqlite.postings import BYTES_A_POSTING, Postings, max_cache
 from memrelay.memory.sqlite.row_arrays import Rows
 from memrelay.memory.sqlite.vocabulary import Vocabulary
 from memrelay.memory.text.dates import NO_TIMES, Times
+from memrelay.memory.text.folding import shown
 from memrelay.memory.text.stems import Stems
 from memrelay.memory.text.words import plain_tokens, taken_apart, tokens
 
@@ -96,18 +97,7 @@ def score_text(
     count little.
     """
     layout = context.layout
-    found = [
-        term
-        for term in parse_terms(query, context, stems, language)
-        if term.text not in times.relative_words
-    ]
-    terms = correct_terms(
-        emphasize(found, asking, stems),
-        context,
-        stems,
-        language,
-        understood=times.words,
-    )
+    terms = _find_terms(context, query, stems, language, times=times, asking=asking)
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
     named = layout.find_speakers(words | {term.meant for term in terms})
     known, unknown = _divide(terms)
@@ -115,23 +105,31 @@ def score_text(
     raw, held, largest = _score_terms(context, wanted)
     counted = [term for term in terms if term.records or term.text not in times.words]
     covered = _coverage(largest, left_out, counted, len(layout))
-    min_coverage = _min_coverage(query, language, len(layout)) if floor else 0.0
-    if covered < min_coverage and not named:
+    least = _min_coverage(query, language, len(layout)) if floor else 0.0
+    if covered < least and not named:
         raw, held, left_out = np.zeros_like(raw), (), ()
     if len(named) == 1:
         raw[layout.source == named[0]] *= np.float32(SPEAKER_BOOST)
+    score = raw / (raw + np.float32(HALF_SCORE))
     return TextScores(
-        "text",
-        raw,
-        raw / (raw + np.float32(HALF_SCORE)),
-        held,
-        unknown,
-        left_out,
-        covered,
-        tuple(named),
-        min_coverage,
-        tuple(terms),
+        "text", raw, score, held, unknown, left_out, covered, tuple(named), least, tuple(terms)
     )
+
+
+def _find_terms(
+    context: SearchContext,
+    query: Query,
+    stems: Stems,
+    language: str,
+    *,
+    times: Times,
+    asking: str,
+) -> list[Term]:
+    """Return the terms of a query, weighted and corrected, without relative times."""
+    parsed = parse_terms(query, context, stems, language)
+    found = [term for term in parsed if term.text not in times.relative_words]
+    emphasized = emphasize(found, asking, stems)
+    return correct_terms(emphasized, context, stems, language, understood=times.words)
 
 
 def _divide(terms: Iterable[Term]) -> tuple[list[Term], tuple[Term, ...]]:
@@ -262,7 +260,7 @@ def plain_words(query: Query) -> tuple[str, ...]:
         return ()
     words = [tokens(word) for word in query.words]
     plain = all(
-        len(found) == 1 and taken_apart(word) is None
+        len(found) == 1 and taken_apart(word) is None and shown(word) == word
         for word, found in zip(query.words, words, strict=True)
     )
     return tuple(found for (found,) in words) if plain else ()

@@ -14,6 +14,8 @@ import unicodedata
 from functools import cache
 from typing import Literal
 
+from memrelay.memory.text.emoji import shown_emoji
+
 # Unicode normalization in linear time. Python orders the marks after a letter by insertion, so that
 # a megabyte of marks blocks the store for five minutes. No language has more than a few: marks
 # after the first MOST_MARKS of a letter are dropped. UAX #15 (D3) sets the bound at 30.
@@ -129,11 +131,11 @@ def hidden(letters: str) -> str:
 
 
 def shown(folded_text: str) -> str:
-    """Return a folded text in its original letters."""
+    """Return a folded text in its original letters and emoji."""
     return (
         folded_text
         if folded_text.isascii()
-        else _HIDDEN.sub(lambda char: chr(ord(char[0]) - _PRIVATE), folded_text)
+        else shown_emoji(_HIDDEN.sub(lambda char: chr(ord(char[0]) - _PRIVATE), folded_text))
     )
 
 

@@ -60,6 +60,28 @@ _TEXT = {
 # Other languages have none.
 STOP_WORDS = {language: frozenset(text.split()) for language, text in _TEXT.items()}
 
+# Chinese, Japanese and Korean are searched for by pairs of letters. A pair of these letters, or one
+# of these pairs, is part of a pronoun, a question word, a particle or an ending.
+_STOP_LETTERS = (
+    frozenset(
+        "\u7684\u4e86\u662f\u5728\u6211\u4f60\u60a8\u4ed6\u5979\u5b83\u4eec\u5417\u5462\u5427"
+        "\u554a\u4ec0\u4e48\u600e\u54ea\u91cc\u8c01\u8fd9\u90a3\u548c\u4e5f\u90fd\u5c31\u6709"
+        "\u8981\u4f1a\u80fd\u8bf7\u95ee\u4e3a\u591a\u5c11\u51e0\u5219\u561b"
+    ),
+    frozenset("はがをにのでともかすまるてどこれそんなよねだ何誰"),
+)
+_PAIRS = """
+    した まし でし して しま いま いて てい いつ なぜ どう よう ない から まで
+    무엇 어디 언제 누구 어떻 떻게 니까 습니 합니 입니 니다 에서 으로 인가 가요 나요 는지 무슨
+    어느 얼마 디에 엇을 엇이 까요 하는 해요 어요 아요 세요"""
+_STOP_PAIRS = frozenset(_PAIRS.split())
+
+
+def is_stop_pair(pair: str) -> bool:
+    """Return whether a pair of Chinese, Japanese or Korean letters is too common to search for."""
+    return pair in _STOP_PAIRS or any(letters.issuperset(pair) for letters in _STOP_LETTERS)
+
+
 # Words without meaning before another word: `what kind of pie`.
 PHRASES = {
     "english": {(word, "of") for word in ("kind", "kinds", "sort", "sorts", "type", "types")}

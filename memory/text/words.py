@@ -7,6 +7,7 @@ text, its `parts`:
 - Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer are split into letters.
 - Letters are folded (memory/text/folding.py).
 - Numbers have no separators.
+- Emoji are words (memory/text/emoji.py).
 
 Texts that unicode61 splits itself need no parts: `user_name`, `user-name`, an email address.
 """
@@ -18,6 +19,7 @@ from functools import cache
 
 import apsw
 
+from memrelay.memory.text.emoji import emoji_words
 from memrelay.memory.text.folding import HIDDEN, folded, hidden, is_hidden, normal
 
 # A private-use token between the parts of two words, so that no phrase matches across them.
@@ -147,14 +149,25 @@ def parts_of(content: str) -> str | None:
     none, as for most.
     """
     if content.isascii():
-        if not _has_ascii_places(content):
-            return None
-    elif (plain := _fold_if_different(content)) is not None:
+        return _split_words(content) if _has_ascii_places(content) else None
+    parts = _parts_of_letters(content)
+    emoji = " ".join(emoji_words(content))
+    return f" {BREAK} ".join(filter(None, (parts, emoji))) or None
+
+
+def _parts_of_letters(content: str) -> str | None:
+    """Return the parts of a text that is not ASCII, without its emoji."""
+    if (plain := _fold_if_different(content)) is not None:
         # The whole text, so that phrases match in any mix of scripts.
         marked = _marked(_ungrouped(plain))
         return f" {BREAK} ".join((_split(marked), *_whole_identifiers(marked)))
-    elif _unicode_positions().search(content) is None and not _ungrouped_numbers(content):
+    if _unicode_positions().search(content) is None and not _ungrouped_numbers(content):
         return None
+    return _split_words(content)
+
+
+def _split_words(content: str) -> str | None:
+    """Return the words with split positions, split, and the grouped numbers."""
     words = [
         word
         for chunk in _marked(content).split()
@@ -207,7 +220,8 @@ def taken_apart(text: str) -> str | None:
     """Return all words of a query as `parts_of` has them, None if they are the
     same as in `text`.
     """
-    return None if parts_of(text) is None else _split(_marked(_ungrouped(folded(text))))
+    parts = _parts_of_letters(text) if not text.isascii() else parts_of(text)
+    return None if parts is None else _split(_marked(_ungrouped(folded(text))))
 
 
 def in_letters(text: str) -> bool:

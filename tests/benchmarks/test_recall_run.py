@@ -50,7 +50,7 @@ def test_a_run_prints_tables_and_writes_json(tmp_path: Path) -> None:
     }
     assert set(locomo["sha256"]) == {"some_conversations.json", "some_audit.json"}
     assert locomo["systems"]["FTS5"]["peak_bytes"] > 1 << 20
-    assert locomo["systems"]["Memrelay"]["nonsense_answered"] == 0
+    assert locomo["systems"]["Memrelay"]["nonsense_answered"] <= 0.05
 
 
 def test_a_run_without_data_prints_what_to_pass() -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.text.emoji import emoji_words
 from memrelay.memory.text.words import (
     _ASCII_PLACES,
     BREAK,
@@ -55,7 +56,7 @@ def test_every_unicode_character_is_tokenized_as_in_the_index(first: int, end: i
     [
         ("", None),
         ("The meeting of 2026 is in ROOM 12, at user_name's; ask ada@example.com or v 1.2.3", None),
-        ("Gräfin ÉCOLE Юлия “naïve” café... Dvořák 🎉❤️ 1,2 1,0000", None),
+        ("Gräfin ÉCOLE Юлия “naïve” café... Dvořák ™ 1,2 1,0000", None),
         ("userName", ["user", "name"]),
         ("HTTPServer2", ["http", "server", "2"]),
         ("v1.2.3", ["v", "1", "2", "3"]),
@@ -91,6 +92,7 @@ def test_a_content_has_parts_if_the_index_keeps_a_word_whole(
 
 @given(TEXTS | WORDY)
 def test_a_query_is_split_like_a_content(text: str) -> None:
+    text = "".join(char for char in text if not emoji_words(char))  # each is a query of its own
     content, query = parts_of(text), taken_apart(text)
 
     assert (content is None) == (query is None)
