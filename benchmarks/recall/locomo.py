@@ -1,7 +1,8 @@
 """LoCoMo (Maharana et al. 2024): long conversations with questions whose evidence is named by turn.
 
 Each conversation is a store, each of its sessions a thread, and each turn a document. If the folder
-contains an audit of the data set, its evidence replaces that of the question.
+contains an audit of the data set, its evidence replaces that of the question. The audit counts the
+conversations of the whole data set, so a part of it is matched by the `sample_id`.
 """
 
 import json
@@ -21,6 +22,8 @@ MEASURES = {
     "session@5": session_recall(5),
     "session@10": session_recall(10),
 }
+# The conversations of the whole data set, in order: an audit names them by their number.
+SAMPLES = tuple(f"conv-{number}" for number in (26, 30, 41, 42, 43, 44, 47, 48, 49, 50))
 AUDIT = "audit"  # part of the file name of an audit
 _EVIDENCE = re.compile(r"D(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
@@ -35,9 +38,7 @@ def load(folder: Path) -> Collection:
         for file in files:
             found = json.loads(file.read_bytes())
             if AUDIT in file.name:
-                corrected.update(
-                    {entry["question_id"]: entry["correct_evidence"] for entry in found}
-                )
+                corrected.update({entry["question_id"]: entry for entry in found})
             else:
                 conversations += found
         corpora = [
@@ -53,8 +54,10 @@ def load(folder: Path) -> Collection:
 
 
 def _make_corpus(
-    number: int, found: Mapping[str, Any], corrected: Mapping[str, list[str]]
+    place: int, found: Mapping[str, Any], corrected: Mapping[str, Mapping[str, Any]]
 ) -> Corpus:
+    sample = found.get("sample_id")
+    number = SAMPLES.index(sample) if sample in SAMPLES else place
     documents = [
         document
         for session in _list_sessions(found["conversation"])
@@ -63,12 +66,24 @@ def _make_corpus(
     known = {document.id for document in documents}
     questions = []
     for index, annotated in enumerate(found["qa"]):
-        evidence = corrected.get(f"locomo_{number}_qa{index}", annotated.get("evidence", []))
+        audited = corrected.get(f"locomo_{number}_qa{index}", {})
+        _check_question(audited, annotated)
+        evidence = audited.get("correct_evidence", annotated.get("evidence", []))
         if gold := dict.fromkeys((one for one in _parse_evidence(evidence) if one in known), 1.0):
             questions.append(
                 Question(annotated["question"], gold, CATEGORIES[annotated["category"]])
             )
     return Corpus(documents, questions)
+
+
+def _check_question(audited: Mapping[str, Any], annotated: Mapping[str, Any]) -> None:
+    if audited.get("question", annotated["question"]) != annotated["question"]:
+        raise BadData(
+            f"the audit's {audited['question_id']} is about another question "
+            f"({audited['question']!r}) than the conversation's ({annotated['question']!r}): "
+            "keep the `sample_id` of each conversation and the order of its questions, or remove "
+            "the audit"
+        )
 
 
 def _list_sessions(conversation: Mapping[str, Any]) -> list[int]:

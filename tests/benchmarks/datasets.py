@@ -31,12 +31,16 @@ def conversation(*questions: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_locomo(
-    folder: Path, *conversations: dict[str, Any], audit: dict[str, list[str]] | None = None
+    folder: Path,
+    *conversations: dict[str, Any],
+    audit: dict[str, list[str]] | None = None,
+    audited_question: str | None = None,
 ) -> Path:
     folder.mkdir()
     (folder / "some_conversations.json").write_text(json.dumps(conversations))
     entries = [
         {"question_id": id_, "correct_evidence": evidence}
+        | ({"question": audited_question} if audited_question else {})
         for id_, evidence in (audit or {}).items()
     ]
     (folder / "some_audit.json").write_text(json.dumps(entries))

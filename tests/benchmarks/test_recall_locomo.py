@@ -51,6 +51,27 @@ def test_audited_evidence_replaces_the_evidence_of_the_question(tmp_path: Path) 
     ]
 
 
+def test_a_part_of_the_data_set_is_matched_by_its_sample_id(tmp_path: Path) -> None:
+    annotated = conversation(ask("Whose?", "D1:1")) | {"sample_id": "conv-43"}
+    audit = {"locomo_0_qa0": ["D1:2"], "locomo_4_qa0": ["D2:2"]}
+
+    (corpus,) = load(write_locomo(tmp_path / "locomo", annotated, audit=audit)).corpora
+
+    assert [dict(question.gold) for question in corpus.questions] == [{"D2:2": 1.0}]
+
+
+def test_an_audit_of_other_questions_is_rejected(tmp_path: Path) -> None:
+    folder = write_locomo(
+        tmp_path / "locomo",
+        conversation(ask("Whose?", "D1:1")),
+        audit={"locomo_0_qa0": ["D1:2"]},
+        audited_question="When?",
+    )
+
+    with pytest.raises(BadData, match=r"another question \('When\?'\).*keep the `sample_id`"):
+        load(folder)
+
+
 def test_questions_without_evidence_are_omitted(tmp_path: Path) -> None:
     folder = write_locomo(
         tmp_path / "locomo", conversation(ask("Whose?"), ask("What?", "D7:1"), ask("Who?", "D1:1"))
