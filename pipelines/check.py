@@ -74,6 +74,7 @@ def _check_object(
         public=public,
         languages=languages,
         feeds=frozenset(store.memory_id for store in stores.values() if store.changes),
+        embedded=frozenset(store.memory_id for store in stores.values() if store.vectors),
     )
 
 

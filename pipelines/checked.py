@@ -78,7 +78,8 @@ class CheckedBundle:
 
     `source` is canonical JSON: the UID is filled in and the keys are sorted. `hash` is its SHA-256
     in hex. `public` are the names of its public swarms. `languages` are those of its declared
-    stores, by memory_id. `feeds` are the declared stores with a change feed.
+    stores, by memory_id. `feeds` are the declared stores with a change feed, and
+    `embedded` those with vectors.
     """
 
     uid: str
@@ -90,6 +91,7 @@ class CheckedBundle:
     public: tuple[str, ...] = ()
     languages: Mapping[str, str] = field(default_factory=dict)
     feeds: frozenset[str] = frozenset()
+    embedded: frozenset[str] = frozenset()
 
     @property
     def swarms(self) -> tuple[str, ...]:

@@ -172,7 +172,8 @@ class Plan:
             name for home, name in self.homes.items() if home not in ("memories", "recipes")
         }
         self.all_stores = tuple(dict.fromkeys((*self.stores, *self.homes.values())))
-        self.embedded_stores = frozenset(agent.store for agent in planned if agent.args.embeds)
+        searched = {agent.store for agent in planned if agent.args.embeds}
+        self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages = bundle.languages
         self.feeds = bundle.feeds | frozenset(self.homes.values())
 

