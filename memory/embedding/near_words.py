@@ -1,5 +1,6 @@
 """The nearness of words by meaning, from a table: 384 bits for each piece of the vocabulary.
 
+A second table has the nearest words of each word, with another stem: `pet` for `dog`.
 The bits are the signs of the built-in model's output for a piece alone, minus the mean of all
 pieces. Two words are as near as they have bits in common. No model runs. The table has 1.5 MB;
 benchmarks/recall/word_signs.py creates it.
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from memrelay.memory.embedding.wordpiece import pieces, words
 
 BITS, NUMBERS = 384, 6  # of a piece; in numbers of 64 bits
+MOST_NEIGHBORS = 5  # of a word in the table of neighbors
 KEPT = 8192  # texts whose words are cached: questions of one topic hit the same texts
 OTHERS = 2**31 - 1  # mask for the negative numbers of words that the table lacks
 PLAIN = re.compile(r"[a-z0-9]+")  # the words of an ASCII text in lower case
@@ -39,8 +41,11 @@ class NearWords:
 
     def __init__(self) -> None:
         table = files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes()
+        neighbors = files("memrelay.memory.embedding").joinpath("word_neighbors.bin").read_bytes()
+        self._neighbors = np.frombuffer(neighbors, "<u2").reshape(-1, MOST_NEIGHBORS)
         self._signs = np.frombuffer(table, "<u8").reshape(-1, NUMBERS)
-        whole_words = ((number, piece) for number, piece in enumerate(pieces()) if piece.isalnum())
+        self._pieces = pieces()
+        whole_words = ((at, piece) for at, piece in enumerate(self._pieces) if piece.isalnum())
         self._known = {piece: number for number, piece in whole_words}
         self.read = lru_cache(KEPT)(self._read)  # text -> words, cached
 
@@ -51,6 +56,13 @@ class NearWords:
             for word in some
         }
         return sorted((word for word in places if places[word]), key=lambda word: places[word] or 0)
+
+    def neighbors(self, word: str) -> list[str]:
+        """Return the words that mean nearly the same, the nearest first; none for most words."""
+        number = self._known.get(word)
+        if number is None:
+            return []
+        return [self._pieces[near] for near in self._neighbors[number].tolist() if near]
 
     def numbers(self, some: Collection[str]) -> Words:
         """Return the numbers of words."""

@@ -100,7 +100,7 @@ def _intended(word: str, context: SearchContext, stems: Stems) -> list[str]:
 def _corrected(
     term: Term, near: list[str], context: SearchContext, stems: Stems, *, misspelled: bool
 ) -> Term:
-    """Return the term with similar words. Those of a correct word count half."""
+    """Return the term with similar words. Those of a correct word count less."""
     if not near:
         return term
     made = [make_term(word, stems, context.vocabulary) for word in near]

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from memrelay.memory.embedding.near_words import near_words
 from memrelay.memory.search.query import Query, match_all
 from memrelay.memory.search.results import SearchContext
 from memrelay.memory.sqlite.postings import Postings
@@ -19,8 +20,9 @@ from memrelay.memory.text.stopwords import is_stop_pair, without_stop_words
 from memrelay.memory.text.words import in_letters, plain_tokens, taken_apart, tokens
 
 MAX_TERMS = 256  # of a query; a phrase of n words counts as n - 1; the rest is ignored
-# The weight of another form of an irregular word (docs/search-quality.md).
-KIN = 0.5
+# The weight of another form of an irregular word, and of a word that means nearly the same
+# (docs/recall.md).
+KIN = 0.3
 # How often one record may count for a term: by content, by parts, and by several spellings.
 MAX_COUNTED = 4
 # The share of the weight of a misspelled word for its corrections. Similar words have none.
@@ -40,7 +42,8 @@ class Term:
     spellings: tuple[str, ...] = ()
     found: Rows | None = field(default=None, compare=False)  # matches of an expression
     whole: bool = True  # False if more records than these hold it
-    kin: tuple[str, ...] = ()  # the spellings that are other forms of an irregular word
+    # the spellings that count less: other irregular forms, and words that mean nearly the same
+    kin: tuple[str, ...] = ()
     near: tuple[str, ...] = ()  # similar words that are searched for, because no record has this
     meant: str = ""  # the first of them, if the text is misspelled
     emphasis: float = 1.0  # less in a sentence that does not ask
@@ -94,6 +97,9 @@ def make_term(word: str, stems: Stems, vocabulary: Vocabulary) -> Term:
     """Return the term of a single word, with all spellings that the store has."""
     same = stems.spellings(word, vocabulary)
     kin = stems.kin(word, same, vocabulary)
+    for near in near_words().neighbors(word) if stems.is_english else ():
+        if near not in same and (count := vocabulary.count(near)):
+            kin[near] = count
     spellings = same | kin
     return Term(word, sum(spellings.values()), tuple(spellings), kin=tuple(kin))
 

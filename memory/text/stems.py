@@ -35,7 +35,8 @@ class Stems:
 
     def __init__(self, language: str) -> None:
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
-        self._base = FORMS.base if language in IRREGULAR else {}
+        self.is_english = language in IRREGULAR
+        self._base = FORMS.base if self.is_english else {}
         # By stem: an irregular base word, followed by its forms.
         self._families: dict[str, list[str]] = {}
         for form, base in self._base.items():

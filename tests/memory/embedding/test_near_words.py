@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.recall.word_signs import make_signs
+from benchmarks.recall.word_signs import make_neighbors, make_signs
 from memrelay.memory.embedding.near_words import Floats, near_words, words_of
 
 
@@ -68,6 +68,30 @@ def test_nearness_is_between_0_and_1(words: list[str], other_words: list[str]) -
         for row, one in enumerate(words)
         if one in other_words
     )
+
+
+@pytest.mark.parametrize(
+    ("word", "neighbors"),
+    [("dog", ["canine", "pet"]), ("children", ["kids"]), ("tea", []), ("zzxq", []), ("7", [])],
+)
+def test_neighbors_mean_nearly_the_same(word: str, neighbors: list[str]) -> None:
+    assert near_words().neighbors(word) == neighbors
+
+
+def test_words_of_the_language_are_known_in_their_usual_forms() -> None:
+    asked = ["naps", "baking", "mother", "cinamon", "zzxq", ""]
+
+    assert near_words().known(asked) == ["mother", "baking", "naps"]  # common words first
+
+
+@pytest.mark.slow
+def test_the_neighbors_match_the_table() -> None:
+    folder = files("memrelay.memory.embedding")
+    signs = np.frombuffer(folder.joinpath("word_signs.bin").read_bytes(), np.uint8)
+
+    made = make_neighbors(signs.reshape(-1, 48))
+
+    assert made.tobytes() == folder.joinpath("word_neighbors.bin").read_bytes()
 
 
 @pytest.mark.slow

@@ -116,3 +116,13 @@ def test_corrections_are_bounded(store: Store) -> None:
 
 def test_without_stems_words_are_corrected_too(store: Store) -> None:
     assert explain(store, "cinamon", language="none")[0] == [CONTENTS[1]]
+
+
+def test_a_word_of_nearly_the_same_meaning_is_found_but_counts_less(store: Store) -> None:
+    write_all(store, "Bob walks the pet", "Bob walks the dog")
+
+    found, explanation = explain(store, "dogs")
+
+    assert found == ["Bob walks the dog", "Bob walks the pet"]
+    assert explanation.terms[0].spellings == ("dog", "pet")
+    assert explain(store, "dogs", language="none")[0] == []
