@@ -322,7 +322,7 @@ class Ranker:
         compared = text.correct(asking or question)
         vector, without = self._search_vectors(context, compared, floor=floor)
         base = text.score if vector is None else fuse(text, vector, vector_share)
-        if not text.has_terms_beyond(times.words):
+        if not text.scores_beyond(times.words):
             base = raise_dated(base, on_time)
         ranked = _ranked(
             boost_dated(base, on_time),

@@ -60,9 +60,9 @@ class TextScores(ArmScores):
     min_coverage: float  # the coverage below which no term is scored
     all_terms: tuple[Term, ...]  # all terms of the query
 
-    def has_terms_beyond(self, words: Collection[str]) -> bool:
-        """Return whether the query has a term besides these words, known or unknown."""
-        return any(term.text not in words for term in self.all_terms)
+    def scores_beyond(self, words: Collection[str]) -> bool:
+        """Return whether a term besides these words was scored."""
+        return any(term.text not in words for term, _ in self.terms)
 
     def correct(self, question: str) -> str:
         """Return the question with the corrections of misspelled words."""
