@@ -21,14 +21,13 @@ import structlog
 from pydantic import ValidationError
 
 from memrelay.embedded_seals import EmbeddedSeals
-from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
+from memrelay.memory.embedding.backfill import EMBED, compute_vectors, next_task, store_vectors
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
 from memrelay.memory.items.identity import CONTEXTS, VOUCHED
 from memrelay.memory.operation import DRY_RUN, Context, Operation, known_operation
-from memrelay.memory.operations.records_embed import EMBED
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS

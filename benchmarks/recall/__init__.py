@@ -1,1 +1,1 @@
-"""Search quality and speed on public data sets (docs/search-quality.md)."""
+"""Search quality and speed on public data sets (docs/recall.md)."""

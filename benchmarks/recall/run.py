@@ -3,7 +3,7 @@ bench-recall`.
 
 Scores Memrelay, plain FTS5, the built-in embedder, and the rank fusion of the two on the data sets
 in a folder: LoCoMo, Cranfield and the BEIR layout. Each system runs in its own process. The command
-prints tables and writes all figures to benchmarks/results/recall.json. docs/search-quality.md
+prints tables and writes all figures to benchmarks/results/recall.json. docs/recall.md
 explains them.
 """
 
@@ -25,7 +25,7 @@ from benchmarks.recall.trial import Trial, run
 HERE = Path(__file__).resolve().parent
 NO_DATA = (
     "no data: pass a folder with LoCoMo, Cranfield or a data set in BEIR's layout, or with folders "
-    "of them: make bench-recall DATA=FOLDER (docs/search-quality.md)"
+    "of them: make bench-recall DATA=FOLDER (docs/recall.md)"
 )
 
 

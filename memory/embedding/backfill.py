@@ -12,6 +12,8 @@ from memrelay.memory.errors import TextRejected
 from memrelay.memory.sqlite.store import Store
 from memrelay.memory.sqlite.vectors import Made, VectorSet
 
+# The operation that gives a store vectors.
+EMBED = "records.embed"
 MAX_CLEARED = 2000  # vectors deleted per step
 
 

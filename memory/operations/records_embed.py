@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.embedding.backfill import inspect_vectors
+from memrelay.memory.embedding.backfill import EMBED, inspect_vectors
 from memrelay.memory.embedding.loading import NO_EMBEDDER
 from memrelay.memory.errors import Refused
 from memrelay.memory.operation import Context, operation
 from memrelay.memory.sqlite.store import Transaction
-
-EMBED = "records.embed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def question_factors(connection: apsw.Connection, layout: Layout, places: Places
 
     A record that is no turn, or does not end with a question, has 1. Answers matter more than
     the question, which contains the same words. A quarter of LoCoMo's turns end with a question,
-    but only an eighth of the answering turns do (docs/search-quality.md).
+    but only an eighth of the answering turns do (docs/recall.md).
     """
     factors = np.ones(len(places), np.float32)
     turns = np.flatnonzero(layout.source[places] >= 0)

@@ -9,7 +9,7 @@ from memrelay.memory.search.results import ArmScores, Floats
 from memrelay.memory.search.text_arm import SPEAKER_BOOST
 from memrelay.memory.search.vector_arm import VectorScores
 
-# Shares of the arms. Vector shares from 0.25 to 0.4 score the same (docs/search-quality.md).
+# Shares of the arms. Vector shares from 0.25 to 0.4 score the same (docs/recall.md).
 TEXT_SHARE, VECTOR_SHARE = 0.65, 0.35
 # In a hybrid search, the minimum vector score is higher by this factor.
 HYBRID_MINIMUM_FACTOR = 1.05
@@ -41,7 +41,7 @@ def standalone_scores(
 
     `speaker_turns` marks the turns of the one speaker that the query names: their vector score is
     raised too. Ten records found by words leave threads that share few words with the question
-    (docs/search-quality.md).
+    (docs/recall.md).
     """
     alone = (
         vector.standalone

@@ -2,7 +2,7 @@
 
 BM25 counts words as typed. This asks for each word whether it, or one with much the same meaning,
 occurs at all. It is late interaction (Khattab and Zaharia 2020, ColBERT) on single words instead
-of a model's states: it stores nothing and runs no model. docs/search-quality.md has measurements.
+of a model's states: it stores nothing and runs no model. docs/recall.md has measurements.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """The text arm: the sum of BM25 scores of a record, its window and its thread segment.
 
-The sum finds a quarter more relevant records than the record alone (docs/search-quality.md).
+The sum finds a quarter more relevant records than the record alone (docs/recall.md).
 `Relevance` computes FTS5's own scores in memory, for the search modes that use FTS5.
 """
 
@@ -31,7 +31,7 @@ HALF_SCORE = 8.0  # the raw score that maps to 0.5
 SPEAKER_BOOST = 1.3  # the factor for records whose speaker the query names
 # A window, or a record without a thread, must hold this share of the query, by weight: less in a
 # small store, where chance matches are rare, and in a question, which random words are not
-# (docs/search-quality.md).
+# (docs/recall.md).
 MIN_COVERAGE_SMALL, SMALL_STORE = 0.24, 500  # records
 MIN_COVERAGE_LARGE, LARGE_STORE = 0.4, 2000
 MIN_COVERAGE_QUESTION, QUESTION_STOP_WORDS = 0.15, 2

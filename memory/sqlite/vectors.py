@@ -230,7 +230,7 @@ class VectorTable:
 def embedded_text(is_turn: bool, source: str, content: str) -> str:
     """Return the text that is embedded.
 
-    A turn includes its speaker, which improves search (docs/search-quality.md).
+    A turn includes its speaker, which improves search (docs/recall.md).
     """
     return f"{source} said: {content}" if is_turn else content
 

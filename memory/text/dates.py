@@ -1,5 +1,5 @@
 """Read dates in a question, such as "on 7 May 2023", "in June" or "last week". Records of that time
-rank higher (docs/search-quality.md).
+rank higher (docs/recall.md).
 """
 
 import re

@@ -16,7 +16,7 @@ from tests.benchmarks.datasets import ask, conversation, write_locomo
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEVELOPMENT = CHECKOUT.parent / "shared" / "data"
-# A little below the measured values (docs/search-quality.md), so that a new version of a library
+# A little below the measured values (docs/recall.md), so that a new version of a library
 # does not fail the test.
 FLOORS = {
     "locomo": {"turn@5": 0.69, "turn@10": 0.78, "session@5": 0.88, "session@10": 0.92},

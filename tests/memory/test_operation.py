@@ -162,6 +162,7 @@ EXPECTED = {
     "recipes.changes": ("read", False),
     "recipes.store": ("write", True),
     "records.append": ("append", True),
+    "records.embed": ("write", True),
     "records.create": ("write", True),
     "records.delete": ("delete", True),
     "records.erase": ("admin", True),

@@ -54,7 +54,7 @@ def test_every_operation_has_its_derived_route_and_access(tmp_path: object) -> N
         ("POST", "/records/append"),
         ("GET", "/records/{guid}/history"),
         ("POST", "/records/{guid}/restore"),
-        *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures")],
+        *[("POST", f"/records/{verb}") for verb in ("import", "erase", "erasures", "embed")],
         ("PUT", "/records"),
         *[("POST", f"/records/{verb}") for verb in ("find", "remove", "scopes", "touch")],
         *[

@@ -13,10 +13,10 @@ import structlog
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
+from memrelay.memory.embedding.backfill import EMBED
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
 from memrelay.memory.files.import_call import NAME as IMPORT
 from memrelay.memory.operations.documents_put import NAME as PUT_DOCUMENT
-from memrelay.memory.operations.records_embed import EMBED
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.memory.sqlite.connection import translate_errors
 from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Done, Pending
