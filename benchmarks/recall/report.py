@@ -53,10 +53,19 @@ def _speed_table(trials: Trials) -> str:
             *(f"{ms:.1f}" for ms in _milliseconds(trial)),
             f"{trial.peak_bytes / 1e6:.0f}",
             f"{trial.nonsense_share:.1%}",
+            f"{trial.empty_share:.1%}",
         ]
         for name, trial in trials.items()
     ]
-    heading = ["speed", "documents/s", "p50 ms", "p95 ms", "peak MB", "nonsense answered"]
+    heading = [
+        "speed",
+        "documents/s",
+        "p50 ms",
+        "p95 ms",
+        "peak MB",
+        "nonsense answered",
+        "nothing found",
+    ]
     return _format_table(heading, rows)
 
 
@@ -75,6 +84,7 @@ def _describe(collection: Collection, trial: Trial) -> dict[str, Any]:
         "p95_ms": p95,
         "peak_bytes": trial.peak_bytes,
         "nonsense_answered": trial.nonsense_share,
+        "nothing_found": trial.empty_share,
     }
 
 

@@ -1,10 +1,10 @@
-"""usage: run.py --data FOLDER [--json FILE] [--only SYSTEM ...]. The program behind `make
-bench-recall`.
+"""usage: run.py --data FOLDER [--json FILE] [--only SYSTEM ...] [--variant NAME]. The program
+behind `make bench-recall`.
 
 Scores Memrelay, plain FTS5, the built-in embedder, and the rank fusion of the two on the data sets
 in a folder: LoCoMo, Cranfield and the BEIR layout. Each system runs in its own process. The command
-prints tables and writes all figures to benchmarks/results/recall.json. docs/recall.md
-explains them.
+prints tables and writes all figures to benchmarks/results/recall.json. A variant asks the questions
+in another form (benchmarks/recall/queries/variants.py). docs/recall.md explains the figures.
 """
 
 import argparse
@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.recall.collection import BadData
 from benchmarks.recall.data_sets import collections
+from benchmarks.recall.queries.variants import VARIANTS, change
 from benchmarks.recall.report import as_json, tables
 from benchmarks.recall.systems import SYSTEMS
 from benchmarks.recall.trial import Trial, run
@@ -29,10 +30,10 @@ NO_DATA = (
 )
 
 
-def run_trial(folder: Path, place: int, system: str) -> Trial:
+def run_trial(folder: Path, place: int, system: str, variant: str = "") -> Trial:
     """Run one trial in a separate process. Load the collection there, since its measures cannot be
     pickled."""
-    return run(collections(folder)[place], SYSTEMS[system])
+    return run(change(collections(folder)[place], variant), SYSTEMS[system])
 
 
 def main() -> int:
@@ -41,6 +42,7 @@ def main() -> int:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--json", type=Path, default=HERE.parent / "results" / "recall.json")
     parser.add_argument("--only", choices=SYSTEMS, nargs="+", default=list(SYSTEMS))
+    parser.add_argument("--variant", choices=VARIANTS, default="")
     given = parser.parse_args()
     if given.data is None:
         print(NO_DATA, file=sys.stderr)
@@ -54,7 +56,7 @@ def main() -> int:
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as processes:
         for place, collection in enumerate(found):
             trials = {
-                name: processes.submit(run_trial, given.data, place, name).result()
+                name: processes.submit(run_trial, given.data, place, name, given.variant).result()
                 for name in given.only
             }
             print(tables(collection, trials), end="\n\n", flush=True)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from benchmarks.recall.collection import Collection, Corpus
-from benchmarks.recall.nonsense import make_queries
+from benchmarks.recall.queries.nonsense import make_queries
 from benchmarks.recall.system import System
 
 DEPTH = 100  # documents per answer
@@ -27,6 +27,7 @@ class Trial:
     ingest_s: float
     search_s: Sequence[float]  # of every question
     nonsense_share: float  # share of nonsense queries with a hit
+    empty_share: float  # share of the questions without a hit
     peak_bytes: int  # peak memory of the process
 
 
@@ -55,6 +56,7 @@ def run(collection: Collection, make: Callable[[Path], System]) -> Trial:
         sum(answers.ingest_s for answers in all_answers),
         [seconds for answers in all_answers for seconds in answers.search_s],
         mean(answers.nonsense_share for answers in all_answers),
+        mean(not found for answers in all_answers for found in answers.found),
         _peak_bytes(),
     )
 
