@@ -14,7 +14,7 @@ TEXT_SHARE, VECTOR_SHARE = 0.65, 0.35
 # In a hybrid search, the minimum vector score is higher by this factor.
 HYBRID_MINIMUM_FACTOR = 1.05
 DATE_BOOST = 1.2  # the factor for records of a date or month that the question names
-DATE_SCORE = 0.1  # the least score of such a record if no other word is found
+DATE_SCORE = 0.1  # the least word score of such a record if no other word is found
 
 
 def fuse(text: ArmScores, vector: VectorScores, vector_share: float = VECTOR_SHARE) -> Floats:
@@ -67,5 +67,5 @@ def boost_dated(scores: Floats, on_time: NDArray[np.bool_]) -> Floats:
 
 
 def raise_dated(scores: Floats, on_time: NDArray[np.bool_]) -> Floats:
-    """Give the records of a date a score, for a question such as "what did I do yesterday"."""
+    """Give the records of a date a word score, for a question such as "what did I do yesterday"."""
     return np.where(on_time, np.maximum(scores, np.float32(DATE_SCORE)), scores)

@@ -321,9 +321,9 @@ class Ranker:
         text = score_text(context, query, stems, language, times=times, asking=asking, floor=floor)
         compared = text.correct(asking or question)
         vector, without = self._search_vectors(context, compared, floor=floor)
-        base = text.score if vector is None else fuse(text, vector, vector_share)
         if not text.scores_beyond(times.words):
-            base = raise_dated(base, on_time)
+            text = replace(text, score=raise_dated(text.score, on_time))
+        base = text.score if vector is None else fuse(text, vector, vector_share)
         ranked = _ranked(
             boost_dated(base, on_time),
             context,
