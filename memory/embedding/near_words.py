@@ -49,6 +49,10 @@ class NearWords:
         self._known = {piece: number for number, piece in whole_words}
         self.read = lru_cache(KEPT)(self._read)  # text -> words, cached
 
+    def has(self, word: str) -> bool:
+        """Return whether the table has the word in this form."""
+        return word in self._known
+
     def known(self, some: Iterable[str]) -> list[str]:
         """Return the words that the table has, or whose base form it has, common words first."""
         places = {

@@ -26,6 +26,8 @@ MAX_CHECKED = 16  # words whose postings are checked for records that are not ex
 SHORTEST_CORRECTED = 4  # characters of a word that is corrected
 MAX_CORRECTED = 4  # words of a query that are corrected; each takes 3 ms
 MAX_NEAR = 3  # words that are searched for instead of one
+# The share of the weight of a word for its similar words; none if the word itself is in the table.
+CREDIT = 0.5
 
 
 def correct_terms(
@@ -111,6 +113,7 @@ def _corrected(
         hide_expired(Term(term.text, records, spellings, kin=kin), context),
         near=tuple(near),
         meant=near[0] if misspelled else "",
+        credit=0.0 if near_words().has(term.text) else CREDIT,
     )
 
 

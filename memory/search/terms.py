@@ -25,8 +25,6 @@ MAX_TERMS = 256  # of a query; a phrase of n words counts as n - 1; the rest is 
 KIN = 0.3
 # How often one record may count for a term: by content, by parts, and by several spellings.
 MAX_COUNTED = 4
-# The share of the weight of a misspelled word for its corrections. Similar words have none.
-CORRECTED_CREDIT = 0.5
 # The weight of a word outside the sentences of a long message that ask; 0.05 to 0.2 score the same.
 BACKGROUND = 0.1
 # Postings that are read for the words of a prefix: 10 to 30 ms.
@@ -46,6 +44,7 @@ class Term:
     kin: tuple[str, ...] = ()
     near: tuple[str, ...] = ()  # similar words that are searched for, because no record has this
     meant: str = ""  # the first of them, if the text is misspelled
+    credit: float = 1.0  # the share of its weight that a record with the term has
     emphasis: float = 1.0  # less in a sentence that does not ask
 
     def weight(self, records: int) -> float:
@@ -57,11 +56,6 @@ class Term:
         return self.emphasis * math.log(
             1 + 1 / (min(self.records / max(records, 1000), 1.0) + 0.0005)
         )
-
-    @property
-    def credit(self) -> float:
-        """The share of its weight that a record with the term has, from 0 to 1."""
-        return 1.0 if not self.near else CORRECTED_CREDIT if self.meant else 0.0
 
     def postings(self, vocabulary: Vocabulary) -> Postings:
         """Return the records that hold the term. Matches of an expression count once each."""
