@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.records.record import Record
-from memrelay.memory.search.boosts import (
-    QUESTION_FACTOR,
-    boost_factors,
-    question_factors,
-)
+from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, question_factors
 from memrelay.memory.search.diversify import diversify
 from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
 from memrelay.memory.search.explanation import Explanation, QueryAsRun

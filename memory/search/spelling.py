@@ -87,8 +87,8 @@ def _one_edit_away(word: str, context: SearchContext, stems: Stems) -> list[str]
 def _intended(word: str, context: SearchContext, stems: Stems) -> list[str]:
     """Return what a misspelled word may mean, the most likely first.
 
-    That is the name of a speaker, else a word of the store or of the language that is one edit
-    away, else a word of the store that is two edits away.
+    The name of a speaker comes before all other words. Words of the store one edit away come before
+    those of the language, and a word of the store two edits away is the last resort.
     """
     edits = set(_one_edit(word))
     if names := context.layout.names.first_words(edits):
@@ -102,7 +102,7 @@ def _intended(word: str, context: SearchContext, stems: Stems) -> list[str]:
 def _corrected(
     term: Term, near: list[str], context: SearchContext, stems: Stems, *, misspelled: bool
 ) -> Term:
-    """Return the term with similar words. Those of a correct word count less."""
+    """Return the term with similar words, which count less for a correct word."""
     if not near:
         return term
     made = [make_term(word, stems, context.vocabulary) for word in near]

@@ -53,7 +53,6 @@ class TextScores(ArmScores):
     """Scores of the text arm, with the terms behind them."""
 
     terms: tuple[tuple[Term, Places], ...]  # each term that was scored, and the places that hold it
-    unknown: tuple[Term, ...]  # terms that no record holds
     left_out: tuple[Term, ...]  # terms that too many records hold
     coverage: float  # the largest share of the query that one window holds, by weight
     speakers: tuple[int, ...]  # speakers named in the query
@@ -100,8 +99,7 @@ def score_text(
     terms = _find_terms(context, query, stems, language, times=times, asking=asking)
     words = set(plain_tokens(" ".join((*query.words, *query.phrases))))
     named = layout.find_speakers(words | {term.meant for term in terms})
-    known, unknown = _divide(terms)
-    wanted, left_out = _select_terms(known, len(layout))
+    wanted, left_out = _select_terms([term for term in terms if term.records], len(layout))
     raw, held, largest = _score_terms(context, wanted)
     counted = [term for term in terms if term.records or term.text not in times.words]
     covered = _coverage(largest, left_out, counted, len(layout))
@@ -112,7 +110,7 @@ def score_text(
         raw[layout.source == named[0]] *= np.float32(SPEAKER_BOOST)
     score = raw / (raw + np.float32(HALF_SCORE))
     return TextScores(
-        "text", raw, score, held, unknown, left_out, covered, tuple(named), least, tuple(terms)
+        "text", raw, score, held, left_out, covered, tuple(named), least, tuple(terms)
     )
 
 
@@ -130,12 +128,6 @@ def _find_terms(
     found = [term for term in parsed if term.text not in times.relative_words]
     emphasized = emphasize(found, asking, stems)
     return correct_terms(emphasized, context, stems, language, understood=times.words)
-
-
-def _divide(terms: Iterable[Term]) -> tuple[list[Term], tuple[Term, ...]]:
-    """Return (terms that a record holds, terms that none holds)."""
-    known = [term for term in terms if term.records]
-    return known, tuple(term for term in terms if not term.records)
 
 
 def _coverage(

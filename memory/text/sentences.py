@@ -25,8 +25,8 @@ def asking_part(message: str, language: str) -> str:
     """Return the sentences that ask, joined.
 
     Sentences with a question mark ask. Without any, those that begin like an English request do.
-    Returns "" if the message is short, if all sentences or none ask, or if those that ask have
-    fewer than two words to search for: they need the others to be understood.
+    Returns "" if the message is short, or if all sentences or none ask. Returns "" too if those
+    that ask have fewer than two words to search for: only the others explain them.
     """
     message = message[:MAX_CHARACTERS]
     sentences = [one.strip() for one in _END.split(message) if one.strip()]
