@@ -21,6 +21,8 @@ INSTALL := $(BIN)/python -m pip install -q --no-user --disable-pip-version-check
 LOCKED := $(INSTALL) --require-hashes --only-binary=:all: -r
 COMPILE := pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--upgrade --custom-compile-command 'make lock' --group build
+# The extras of the container image.
+IMAGE := --extra mcp --extra postgres --extra objects --extra jwt --extra seal
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 QUERIES ?= 100000
@@ -68,12 +70,14 @@ bench: .venv/.installed-dev  ## measure speed next to the programs of benchmarks
 bench-recall: .venv/.installed-dev  ## measure search quality: make bench-recall DATA=folder of LoCoMo, Cranfield, BEIR
 	@$(BIN)/python benchmarks/recall/run.py $(if $(DATA),--data "$(DATA)")
 
-lock:  ## renew both lock files from pyproject.toml
+lock:  ## renew the lock files from pyproject.toml
 	@$(need_python)
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && "$(PYTHON)" -m venv "$$tools" && \
 	"$$tools/bin/python" -m pip install -q --disable-pip-version-check uv && \
 	"$$tools/bin/uv" $(COMPILE) --extra local --extra mcp pyproject.toml -o requirements.lock && \
-	"$$tools/bin/uv" $(COMPILE) --extra local --extra mcp --extra wordllama --extra jwt --extra seal --extra agents --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
+	"$$tools/bin/uv" $(COMPILE) $(IMAGE) --extra local -c requirements.lock pyproject.toml -o deploy/container/requirements.lock && \
+	"$$tools/bin/uv" $(COMPILE) $(IMAGE) -c requirements.lock pyproject.toml -o deploy/container/requirements-slim.lock && \
+	"$$tools/bin/uv" $(COMPILE) $(IMAGE) --extra local --extra wordllama --extra agents --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
 
 clean:  ## remove .venv and the caches; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

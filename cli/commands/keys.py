@@ -21,7 +21,7 @@ from memrelay.memory.control.key_requests import (
     raise_faults,
     to_json,
 )
-from memrelay.memory.control.keys import SCOPES, Key
+from memrelay.memory.control.keys import SCOPES, Key, KeysExist
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The owner or purpose.", show_default=False)
@@ -51,6 +51,12 @@ AllowUndeployed = Annotated[
         "--allow-undeployed", help="Accept the uids of pipelines that are deployed later."
     ),
 ]
+IfNone = Annotated[
+    bool,
+    typer.Option(
+        "--if-none", help="Create the key only if none was ever created; else print nothing."
+    ),
+]
 Ident = Annotated[
     str,
     typer.Argument(metavar="ID", help="The id from `memrelay keys ls`.", show_default=False),
@@ -64,6 +70,7 @@ def create(
     pipeline: Pipelines,
     expires: Expires = NEVER,
     allow_undeployed: AllowUndeployed = False,
+    if_none: IfNone = False,
     as_json: Json = False,
 ) -> None:
     """Create a key and print it. It cannot be shown again, because only its hash is stored."""
@@ -74,7 +81,10 @@ def create(
         raise_faults(find_faults(request))
         now_ms, is_new_root = _now_ms(), not catalog_exists(settings.memory.root)
         async with Catalog(settings.memory.root) as catalog:
-            created = await create_key(catalog, request, now_ms)
+            try:
+                created = await create_key(catalog, request, now_ms, only_first=if_none)
+            except KeysExist:
+                return
             notes = list_notes(created, await catalog.active())
         if as_json:
             print_json({"key": created.text} | to_json(created.key, now_ms))

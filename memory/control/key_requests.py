@@ -64,9 +64,16 @@ class ExceedsCreator(MemoryFault):
 
 
 async def create_key(
-    catalog: Catalog, request: KeyRequest, now_ms: int, creator: Creator | None = None
+    catalog: Catalog,
+    request: KeyRequest,
+    now_ms: int,
+    creator: Creator | None = None,
+    *,
+    only_first: bool = False,
 ) -> CreatedKey:
     """Create a key. Without `creator`, it has no limits: the operator at the command line.
+
+    `only_first` refuses with KeysExist if a key was ever created.
 
     Raises InvalidInput with all faults of the request, ExceedsCreator, KeysExist, and StoreBusy.
     """
@@ -75,11 +82,13 @@ async def create_key(
     expires_at = _find_expiry(request.expires, now_ms)
     new = NewKey(request.name.strip(), request.scopes, resolved.uids, expires_at)
     if creator is None:
-        return await catalog.keys.create(new, now_ms=now_ms)
+        return await catalog.keys.create(new, now_ms=now_ms, only_first=only_first)
     if request.expires is None:
         new = new._replace(expires_at=creator.expires_at)
     _check_limits(new, creator)
-    return await catalog.keys.create(new, now_ms=now_ms, only_first=not creator.has_key)
+    return await catalog.keys.create(
+        new, now_ms=now_ms, only_first=only_first or not creator.has_key
+    )
 
 
 def list_notes(created: CreatedKey, active: Sequence[Deployed]) -> list[str]:

@@ -167,3 +167,15 @@ def test_an_address_of_another_machine_is_rejected_with_a_fix(host: str) -> None
         and "MEMRELAY_WEB__HOST" in ended.err
         and "another one" not in ended.err
     )
+
+
+def test_only_the_first_key_is_created_with_if_none(program: Program) -> None:
+    create = ("keys", "create", "first", "--if-none", "--scope", "read", "--pipeline", "*")
+    first, second = program.run(*create), program.run(*create)
+    program.run("keys", "revoke", first.out.strip()[3:15])
+
+    third = program.run(*create)
+
+    assert KEY.fullmatch(first.out.strip())
+    assert (second.code, second.out) == (third.code, third.out) == (0, "")
+    assert len(program.run("keys", "ls").lines) == 1

@@ -34,6 +34,13 @@ def test_a_complete_system_is_live_and_ready(served: Served) -> None:
     assert served.get("/ready").json == {"ready": True, "checks": {"bus": "ok", "catalogue": "ok"}}
 
 
+def test_readiness_can_require_a_worker(served: Served) -> None:
+    ready = served.get("/ready?workers=1")
+
+    assert ready.json["checks"]["workers"] == "ok"
+    assert served.get("/ready?workers=yes").json == served.get("/ready").json
+
+
 def test_the_status_shows_the_durability(served: Served) -> None:
     status = served.get("/status").json
 
@@ -177,6 +184,15 @@ def test_without_a_bus_the_server_is_live_but_not_ready(alone: Served) -> None:
     assert "no server answers" in ready.json["checks"]["bus"]
     assert (status.problem[0], status.headers["retry-after"]) == (503, "1")
     assert samples(alone)["memrelay_bus_up"] == 0
+
+
+def test_without_a_worker_messages_are_accepted_and_none_is_ready_to_run_them() -> None:
+    with Served(worker=False) as served:
+        ready = served.get("/ready?workers=1")
+
+        assert served.get("/ready").status == 200
+        assert (ready.status, ready.json["checks"]["bus"]) == (503, "ok")
+        assert "memrelay worker" in ready.json["checks"]["workers"]
 
 
 def test_a_hanging_bus_is_not_ready_and_delays_no_check(served: Served) -> None:

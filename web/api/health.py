@@ -7,6 +7,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from memrelay.bus.errors import BusError
+from memrelay.bus.lease.workers import read_workers
 from memrelay.bus.permissions import check_writable
 from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.api.answers import json_response
@@ -33,7 +34,11 @@ async def live(_: web.Request) -> web.Response:
 @routes.get("/ready")
 @documented(
     {200: "Ready.", 503: "Not ready; `checks` names the reasons."},
-    query={"pipeline": "Also require that this pipeline runs."},
+    query={
+        "pipeline": "Also require that this pipeline runs.",
+        "workers": "`1`: also require a worker.",
+    },
+    query_schemas={"workers": {"type": "string", "enum": ["1"]}},
     schemas={200: Ready, 503: Ready},
 )
 @open_to_all
@@ -41,11 +46,14 @@ async def ready(request: web.Request) -> web.Response:
     """Check that messages can be accepted durably.
 
     `checks` names the reasons only for callers that see all pipelines. `paused` lists the paused
-    pipelines. With `?pipeline=UID`, that pipeline must have an owner and must not be paused.
+    pipelines. With `?pipeline=UID`, that pipeline must have an owner and must not be paused. With
+    `?workers=1`, a worker must have sent its heartbeat within 10 s.
     """
     services, uid = get_services(request), request.query.get("pipeline", "")
     caller = await services.authorizer.get_caller_or_anonymous(request)
     faults = {"bus": await _bus_fault(services), "catalogue": await _catalog_fault(services)}
+    if request.query.get("workers") == "1":
+        faults["workers"] = await _workers_fault(services)
     has_fault = any(faults.values())
     status = await _read_status(services) if caller.pipelines and not has_fault else None
     pipelines = filter_status(status, caller.sees)["pipelines"] if status else []
@@ -126,6 +134,16 @@ async def _bus_fault(services: Services) -> str:
     except TimeoutError:
         return f"the bus is connected but has not answered for {BUS_TIMEOUT_S:g} s"
     return ""
+
+
+async def _workers_fault(services: Services) -> str:
+    """Return why no message would be processed, or ""."""
+    try:
+        async with asyncio.timeout(BUS_TIMEOUT_S):
+            workers = await read_workers(services.line)
+    except (BusError, TimeoutError):
+        return "the bus did not answer"
+    return "" if workers else "no worker runs; start one with `memrelay worker`"
 
 
 async def _catalog_fault(services: Services) -> str:

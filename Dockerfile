@@ -1,0 +1,42 @@
+# syntax=docker/dockerfile:1
+# Memrelay in a container: docs/deployment.md.
+#
+#   docker build -t memrelay .
+#   docker build -t memrelay:slim --build-arg EMBEDDER=none .    # without the built-in embedder
+
+FROM python:3.12-slim AS build
+ARG EMBEDDER=local
+WORKDIR /src
+COPY deploy/container/*.lock ./
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+RUN python -m venv --without-pip /opt/memrelay && \
+    case "$EMBEDDER" in \
+        local) lock=requirements.lock ;; \
+        none) lock=requirements-slim.lock ;; \
+        *) echo 'EMBEDDER must be local or none' >&2; exit 1 ;; \
+    esac && \
+    pip --python /opt/memrelay/bin/python install --no-cache-dir --require-hashes \
+        --only-binary=:all: -r "$lock"
+COPY . .
+RUN pip --python /opt/memrelay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
+
+FROM python:3.12-slim
+RUN useradd --system --uid 10001 --user-group --home-dir /data --shell /usr/sbin/nologin memrelay && \
+    install -d -o memrelay -g memrelay -m 700 /data
+COPY --from=build /opt/memrelay /opt/memrelay
+COPY deploy/container/entrypoint.sh /usr/local/bin/memrelay-entrypoint
+ENV PATH=/opt/memrelay/bin:$PATH \
+    FIRST_KEY_FILE=/data/first-key \
+    MEMRELAY_BUS__DATA=/data/bus \
+    MEMRELAY_LOG__FORMAT=json \
+    MEMRELAY_MEMORY__ROOT=/data/memory \
+    MEMRELAY_WEB__HOST=0.0.0.0
+USER 10001:10001
+WORKDIR /data
+VOLUME /data
+EXPOSE 8765
+# A worker or a bus alone serves no HTTP: compose.yaml turns this check off for them.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["memrelay-entrypoint", "check-health"]
+ENTRYPOINT ["memrelay-entrypoint"]
+CMD ["up", "--json"]

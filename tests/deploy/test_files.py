@@ -1,0 +1,85 @@
+"""The files for containers, Kubernetes and systemd are valid, and agree with the lock files."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.child import CHECKOUT
+
+TOOLS = Path(sys.executable).parent
+KUSTOMIZATIONS = sorted((CHECKOUT / "deploy" / "kubernetes").glob("*/kustomization.yaml"))
+MANIFESTS = [
+    path
+    for path in sorted((CHECKOUT / "deploy" / "kubernetes").rglob("*.yaml"))
+    if path.name != "kustomization.yaml"
+]
+UNITS = sorted((CHECKOUT / "deploy" / "systemd").glob("*.service"))
+IMAGE_LOCKS = sorted((CHECKOUT / "deploy" / "container").glob("*.lock"))
+
+
+def check(*command: str | Path) -> str:
+    """Run a checker and return its output. Fail if it finds a fault."""
+    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not (TOOLS / "hadolint").exists(), reason="hadolint has no wheel here")
+def test_hadolint_accepts_the_dockerfile() -> None:
+    check(TOOLS / "hadolint", "Dockerfile")
+
+
+def test_the_compose_file_follows_the_specification() -> None:
+    check(TOOLS / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+
+
+def test_the_parts_start_only_when_they_are_asked_for() -> None:
+    services = yaml.safe_load((CHECKOUT / "compose.yaml").read_text())["services"]
+
+    assert [name for name, service in services.items() if "profiles" not in service] == ["server"]
+    ports = [port for service in services.values() for port in service.get("ports", ())]
+    assert len(ports) == len(set(ports)) == 3
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_the_manifests_follow_the_kubernetes_api() -> None:
+    assert MANIFESTS
+    check(TOOLS / "kubernetes-validate", "--strict", *MANIFESTS)
+
+
+@pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=lambda file: file.parent.name)
+def test_a_kustomization_lists_all_manifests_of_its_folder(file: Path) -> None:
+    listed = yaml.safe_load(file.read_text())["resources"]
+
+    local = [name for name in listed if not name.startswith("../")]
+    assert sorted([*local, file.name]) == sorted(path.name for path in file.parent.iterdir())
+    if shutil.which("kubectl"):
+        built = check("kubectl", "kustomize", file.parent)
+        assert all(document["metadata"]["name"] for document in yaml.safe_load_all(built))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    for unit in UNITS:
+        copy = tmp_path / unit.name
+        # Only a command that exists passes the check.
+        copy.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", unit.read_text(), flags=8))
+        assert "memrelay" not in check("systemd-analyze", "verify", copy)
+
+
+def read_pins(file: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9._-]+)==([^ ;\\]+)", file.read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("file", IMAGE_LOCKS, ids=lambda file: file.name)
+def test_the_image_has_the_tested_versions(file: Path) -> None:
+    tested = read_pins(CHECKOUT / "tests" / "requirements.lock")
+    image = read_pins(file)
+
+    assert image and image.items() <= tested.items()
+    assert ("onnxruntime" in image) == (file.name == "requirements.lock")
