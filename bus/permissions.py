@@ -229,6 +229,7 @@ def _hash_commands(uid: str) -> list[str]:
 def _worker_commands() -> list[str]:
     return [
         *("ping", "time", "multi", "exec", "client setname x", "client id", "client unblock 1"),
+        *("wait 1 1", "role"),
         *_on(fence_key(NOBODY), "set x", "exists", "watch", "del"),
         *_on(worker_key(NOBODY), "set x px 1", "exists", "mget", "del"),
         *_on(

@@ -158,6 +158,7 @@ def bus_address(settings: Settings) -> Address:
             ca=str(bus.ca or ""),
             certificate=str(bus.certificate or ""),
             key=str(bus.key or ""),
+            min_replicas=bus.min_replicas,
         )
     address = find_address(settings.bus.data)
     if address is None:

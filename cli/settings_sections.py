@@ -82,7 +82,8 @@ def _validate_bus_url(url: str) -> str:
     except ValueError as error:
         # The message omits the URL, which may hold a password.
         raise ValueError(
-            "must be empty, unix:///path or redis://[user:password@]host:port/db"
+            "must be empty, unix:///path, redis://[user:password@]host:port/db, or "
+            "sentinel://[user:password@]host:port,host:port/name/db"
         ) from error
     return url
 
@@ -183,6 +184,7 @@ class BusSettings(_Section):
     max_backlog_bytes: Annotated[int, Field(ge=1, le=2**53)] = 134_217_728
     log_length: Count = 10_000
     log_bytes: Annotated[int, Field(ge=65_536, le=2**53)] = 67_108_864
+    min_replicas: Annotated[int, Field(ge=0, le=100)] = 0
 
 
 class WorkerSettings(_Section):

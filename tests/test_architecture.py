@@ -9,10 +9,11 @@ import pytest
 from tests.architecture import imports, sizes
 from tests.architecture.source import PACKAGES, ROOT, YARDSTICK, Source, api_sources, sources
 
-ROOT_FOLDERS = {*PACKAGES, "memrelay", "tests", "benchmarks", "docs", ".ci"}
+ROOT_FOLDERS = {*PACKAGES, "memrelay", "tests", "benchmarks", "deploy", "docs", ".ci"}
 ROOT_FILES = {
     *("README.md", "CHANGELOG.md", "LICENSE", "config.yaml", "Procfile", "Makefile"),
     *("pyproject.toml", "requirements.lock", ".gitignore"),
+    *("Dockerfile", ".dockerignore", "compose.yaml"),
 }
 # The two outer edges: the worker's message boundary and the HTTP error middleware.
 BROAD_EXCEPT_ALLOWED = ("worker/run/batch.py", "web/server/errors.py")

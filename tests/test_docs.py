@@ -122,7 +122,10 @@ def test_the_configuration_page_has_each_setting_with_its_default() -> None:
         f"{name}.{key}": value for name, section in sections.items() for key, value in section
     }
     assert told == {
-        name: str(value or "").removeprefix(f"{ROOT}/") for name, value in expected.items()
+        name: ("" if value is False or value in ("", None, ()) else str(value)).removeprefix(
+            f"{ROOT}/"
+        )
+        for name, value in expected.items()
     }
 
 

@@ -15,6 +15,7 @@ from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
+from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.questions import QuestionEmbedder
@@ -102,9 +103,7 @@ class Worker:
             stack.callback(errands.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
-            threads = self._start_threads(questions)
-            for thread in threads:
-                stack.push_async_callback(thread.close)
+            threads = self._start_threads(questions, stack)
             watchdog = await stack.enter_async_context(Watchdog(options.memory_root, threads))
             shared = WorkerContext(
                 catalog,
@@ -117,6 +116,7 @@ class Worker:
                 questions,
                 options.address.database,
                 errands,
+                Replication.of(options.address),
                 options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
@@ -131,16 +131,21 @@ class Worker:
             may_call_private=options.may_call_private,
         )
 
-    def _start_threads(self, questions: QuestionEmbedder) -> list[DatabaseThread]:
+    def _start_threads(
+        self, questions: QuestionEmbedder, stack: AsyncExitStack
+    ) -> list[DatabaseThread]:
         options = self._options
         open_files = max(1, options.open_files // options.threads)
         meaning = SemanticResources(
             questions, Pool(options.cache_bytes, largest=options.matrix_bytes)
         )
-        return [
+        threads = [
             DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
             for number in range(options.threads)
         ]
+        for thread in threads:
+            stack.push_async_callback(thread.close)
+        return threads
 
     async def _serve(
         self, threads: list[DatabaseThread], shared: WorkerContext, memory: SessionMemory

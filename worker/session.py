@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import structlog
@@ -155,6 +156,7 @@ class Session:
                 self._start_reindexes,
                 self._end_hung_workers,
                 self._keep_connections_open,
+                partial(self._shared.replication.watch, self._control),
             )
             background += [tasks.create_task(work()) for work in works]
             await self._announce()

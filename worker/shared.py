@@ -12,6 +12,7 @@ from typing import TypeVar
 import structlog
 
 from memrelay.bus.lease.workers import BusClock
+from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.loading import LazyEmbedder
@@ -142,6 +143,7 @@ class WorkerContext:
     questions: QuestionEmbedder
     database: int
     errands: ErrandRunner
+    replication: Replication
     secrets: SecretResolver = NO_SECRETS
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)

@@ -14,6 +14,7 @@ from typing import Any
 import hiredis
 
 from memrelay.bus.client.resp import Word, pack
+from memrelay.bus.client.sentinel import DEMOTED, find_primary, is_primary
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
 
@@ -274,9 +275,12 @@ async def _open_socket(connection: Connection, address: Address) -> None:
     if address.path:
         await loop.create_unix_connection(lambda: connection, address.path)
     else:
+        host, port = address.host, address.port
+        if address.sentinels:
+            host, port = await find_primary(address)
         # Made for each connection, so that renewed TLS files are used.
         context = address.make_tls_context() if address.tls else None
-        await loop.create_connection(lambda: connection, address.host, address.port, ssl=context)
+        await loop.create_connection(lambda: connection, host, port, ssl=context)
 
 
 async def _authenticate(connection: Connection, address: Address) -> None:
@@ -286,6 +290,8 @@ async def _authenticate(connection: Connection, address: Address) -> None:
         await connection.call("AUTH", *user, address.password)
     if address.database:
         await connection.call("SELECT", address.database)
+    if address.sentinels and not is_primary(await connection.call("ROLE")):
+        raise BusUnavailable(DEMOTED)
 
 
 class BlockingReads:

@@ -22,6 +22,7 @@ from redis.exceptions import (
 )
 
 from memrelay.bus.client.resp import Word
+from memrelay.bus.client.sentinel import make_pool_options
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
 
@@ -57,7 +58,7 @@ class ReconnectingConnection:
                 socket_timeout=None,
                 socket_connect_timeout=CONNECT_TIMEOUT_S,
                 driver_info=None,
-                **address.make_redis_options(),
+                **make_pool_options(address),
             )
         )
         self._redis.response_callbacks.clear()

@@ -3,7 +3,7 @@
 import ssl
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from redis.asyncio.connection import (
     Connection,
@@ -14,10 +14,16 @@ from redis.asyncio.connection import (
 
 from memrelay.bus.errors import BadAddress
 
+SENTINEL_SCHEMES = ("sentinel", "rediss+sentinel")
+SENTINEL_PORT = 26379
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server: either the `path` of a Unix socket, or `host` and `port`.
+    """A server: the `path` of a Unix socket, `host` and `port`, or the primary of the group
+    `service` that the `sentinels` (host and port) watch.
+
+    `min_replicas` replicas must have an entry before it counts as appended.
 
     `ca`, `certificate` and `key` are PEM files for TLS. Without `ca` the system's authorities
     apply. The certificate is for servers that verify their clients.
@@ -26,6 +32,8 @@ class Address:
     path: str = ""
     host: str = ""
     port: int = 6379
+    sentinels: tuple[tuple[str, int], ...] = ()
+    service: str = ""
     tls: bool = False
     username: str = ""
     password: str = field(default="", repr=False)
@@ -33,13 +41,23 @@ class Address:
     ca: str = ""
     certificate: str = ""
     key: str = ""
+    min_replicas: int = 0
+
+    @property
+    def may_fail_over(self) -> bool:
+        """Whether a replica may take the place of the server."""
+        return bool(self.sentinels or self.min_replicas)
 
     def __str__(self) -> str:
         """Without the password, because addresses are logged."""
         if self.path:
             return f"unix://{self.path}"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"redis{'s' if self.tls else ''}://{host}:{self.port}/{self.database}"
+        if self.sentinels:
+            hosts = ",".join(_join(*one) for one in self.sentinels)
+            scheme = "rediss+sentinel" if self.tls else "sentinel"
+            return f"{scheme}://{hosts}/{quote(self.service, safe='')}/{self.database}"
+        scheme = "rediss" if self.tls else "redis"
+        return f"{scheme}://{_join(self.host, self.port)}/{self.database}"
 
     def make_url(self) -> str:
         """Return the URL with the password; never log it."""
@@ -76,11 +94,18 @@ class Address:
         if self.path:
             return options | {"connection_class": UnixDomainSocketConnection, "path": self.path}
         options |= {"host": self.host, "port": self.port}
+        kind = SSLConnection if self.tls else Connection
+        return options | self.make_tls_options() | {"connection_class": kind}
+
+    def make_tls_options(self) -> dict[str, Any]:
+        """Return the TLS arguments of a redis-py connection, none without TLS.
+
+        Raises BadAddress if a TLS file cannot be used.
+        """
         if not self.tls:
-            return options | {"connection_class": Connection}
+            return {}
         self.make_tls_context()
-        return options | {
-            "connection_class": SSLConnection,
+        return {
             "ssl_ca_certs": self.ca or None,
             "ssl_certfile": self.certificate or None,
             "ssl_keyfile": self.key or None,
@@ -91,13 +116,18 @@ class Address:
 def parse(url: str) -> Address:
     """Parse a URL such as `redis://[user:password@]host[:port][/database]`.
 
-    `rediss://` turns TLS on. `unix://[user:password@]/path` names a Unix socket. Raises BadAddress.
+    `rediss://` turns TLS on. `unix://[user:password@]/path` names a Unix socket.
+    `sentinel://[user:password@]host[:port],host[:port].../name[/database]` lists Sentinels;
+    `rediss+sentinel://` is the same with TLS. Raises BadAddress.
     """
     if "?" in url or "#" in url:
         # The message never repeats the URL: some clients accept a password there.
         raise BadAddress(
             "bus.url must not contain `?` or `#`; in a path or password write %3F or %23"
         )
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme in SENTINEL_SCHEMES:
+        return _parse_sentinels(rest, tls=scheme != "sentinel")
     try:
         parts, options = urlsplit(url), parse_url(url)
         # The resolver would raise UnicodeError instead of a network error.
@@ -119,6 +149,41 @@ def parse(url: str) -> Address:
         username=username,
         password=password,
     )
+
+
+def _parse_sentinels(rest: str, *, tls: bool) -> Address:
+    """Parse what follows `sentinel://`. Raises BadAddress."""
+    hosts, _, path = rest.partition("/")
+    login, _, hosts = hosts.rpartition("@")
+    service, _, database = path.partition("/")
+    username, _, password = login.partition(":")
+    if not hosts or not service:
+        raise BadAddress(
+            "bus.url must be sentinel://host:port,host:port/name/database, with the name of the "
+            "group that the Sentinels watch"
+        )
+    found = []
+    for host in hosts.split(","):
+        one = parse(f"redis://{host}")
+        found.append((one.host, one.port if _has_port(host) else SENTINEL_PORT))
+    return Address(
+        sentinels=tuple(found),
+        service=unquote(service),
+        tls=tls,
+        database=_check_database(
+            database, int(database) if database.isascii() and database.isdigit() else -1
+        ),
+        username=unquote(username),
+        password=unquote(password),
+    )
+
+
+def _has_port(host: str) -> bool:
+    return ":" in host.rpartition("]")[2]
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _check_database(text: str, number: int) -> int:

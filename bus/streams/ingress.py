@@ -21,6 +21,8 @@ FRESH_S = 0.1
 MEMORY_SHARE = 0.8
 # Nodes of the stream from which the server estimates its size.
 SAMPLES = 100
+# How long the replicas may take to confirm that they have an entry.
+REPLICATION_MS = 100
 # Commands in one pipeline, which has to be answered within REPLY_TIMEOUT_S.
 MOST_TOGETHER = 1000
 Send = Callable[..., asyncio.Future[Any]]  # takes the words of a command
@@ -198,6 +200,7 @@ class Ingress:
 
     def __init__(self, address: Address, limits: IngressLimits | None = None) -> None:
         self._client, self._limits = ReconnectingConnection(address), limits or IngressLimits()
+        self._min_replicas = address.min_replicas
         self._waiting = self._waiting_bytes = 0
         self._backlogs: dict[str, Backlog] = {}  # by pipeline
         self._memory: ServerMemory | None = None  # made in the event loop, with the first append
@@ -214,11 +217,12 @@ class Ingress:
         await self._client.__aexit__()
 
     async def append(self, entry: NewEntry) -> str:
-        """Append an entry, and return its ID once the server has it.
+        """Append an entry, and return its ID once the server has it, and as many replicas as the
+        address requires.
 
         Raises BusBusy if too much waits, for the server or in the pipeline's input: nothing is
-        appended. Raises BusRefused and BusUnavailable: the entry may have been appended, and a
-        producer ID makes a retry safe.
+        appended. Raises BusRefused and BusUnavailable: the entry may have been appended, also if
+        too few replicas have it, and a producer ID makes a retry safe.
         """
         size, limits = len(entry.data), self._limits
         if self._waiting >= limits.waiting or self._waiting_bytes >= limits.waiting_bytes:
@@ -285,13 +289,31 @@ class Ingress:
             batch, self._outgoing = self._outgoing[:MOST_TOGETHER], self._outgoing[MOST_TOGETHER:]
             replies: list[Any] = [BusUnavailable("the client was closed")] * len(batch)
             try:
-                commands = [words for words, _ in batch]
-                replies = await self._client.call_all(commands, keep_refusals=True)
+                replies = await self._call_all([words for words, _ in batch])
             except BusError as error:
                 replies = [error] * len(batch)
             finally:
                 for (_, future), reply in zip(batch, replies, strict=True):
                     _settle(future, reply)
+
+    async def _call_all(self, commands: list[tuple[Word, ...]]) -> list[Any]:
+        """Return the replies. An append that too few replicas have has an error."""
+        wanted = self._min_replicas
+        if not wanted or not any(words[0] == "XADD" for words in commands):
+            return await self._client.call_all(commands, keep_refusals=True)
+        wait = "WAIT", wanted, REPLICATION_MS
+        *replies, count = await self._client.call_all([*commands, wait], keep_refusals=True)
+        if not isinstance(count, BusError) and count >= wanted:
+            return replies
+        reason = count if isinstance(count, BusError) else f"{count} of {wanted} replicas have it"
+        error = BusUnavailable(
+            f"the message may be lost in a failover (bus.min_replicas): {reason}; repeat it under "
+            "the same id"
+        )
+        return [
+            error if words[0] == "XADD" and not isinstance(reply, BusError) else reply
+            for words, reply in zip(commands, replies, strict=True)
+        ]
 
 
 def _settle(future: asyncio.Future[Any], reply: Any) -> None:

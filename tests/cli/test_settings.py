@@ -184,7 +184,7 @@ def test_an_invalid_bus_url_is_rejected_without_repeating_it(config: Path, url: 
 
     (fault,) = faults_of(config, {})
 
-    assert "bus.url: must be empty, unix:///path or redis://" in fault
+    assert "bus.url: must be empty, unix:///path, redis://" in fault
     assert "secret" not in fault
 
 

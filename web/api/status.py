@@ -103,11 +103,12 @@ def _describe_worker(report: dict[str, Any]) -> dict[str, Any]:
 async def _read_storage(root: Path, line: ReconnectingConnection) -> dict[str, Any]:
     """Return what fills memory and disks. Figures of a server that refuses INFO are 0."""
     figures = await read_server_figures(line)
-    used_memory, max_memory, aof_bytes = figures or (0, 0, 0)
+    used_memory, max_memory, aof_bytes, replicas = figures or (0, 0, 0, 0)
     return {
         "bus_memory_bytes": used_memory,
         "bus_max_memory_bytes": max_memory,
         "bus_aof_bytes": aof_bytes,
+        "bus_replicas": replicas,
         "disk_free_bytes": shutil.disk_usage(root).free,
         "last_backup_at": read_last_backup(root),
     }

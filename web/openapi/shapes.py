@@ -287,6 +287,7 @@ class Storage(TypedDict):
     bus_memory_bytes: int
     bus_max_memory_bytes: int
     bus_aof_bytes: int
+    bus_replicas: int
     disk_free_bytes: int
     last_backup_at: int
 

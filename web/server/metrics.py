@@ -208,6 +208,12 @@ STORAGE_METRICS = (
     ),
     _MetricSpec(
         GaugeMetricFamily,
+        "memrelay_bus_replicas",
+        "Connected replicas of the bus server.",
+        _field("bus_replicas"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
         "memrelay_disk_free_bytes",
         "Free space on the disk of the memory root.",
         _field("disk_free_bytes"),

@@ -24,6 +24,7 @@ from memrelay.memory.sqlite.store import Store
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
+from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.attempt_journal import AttemptJournal
@@ -82,7 +83,7 @@ class Batch:
 
     A failing input fails alone: the batch is rolled back and runs again without it.
 
-    `settled` has, for each store, inputs that cannot come back. `gone` has the keys of replays
+    `settled` has the inputs that cannot come back. `gone` has the keys of replays
     whose dead letter no longer exists. With `journal`, as after a crash, each attempt is counted
     and suspects run alone. `former` are stores of earlier bundle versions, whose inboxes may know
     an input. With `may_wait`, calls that need a vector are returned as `awaiting`.
@@ -94,7 +95,7 @@ class Batch:
         limits: WorkerLimits,
         retries: Retries,
         *,
-        settled: dict[str, list[str]],
+        settled: SettledInputs,
         isolation: CrashIsolation,
         public_limit: PublicMessageLimit,
         gone: Collection[str] = (),
@@ -249,8 +250,7 @@ class Batch:
         for memory_id in work.plan.stores:
             if work.key in self._stores.get(memory_id).inbox.numbers:
                 self._begin(memory_id).inbox.forget([work.key])
-                if work.key in (settled := self._settled.get(memory_id, [])):
-                    settled.remove(work.key)  # it would delete the row of the replay
+                self._settled.withdraw(memory_id, work.key)
 
     def _restore(self, work: Input) -> list[tuple[str, Pending]]:
         """Restore a replay from its parked rows. Return each with its store."""
@@ -392,14 +392,15 @@ class Batch:
         touched = self._cascade.touched
         while touched:
             memory_id, store = next(iter(touched.items()))
-            store.inbox.forget(self._settled.get(memory_id, []))
+            settled = self._settled.take()
+            store.inbox.forget(settled.get(memory_id, []))
             self._checkpoint("before commit")
             store.commit()
             self._result.marks[memory_id] = store.commits.mark
             if (last := store.feed.take_last()) is not None:
                 self._result.changes[memory_id] = last
             del touched[memory_id]
-            self._settled.pop(memory_id, None)
+            settled.pop(memory_id, None)
             self._checkpoint("committed")
 
     def _roll_back(self) -> None:
@@ -459,7 +460,7 @@ class Batch:
 
     def _keep_delayed(self) -> None:
         """Keep the inputs to retry in their stores. Their entries are then finished."""
-        while (kept := self._retries.keep_some(self._stores, self._settled)) is not None:
+        while (kept := self._retries.keep_some(self._stores, self._settled.take())) is not None:
             self._result.delayed += kept
             self._result.outcomes += [one.outcome for one in kept if one.outcome is not None]
             self._checkpoint("put off")

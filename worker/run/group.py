@@ -22,6 +22,7 @@ from memrelay.worker.background.index_merge import IndexMergeTask
 from memrelay.worker.background.vectors import VectorTask
 from memrelay.worker.deliver.change_signals import pack_signals, publish_signals
 from memrelay.worker.deliver.outbox import Outbox
+from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.intake.reader import Slot
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
 from memrelay.worker.run.attempt_journal import AttemptJournal
@@ -89,8 +90,7 @@ class Group:
         # Continuations, and inputs that a full batch left over: they run before new entries.
         self._todo: deque[Work] = deque()
         self._overflow = Overflow()
-        # By store: inputs that cannot come back.
-        self._settled: dict[str, list[str]] = {}
+        self._settled = SettledInputs(shared.replication)
         # Whether the bus has a valid rest note.
         self._is_at_rest = False
         # Batches that the server may not have yet, the oldest first.
@@ -204,7 +204,8 @@ class Group:
             self._todo = deque(sorted(together, key=arrival_of))
             await self._work_off(journal)
         await self._work_off(journal)
-        self._settled.update(await self._recovery.end())
+        for memory_id, keys in (await self._recovery.end()).items():
+            self._settled.add(memory_id, keys)
 
     async def _work_off(self, journal: AttemptJournal | None) -> None:
         await self._take_continuations()
@@ -419,7 +420,7 @@ class Group:
         for outcome in sent.outcomes:
             # After a refusal the entry may still be in the input.
             if outcome.store and not refused:
-                self._settled.setdefault(outcome.store, []).append(outcome.key)
+                self._settled.add(outcome.store, (outcome.key,))
         if sent.erased:
             self._parts.erasure.wake()
 

@@ -1,0 +1,51 @@
+"""Whether replicas have what was written, so that a failover loses nothing of it."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.client.url import Address
+from memrelay.bus.errors import BusRefused
+
+# How long WAIT may take, and a key for its write.
+WAIT_MS, PROBE = 1000, "memrelay:probe:replicas"
+
+# Pause between two looks.
+PAUSE_S = 0.5
+
+
+@dataclass(slots=True)
+class Replication:
+    """What the replicas of a server have.
+
+    They have everything that was acknowledged before `confirmed_s` (time.monotonic()). It is
+    infinite for a server that no replica replaces.
+    """
+
+    wanted: int
+    confirmed_s: float
+
+    @classmethod
+    def of(cls, address: Address) -> "Replication":
+        """Return the state before the first `look`."""
+        confirmed_s = float("-inf") if address.may_fail_over else float("inf")
+        return cls(max(1, address.min_replicas), confirmed_s)
+
+    async def watch(self, client: ReconnectingConnection) -> None:
+        """Look repeatedly, if a replica may replace the server. Raises BusUnavailable."""
+        while self.confirmed_s < float("inf"):
+            await self.look(client)
+            await asyncio.sleep(PAUSE_S)
+
+    async def look(self, client: ReconnectingConnection) -> None:
+        """Wait until the replicas have everything that was acknowledged until now.
+
+        Raises BusUnavailable. A server without WAIT leaves the state as it is.
+        """
+        began_s = time.monotonic()
+        # WAIT counts the replicas that have the last write of its connection and all before it.
+        commands = ("SET", PROBE, 1, "PX", 10 * WAIT_MS), ("WAIT", self.wanted, WAIT_MS)
+        _, count = await client.call_all(commands, keep_refusals=True)
+        if not isinstance(count, BusRefused) and count >= self.wanted:
+            self.confirmed_s = began_s

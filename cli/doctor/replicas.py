@@ -1,0 +1,42 @@
+"""Checks of the replicas of the bus server: what a failover can lose."""
+
+from memrelay.bus.client.sentinel import count_answering
+from memrelay.bus.errors import BusRefused
+from memrelay.bus.info import parse_info
+from memrelay.cli.composition import bus_address
+from memrelay.cli.doctor import DoctorContext, Finding, fault, ok, unknown, warning
+
+LOSES = "a failover loses the last messages that no replica has yet, although they are acknowledged"
+REMEDY = "set bus.min_replicas to 1: then a message is acknowledged once a replica has it"
+
+
+async def check_replicas(context: DoctorContext) -> list[Finding]:
+    """Compare the connected replicas with `bus.min_replicas`. A server alone has no finding."""
+    wanted = bus_address(context.settings).min_replicas
+    try:
+        info = parse_info(await context.connection.call("INFO", "replication"))
+    except BusRefused:
+        return [unknown("replicas", "its replicas", "INFO")] if wanted else []
+    online = sum("state=online" in value for name, value in info.items() if name[:5] == "slave")
+    have = f"{online} {'replica is' if online == 1 else 'replicas are'} connected"
+    if online < wanted:
+        text = (
+            f"{have}, and bus.min_replicas is {wanted}: HTTP and the command line refuse messages"
+        )
+        return [fault("replicas", text, "start more replicas, or lower bus.min_replicas")]
+    if wanted:
+        return [ok("replicas", f"{have}; {wanted} must have a message before it is acknowledged")]
+    return [warning("replicas", f"{have}: {LOSES}", REMEDY)] if online else []
+
+
+async def check_sentinels(context: DoctorContext) -> list[Finding]:
+    """Check that all Sentinels of `bus.url` know the primary."""
+    address = bus_address(context.settings)
+    if not address.sentinels:
+        return []
+    total, answering = len(address.sentinels), await count_answering(address)
+    text = f"{answering} of {total} Sentinels know a primary of {address.service!r}"
+    if answering < total:
+        remedy = "start the others, or correct bus.url: without a majority there is no failover"
+        return [warning("sentinels", text, remedy)]
+    return [ok("sentinels", text)]

@@ -1,0 +1,195 @@
+"""Real bus servers with a replica and Sentinels, on ports of loopback."""
+
+import os
+import signal
+import socket
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import redis
+
+from memrelay.bus.embedded.binary import find_binary
+from tests.support.waiting import wait_for
+
+SERVICE = "memrelay-test"
+PASSWORD = "secret"
+DOWN_AFTER_MS = 1000
+SENTINEL = f"""
+port {{port}}
+bind 127.0.0.1
+dir {{folder}}
+sentinel monitor {SERVICE} 127.0.0.1 {{primary}} 2
+sentinel auth-pass {SERVICE} {PASSWORD}
+sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}
+sentinel failover-timeout {SERVICE} 2000
+sentinel parallel-syncs {SERVICE} 1
+"""
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody uses now, and whose cluster port is valid."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = int(server.getsockname()[1])
+        if port < 50_000:
+            return port
+
+
+class BusServer:
+    """One server process, which can be killed and started again on its files."""
+
+    def __init__(self, folder: Path, port: int, *words: str) -> None:
+        self.folder, self.port, self._words = folder, port, words
+        folder.mkdir(parents=True)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *more: str) -> None:
+        """Start the server and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [find_binary(None), *self._words, *more], cwd=self.folder, stdout=log, stderr=log
+            )
+        wait_for(self.answers, f"the server on port {self.port} answers")
+
+    @property
+    def lives(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def client(self, *, password: str | None = PASSWORD) -> redis.Redis:
+        return redis.Redis(port=self.port, password=password, socket_timeout=5)
+
+    def answers(self) -> bool:
+        try:
+            with self.client() as client:
+                return bool(client.ping())
+        except redis.AuthenticationError:  # a Sentinel has no password
+            return True
+        except redis.RedisError:
+            return False
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Send SIGKILL and wait until the process has ended."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGCONT)
+            self._process.kill()
+            self._process.wait()
+
+
+class SentinelBus:
+    """A primary, its replicas and three Sentinels, as a context. `kill_primary` causes a
+    failover.
+    """
+
+    def __init__(self, folder: Path, replicas: int = 2) -> None:
+        self._folder, self._replicas = folder, replicas
+        self.servers: list[BusServer] = []
+        self.sentinels: list[BusServer] = []
+
+    def __enter__(self) -> Self:
+        primary = self._start_server()
+        for _ in range(self._replicas):
+            self._start_server("--replicaof", "127.0.0.1", str(primary.port))
+        wait_for(lambda: self._has_replicas(primary), "the replicas are connected")
+        for number in range(3):
+            self.start_sentinel(str(number), primary.port)
+        wait_for(lambda: all(map(self._knows_the_others, self.sentinels)), "Sentinel is complete")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for server in [*self.sentinels, *self.servers]:
+            server.kill()
+
+    @property
+    def url(self) -> str:
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.sentinels)
+        return f"sentinel://:{PASSWORD}@{hosts}/{SERVICE}"
+
+    def info(self, server: BusServer) -> dict[str, object]:
+        with server.client() as client:
+            found: dict[str, object] = client.info("replication")
+            return found
+
+    @property
+    def primary(self) -> BusServer:
+        """Return the live primary, once Sentinel has chosen it."""
+        return wait_for(self._find_primary, "there is a primary")
+
+    def _find_primary(self) -> BusServer | None:
+        with suppress(redis.RedisError):
+            return next(
+                (
+                    one
+                    for one in self.servers
+                    if one.lives and self.info(one)["role"] == "master" and self._is_named(one)
+                ),
+                None,
+            )
+        return None
+
+    def _is_named(self, server: BusServer) -> bool:
+        """Return whether the Sentinels name it the primary."""
+        for sentinel in self.sentinels:
+            with sentinel.client(password=None) as client:
+                reply = client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
+                if int(reply[1]) != server.port:
+                    return False
+        return True
+
+    def kill_primary(self) -> BusServer:
+        """Kill the primary, and return it."""
+        killed = self.primary
+        killed.kill()
+        return killed
+
+    def restore(self, killed: BusServer) -> None:
+        """Start a killed server as a replica of the new primary, and wait until it is one."""
+        killed.start("--replicaof", "127.0.0.1", str(self.primary.port))
+        # A slow machine can cause another failover meanwhile.
+        wait_for(
+            lambda: (primary := self._find_primary()) and self._has_replicas(primary),
+            "the killed server is a replica",
+        )
+
+    def _has_replicas(self, primary: BusServer) -> bool:
+        found = self.info(primary)
+        states = [found.get(f"slave{number}") for number in range(self._replicas)]
+        return all(isinstance(state, dict) and state["state"] == "online" for state in states)
+
+    def _start_server(self, *words: str) -> BusServer:
+        port = free_port()
+        login = ("--requirepass", PASSWORD, "--masterauth", PASSWORD)
+        durable = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+        quick = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+        place = ("--port", str(port), "--bind", "127.0.0.1")
+        server = BusServer(self._folder / f"server-{port}", port, *place, *login, *durable, *quick)
+        server.start(*words)
+        self.servers.append(server)
+        return server
+
+    def start_sentinel(self, name: str, primary: int) -> BusServer:
+        port, folder = free_port(), self._folder / f"sentinel-{name}"
+        config = folder / "sentinel.conf"
+        server = BusServer(folder, port, str(config), "--sentinel")
+        config.write_text(SENTINEL.format(port=port, folder=folder, primary=primary))
+        server.start()
+        self.sentinels.append(server)
+        return server
+
+    def _knows_the_others(self, sentinel: BusServer) -> bool:
+        with sentinel.client(password=None) as client:
+            states = client.sentinel_masters()
+        state = states[SERVICE]
+        return state["num-other-sentinels"] == 2 and state["num-slaves"] == self._replicas
