@@ -7,13 +7,16 @@ import orjson
 import pytest
 
 from memrelay.bus.client.resp import SwarmEncoder
+from memrelay.bus.client.url import Address
 from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
+from memrelay.bus.replication import Replication
 from memrelay.memory.errors import StoreBusy
 from memrelay.memory.memory_id import store_path
 from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
+from memrelay.worker.deliver.settled import SettledInputs
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch
@@ -48,7 +51,7 @@ def make_batch(
         entries,
         WorkerLimits(batch_s=batch_s),
         Retries(WorkerLimits(), {}, 0),
-        settled={},
+        settled=SettledInputs(Replication.of(Address())),
         isolation=CrashIsolation(),
         public_limit=PublicMessageLimit(),
         journal=journal,
