@@ -183,12 +183,17 @@ def open_catalog(settings: Settings) -> Catalog:
 
     Opening a missing catalog would create one, also in a mistyped memory root.
     """
-    if not catalog_exists(settings.memory.root):
+    if not catalog_exists(settings.memory.root, settings.storage.url):
         fail(
             f"nothing is stored in {settings.memory.root}; correct memory.root, or start here with "
             "`memrelay deploy FILE`"
         )
-    return Catalog(settings.memory.root)
+    return make_catalog(settings)
+
+
+def make_catalog(settings: Settings) -> Catalog:
+    """Return the catalog. Opening it creates it."""
+    return Catalog(settings.memory.root, settings.storage.url)
 
 
 async def find_pipeline(catalog: Catalog, uid_or_name: str) -> Deployed:

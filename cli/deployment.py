@@ -8,10 +8,10 @@ import typer
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
-from memrelay.cli.composition import bus_address, fail, make_secrets
+from memrelay.cli.composition import bus_address, fail, make_catalog, make_secrets
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
-from memrelay.memory.control.catalog import Catalog, Deployed
+from memrelay.memory.control.catalog import Deployed
 from memrelay.pipelines.check import Checked, check
 from memrelay.web.api.deployments import Deployments
 
@@ -55,7 +55,7 @@ async def print_deployed(service: Deployments, deployed: Deployed) -> None:
 @asynccontextmanager
 async def deployments(settings: Settings) -> AsyncIterator[Deployments]:
     """Open the deployment service. Without a running bus, it cannot notify workers."""
-    async with Catalog(settings.memory.root) as catalog, AsyncExitStack() as stack:
+    async with make_catalog(settings) as catalog, AsyncExitStack() as stack:
         try:
             connection = await stack.enter_async_context(
                 ReconnectingConnection(bus_address(settings))

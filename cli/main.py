@@ -49,6 +49,7 @@ COMMANDS = {
     "tail": "Print the messages on the swarms of a pipeline.",
     "backup": "Copy stores and bundles to a folder while workers run.",
     "restore": "Restore a backup.",
+    "move-storage": "Copy the control plane from system.db to PostgreSQL.",
     "scrub": "Read all stored data and report damage.",
     "salvage": "Rebuild a damaged store from its readable rows.",
     "reseal": "Seal all internal values of a pipeline with the first seal key.",
@@ -212,7 +213,7 @@ def find_functions(name: str) -> Any:
             files = importlib.import_module("memrelay.cli.commands.recipes")
             return [*commands, files.pull, files.push]
         return commands
-    word = f"{name}_" if keyword.iskeyword(name) else name
+    word = f"{name}_" if keyword.iskeyword(name) else name.replace("-", "_")
     return getattr(load(f"memrelay.cli.commands.{word}"), word)
 
 

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
+from memrelay.cli.composition import make_catalog
 from memrelay.cli.settings import Settings, SettingsError, load_settings
-from memrelay.memory.control.catalog import Catalog, catalog_exists
+from memrelay.memory.control.catalog import catalog_exists
 from memrelay.memory.control.precondition import ANYTHING, Precondition, over
 from memrelay.memory.errors import MemoryFault
 
@@ -32,10 +33,10 @@ def complete_pipelines(incomplete: str) -> list[str]:
 
 
 async def _pipeline_words(settings: Settings) -> list[str]:
-    if not catalog_exists(settings.memory.root):
+    if not catalog_exists(settings.memory.root, settings.storage.url):
         # Opening the catalog would create it.
         return []
-    async with Catalog(settings.memory.root) as catalog:
+    async with make_catalog(settings) as catalog:
         active = await catalog.active()
         counts = Counter(one.name for one in active)
         return sorted(

@@ -16,7 +16,25 @@ from memrelay.worker.service import Worker, WorkerOptions
 
 def make_worker(settings: Settings, address: Address) -> Worker:
     """Return a worker with these settings."""
-    limits = WorkerLimits(
+    options = WorkerOptions(
+        address,
+        settings.memory.root,
+        settings.memory.threads,
+        resolve_open_files(settings.memory.open_files),
+        make_limits(settings),
+        embedding_options(settings),
+        settings.embedding.matrix_mib << 20,
+        settings.memory.search_cache_mib << 20,
+        make_secrets(settings),
+        settings.agents.private,
+        settings.storage.url,
+    )
+    return Worker(options)
+
+
+def make_limits(settings: Settings) -> WorkerLimits:
+    """Return the limits of a worker."""
+    return WorkerLimits(
         batch=settings.worker.batch,
         max_hops=settings.worker.max_hops,
         max_cascade=settings.worker.max_cascade,
@@ -33,19 +51,6 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         errands=settings.worker.errands,
         errand_s=settings.worker.errand_s,
     )
-    options = WorkerOptions(
-        address,
-        settings.memory.root,
-        settings.memory.threads,
-        resolve_open_files(settings.memory.open_files),
-        limits,
-        embedding_options(settings),
-        settings.embedding.matrix_mib << 20,
-        settings.memory.search_cache_mib << 20,
-        make_secrets(settings),
-        settings.agents.private,
-    )
-    return Worker(options)
 
 
 def embedding_options(settings: Settings) -> EmbeddingOptions:

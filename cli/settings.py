@@ -31,6 +31,7 @@ from memrelay.cli.settings_sections import (
     LogSettings,
     MemorySettings,
     SecretsSettings,
+    StorageSettings,
     WebSettings,
     WorkerSettings,
 )
@@ -64,6 +65,7 @@ class Settings(BaseSettings):
     )
 
     memory: MemorySettings = Field(default_factory=MemorySettings)
+    storage: StorageSettings = Field(default_factory=StorageSettings)
     bus: BusSettings = Field(default_factory=BusSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     web: WebSettings = Field(default_factory=WebSettings)

@@ -171,6 +171,20 @@ class MemorySettings(_Section):
     seal_keys: References = ()
 
 
+def _validate_storage_url(url: str) -> str:
+    # The message omits the URL, which may hold a password.
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        raise ValueError("must be empty or postgresql://[user:password@]host:port/database")
+    return url
+
+
+StorageUrl = Annotated[str, AfterValidator(_validate_storage_url), Field(repr=False)]
+
+
+class StorageSettings(_Section):
+    url: StorageUrl = ""
+
+
 class BusSettings(_Section):
     url: BusUrl = ""
     ca: OptionalPath = None

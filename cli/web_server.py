@@ -38,5 +38,6 @@ def make_web(settings: Settings, address: Address) -> WebServer:
         jwt=tuple(JwtIssuer(**issuer.model_dump()) for issuer in web.jwt),
         seal_keys=make_seal_keys(settings),
         history_days=settings.worker.history_days,
+        storage_url=settings.storage.url,
     )
     return WebServer(address, settings.memory.root, options, make_secrets(settings))

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from memrelay.cli.logs import route_to_standard_library
 from tests.architecture.source import PACKAGES
 from tests.support.contract import assert_described
 from tests.support.http import checks
+from tests.support.postgres import Postgres
 
 imported_short_names: set[str] = set()
 # Stores and servers sync every write: a folder in memory saves most of the waiting.
@@ -75,3 +77,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """Collect the short names that a process of xdist has imported."""
     imported_short_names.update(getattr(node, "workeroutput", {}).get("short_names", ()))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """Yield a PostgreSQL server. Each test makes a database in it."""
+    with Postgres() as server:
+        yield server

@@ -54,7 +54,8 @@ class WorkerOptions:
     """Where and with what resources a worker runs.
 
     `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
-    caches. `may_call_private` lets errands call services at private addresses.
+    caches. `storage_url` is that of the catalog in PostgreSQL. `may_call_private` lets errands call
+    services at private addresses.
     """
 
     address: Address
@@ -67,6 +68,11 @@ class WorkerOptions:
     cache_bytes: int = BUDGET
     secrets: SecretResolver = NO_SECRETS
     may_call_private: bool = False
+    storage_url: str = field(default="", repr=False)
+
+    def make_catalog(self) -> Catalog:
+        """Return the catalog, not yet open."""
+        return Catalog(self.memory_root, self.storage_url)
 
 
 class Worker:
@@ -96,7 +102,7 @@ class Worker:
             host_locks = stack.enter_context(
                 HostLocks(options.memory_root.resolve(), str(options.address))
             )
-            catalog = await stack.enter_async_context(Catalog(options.memory_root))
+            catalog = await stack.enter_async_context(options.make_catalog())
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
             errands = self._make_errand_runner()

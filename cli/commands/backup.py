@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from memrelay.cli.composition import note, run
+from memrelay.cli.control_plane import exported_system_file
 from memrelay.cli.options import Json, Pipelines
 from memrelay.cli.pipeline import pipelines_with_stores, select_stores
 from memrelay.cli.settings import Settings
@@ -29,6 +30,8 @@ To = Annotated[
 def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> None:
     """Copy the stores of these pipelines, or all stores, and system.db to a folder.
 
+    With storage.url, system.db is a copy of the tables in PostgreSQL.
+
     Workers may run. Each copy is verified. A damaged store is reported and left out, with exit
     code 1. An interrupted backup leaves no folder.
     """
@@ -38,8 +41,9 @@ def backup(pipelines: Pipelines = None, *, to: To, as_json: Json = False) -> Non
         found = await pipelines_with_stores(settings, names)
         manifest = Manifest(time.time_ns() // 1_000_000, version("memrelay"), found, [], {})
         stores = select_stores(settings, names, found)
-        with interruptible():
-            made = back_up(settings.memory.root, to, stores, manifest)
+        async with exported_system_file(settings) as system:
+            with interruptible():
+                made = back_up(settings.memory.root, to, stores, manifest, system)
         if not names and not made.left_out:
             try:
                 note_last_backup(settings.memory.root, made.made_at)

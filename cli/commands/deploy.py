@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from memrelay.cli.composition import note, run, run_with_settings
+from memrelay.cli.composition import make_catalog, note, run, run_with_settings
 from memrelay.cli.deployment import deployments, print_deployed, read_bundle
 from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, precondition_of
 from memrelay.cli.settings import Settings
-from memrelay.memory.control.catalog import Catalog, Deployed
+from memrelay.memory.control.catalog import Deployed
 
 Uid = Annotated[
     str | None,
@@ -27,7 +27,7 @@ def deploy(
     checked = run_with_settings(lambda settings: read_bundle(settings, file, uid))
 
     async def command(settings: Settings) -> None:
-        async with Catalog(settings.memory.root) as catalog:
+        async with make_catalog(settings) as catalog:
             before = await catalog.active()
         async with deployments(settings) as service:
             swapped = await service.deploy(checked.accepted(), precondition_of(if_match))

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from memrelay.cli.composition import fail, note, open_catalog, run
+from memrelay.cli.composition import fail, make_catalog, note, open_catalog, run
 from memrelay.cli.options import Json, JsonAnyway
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import moment, table
-from memrelay.memory.control.catalog import Catalog, catalog_exists
+from memrelay.memory.control.catalog import catalog_exists
 from memrelay.memory.control.key_requests import (
     NEVER,
     KeyRequest,
@@ -79,8 +79,11 @@ def create(
     async def command(settings: Settings) -> None:
         # Opening the catalog creates it.
         raise_faults(find_faults(request))
-        now_ms, is_new_root = _now_ms(), not catalog_exists(settings.memory.root)
-        async with Catalog(settings.memory.root) as catalog:
+        now_ms, is_new_root = (
+            _now_ms(),
+            not catalog_exists(settings.memory.root, settings.storage.url),
+        )
+        async with make_catalog(settings) as catalog:
             try:
                 created = await create_key(catalog, request, now_ms, only_first=if_none)
             except KeysExist:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import uvloop
 
 from memrelay.cli.composition import fail, note, run_with_settings
+from memrelay.cli.control_plane import import_system_file
 from memrelay.cli.options import BackedUpPipelines, Force, Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
@@ -51,6 +53,8 @@ def restore(
             for file in files:
                 verify(folder, file)
                 may_replace(root / file.path, force)
+            if settings.storage.url:
+                files = _restore_control_plane(settings, folder, files, force=force)
             for file in files:
                 kept = restore_file(root, folder, file, force=force)
                 report_progress(partial(_print_file, file, kept, as_json))
@@ -63,6 +67,17 @@ def restore(
             _report_left_out(manifest.left_out)
 
     run_with_settings(command)
+
+
+def _restore_control_plane(
+    settings: Settings, folder: Path, files: Sequence[BackedUpFile], *, force: bool
+) -> list[BackedUpFile]:
+    """Copy the control plane to PostgreSQL if it is among the files, and return the others."""
+    for file in files:
+        if not file.memory_id:
+            uvloop.run(import_system_file(settings, folder / file.path, replace=force))
+            print_line(f"{file.path}: restored in PostgreSQL")
+    return [file for file in files if file.memory_id]
 
 
 def _select_files(manifest: Manifest, names: Sequence[str]) -> list[BackedUpFile]:

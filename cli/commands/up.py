@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from memrelay.bus.keys import swarm_key
-from memrelay.cli.composition import bus_name, bus_password_file
+from memrelay.cli.composition import bus_name, bus_password_file, make_catalog
 from memrelay.cli.deployment import deploy, read_bundle
 from memrelay.cli.options import JsonLog
 from memrelay.cli.process import POLL_INTERVAL_S, Service, serve
@@ -20,7 +20,6 @@ from memrelay.cli.services import make_worker
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import greet, print_json
 from memrelay.cli.web_server import make_web
-from memrelay.memory.control.catalog import Catalog
 from memrelay.web.console.examples import redis_cli
 from memrelay.web.server.service import WebServer
 
@@ -77,7 +76,7 @@ async def _exclusive(folder: Path) -> AsyncIterator[None]:
 
 async def _deploy_sample(settings: Settings, services: Sequence[Service], *, as_json: bool) -> None:
     url = next(service.url for service in services if isinstance(service, WebServer))
-    async with Catalog(settings.memory.root) as catalog, _exclusive(settings.memory.root):
+    async with make_catalog(settings) as catalog, _exclusive(settings.memory.root):
         samples = [one for one in await catalog.active() if one.name == SAMPLE_NAME]
         # An active sample is kept: the user may have edited it.
         deployed = (

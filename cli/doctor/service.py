@@ -14,6 +14,7 @@ from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.bus.keys import PUBLIC, swarm_key
 from memrelay.bus.lease.workers import pause_reasons, read_workers
 from memrelay.bus.public_listeners import list_members
+from memrelay.cli.composition import make_catalog
 from memrelay.cli.doctor import (
     MAX_LISTED,
     DoctorContext,
@@ -26,7 +27,7 @@ from memrelay.cli.doctor import (
 )
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.control.catalog import Catalog, Deployed
+from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.control.system_file import LOST, NAME
 from memrelay.memory.errors import MemoryFault, StoreBusy
 from memrelay.memory.memory_id import list_stores
@@ -37,18 +38,23 @@ DEPLOY = "deploy one with `memrelay deploy FILE`"
 
 
 async def check_catalog(settings: Settings) -> list[Finding]:
-    """Check system.db, the file of the bundles."""
-    file = settings.memory.root / "system.db"
+    """Check the database of the bundles: system.db or PostgreSQL."""
+    url = settings.storage.url
+    file: object = "PostgreSQL (storage.url)" if url else settings.memory.root / "system.db"
     # Unlike Path.exists, os.path.exists is False without permission to look.
-    if not os.path.exists(file):
+    if not url and not os.path.exists(settings.memory.root / "system.db"):
         return [warning("catalog", f"{file} does not exist: no pipeline is active", DEPLOY)]
     try:
         deployed = await find_deployed(settings)
     except StoreBusy as error:
         remedy = "free disk space, or end the program that locks the file"
+        if url:
+            remedy = "start PostgreSQL, or correct storage.url, its user and password"
         return [fault("catalog", str(error), remedy)]
     except (MemoryFault, sqlite3.Error) as error:
         remedy = f"restore {file} from a copy, or move it away and deploy again"
+        if url:
+            remedy = "correct storage.url, or install the extra `postgres`"
         return [fault("catalog", str(error), remedy)]
     if not deployed:
         return [warning("catalog", f"{file} has no active pipeline", DEPLOY)]
@@ -243,8 +249,8 @@ async def find_deployed(settings: Settings) -> list[Deployed]:
 @asynccontextmanager
 async def open_existing_catalog(settings: Settings) -> AsyncIterator[Catalog | None]:
     """Open the catalog, or yield None if there is none. Opening a missing one would create it."""
-    if not os.path.exists(settings.memory.root / "system.db"):
+    if not catalog_exists(settings.memory.root, settings.storage.url):
         yield None
         return
-    async with Catalog(settings.memory.root) as catalog:
+    async with make_catalog(settings) as catalog:
         yield catalog

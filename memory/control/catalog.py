@@ -1,20 +1,20 @@
 """The control plane's catalog: deployed pipelines with their versions, and access to keys, sessions
 and dead letters.
 
-Its rate is low, and every process of a host opens it.
+Its rate is low, and every process opens it.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import aiosqlite
-
+from memrelay.memory.control.database import Row, Sql
 from memrelay.memory.control.dead_letters import DeadLetters
 from memrelay.memory.control.keys import Keys
+from memrelay.memory.control.opening import open_database
 from memrelay.memory.control.precondition import ANYTHING, Precondition
 from memrelay.memory.control.sessions import Sessions
-from memrelay.memory.control.system_file import NAME, Row, SystemFile
+from memrelay.memory.control.system_file import NAME
 from memrelay.memory.errors import PreconditionNotMet
 
 
@@ -40,8 +40,13 @@ class DeployResult(NamedTuple):
 _COLUMNS = ", ".join(Deployed._fields)
 
 
-def catalog_exists(root: Path) -> bool:
-    """Return whether a memory root has a catalog. Opening a catalog creates it. Raises OSError."""
+def catalog_exists(root: Path, storage_url: str = "") -> bool:
+    """Return whether a memory root has a catalog. Opening a catalog creates it. Raises OSError.
+
+    A catalog in PostgreSQL counts as existing.
+    """
+    if storage_url:
+        return True
     # From Python 3.14 on, Path.exists returns False for a file that this user may not access.
     try:
         (root / NAME).stat()
@@ -51,24 +56,28 @@ def catalog_exists(root: Path) -> bool:
 
 
 class Catalog:
-    """Reads and writes system.db in the memory root `root`. Use it as an async context manager.
+    """Reads and writes system.db in the memory root `root`, or PostgreSQL at `storage_url`. Use it
+    as an async context manager.
 
-    Opening creates the file if needed. It raises StoreBroken, and StoreBusy if the file is locked
-    or the disk is full. The methods raise StoreBusy while another program locks the file.
+    Opening creates the tables if needed. It raises StoreBroken, and StoreBusy if the file is
+    locked, the disk is full or PostgreSQL cannot be reached. The methods raise StoreBusy as well.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._file = SystemFile(root)
-        self.letters = DeadLetters(self._file)
-        self.keys, self.sessions = Keys(self._file), Sessions(self._file)
+    def __init__(self, root: Path, storage_url: str = "") -> None:
+        self.root, self._is_remote = root, bool(storage_url)
+        self._database = open_database(root, storage_url)
+        self.letters = DeadLetters(self._database)
+        self.keys, self.sessions = Keys(self._database), Sessions(self._database)
 
     async def __aenter__(self) -> Self:
-        await self._file.__aenter__()
+        if self._is_remote:
+            # Its disk is watched even if only PostgreSQL has something to store.
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        await self._database.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._file.__aexit__()
+        await self._database.__aexit__()
 
     async def deploy(
         self,
@@ -85,7 +94,7 @@ class Catalog:
         Deploying the active bundle again changes nothing. The check and the change are one
         transaction. Raises PreconditionNotMet, without a change.
         """
-        async with self._file.changing() as database:
+        async with self._database.changing() as database:
             before = _first(await _select_active(database, uid))
             _check_precondition(uid, before, expected)
             if before is not None and before.hash == bundle_hash:
@@ -99,22 +108,22 @@ class Catalog:
 
         Its store, input and versions stay. Raises PreconditionNotMet: another bundle is active.
         """
-        async with self._file.changing() as database:
+        async with self._database.changing() as database:
             before = _first(await _select_active(database, uid))
             if before is None:
                 return False
             _check_precondition(uid, before, expected)
-            await database.execute("DELETE FROM pipelines WHERE uid = ?", (uid,))
+            await database.change("DELETE FROM pipelines WHERE uid = ?", (uid,))
             return True
 
     async def active(self) -> list[Deployed]:
         """Return all active pipelines, by name."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return [Deployed._make(row) for row in await _select_active(database)]
 
     async def serving(self, uid: str) -> Deployed | None:
         """Return the active version of a pipeline, None if it is not deployed."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return _first(await _select_active(database, uid))
 
     async def find(self, uid_or_name: str) -> Deployed | None:
@@ -128,12 +137,12 @@ class Catalog:
 
     async def source(self, bundle_hash: str) -> bytes | None:
         """Return the JSON of a bundle, None if the hash is unknown."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return await _select_source(database, bundle_hash)
 
     async def versions(self, uid: str) -> list[Deployed]:
         """Return every version of a pipeline, the newest first, also of a removed pipeline."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return [Deployed._make(row) for row in await _select_versions(database, uid)]
 
 
@@ -146,45 +155,45 @@ def _check_precondition(uid: str, found: Deployed | None, expected: Precondition
         raise PreconditionNotMet(uid, found.hash if found else "")
 
 
-async def _insert_version(
-    database: aiosqlite.Connection, values: tuple[str, str, str, bytes, int]
-) -> None:
+async def _insert_version(database: Sql, values: tuple[str, str, str, bytes, int]) -> None:
     """Insert the bundle and the next version of its pipeline, and make that version active.
 
     `values` are (uid, name, hash, source, now_ms).
     """
     uid, name, bundle_hash, source_, now_ms = values
-    await database.execute(
-        "INSERT INTO bundles VALUES (?, ?) ON CONFLICT(hash) DO NOTHING", (bundle_hash, source_)
+    await database.change(
+        "INSERT INTO bundles(hash, source) VALUES (?, ?) ON CONFLICT(hash) DO NOTHING",
+        (bundle_hash, source_),
     )
-    await database.execute(
-        "INSERT INTO versions SELECT ?1, 1 + coalesce(max(version), 0), ?2, ?3, ?4 "
-        "FROM versions WHERE uid = ?1",
+    await database.change(
+        "INSERT INTO versions(uid, version, name, hash, deployed_at) "
+        "SELECT ?1, 1 + coalesce(max(version), 0), ?2, ?3, ?4 FROM versions WHERE uid = ?1",
         (uid, name, bundle_hash, now_ms),
     )
-    await database.execute(
-        f"INSERT OR REPLACE INTO pipelines SELECT {_COLUMNS} FROM versions WHERE uid = ? "
-        "ORDER BY version DESC LIMIT 1",
+    replaced = ", ".join(f"{name} = excluded.{name}" for name in Deployed._fields[1:])
+    await database.change(
+        f"INSERT INTO pipelines({_COLUMNS}) SELECT {_COLUMNS} FROM versions WHERE uid = ? "
+        f"ORDER BY version DESC LIMIT 1 ON CONFLICT(uid) DO UPDATE SET {replaced}",
         (uid,),
     )
 
 
-async def _select_active(database: aiosqlite.Connection, uid: str | None = None) -> Iterable[Row]:
+async def _select_active(database: Sql, uid: str | None = None) -> Iterable[Row]:
     """Return rows of Deployed: of one pipeline, or of all if `uid` is None."""
-    return await database.execute_fetchall(
-        f"SELECT {_COLUMNS} FROM pipelines WHERE ?1 IS NULL OR uid = ?1 ORDER BY name, uid", (uid,)
+    return await database.fetch(
+        f"SELECT {_COLUMNS} FROM pipelines WHERE CAST(?1 AS TEXT) IS NULL OR uid = ?1 "
+        "ORDER BY name, uid",
+        (uid,),
     )
 
 
-async def _select_versions(database: aiosqlite.Connection, uid: str) -> Iterable[Row]:
+async def _select_versions(database: Sql, uid: str) -> Iterable[Row]:
     """Return rows of Deployed, the newest first."""
-    return await database.execute_fetchall(
+    return await database.fetch(
         f"SELECT {_COLUMNS} FROM versions WHERE uid = ? ORDER BY version DESC", (uid,)
     )
 
 
-async def _select_source(database: aiosqlite.Connection, bundle_hash: str) -> bytes | None:
-    rows = await database.execute_fetchall(
-        "SELECT source FROM bundles WHERE hash = ?", (bundle_hash,)
-    )
+async def _select_source(database: Sql, bundle_hash: str) -> bytes | None:
+    rows = await database.fetch("SELECT source FROM bundles WHERE hash = ?", (bundle_hash,))
     return next((bytes(row[0]) for row in rows), None)

@@ -4,9 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-import aiosqlite
-
-from memrelay.memory.control.system_file import Row, SystemFile
+from memrelay.memory.control.database import ControlDatabase, Row, Sql
 
 # Letters that an erasure reads at once.
 BATCH = 20
@@ -103,10 +101,10 @@ class Trimmed(NamedTuple):
 
 
 class DeadLetters:
-    """The dead letters in system.db. `file` is open."""
+    """The dead letters in the control plane. `database` is open."""
 
-    def __init__(self, file: SystemFile) -> None:
-        self._file = file
+    def __init__(self, database: ControlDatabase) -> None:
+        self._database = database
         # By pipeline: the bytes and the number of its letters at the last count, and those that
         # this process has added since then.
         self._sizes: dict[str, _Size] = {}
@@ -124,7 +122,7 @@ class DeadLetters:
         """
         bound = _Size(content_bytes, MAX_LETTERS)
         trimmed = []
-        async with self._file.changing() as database:
+        async with self._database.changing() as database:
             await _upsert(database, buried)
             for uid, added in _measure_by_pipeline(buried).items():
                 before = self._sizes.get(uid)
@@ -137,13 +135,13 @@ class DeadLetters:
 
     async def find(self, uid: str, ident: str) -> DeadLetter | None:
         """Return one letter of a pipeline, None if it does not exist."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             rows = await _select_one(database, uid, ident)
         return next(map(DeadLetter._make, rows), None)
 
     async def find_of_entry(self, uid: str, entry: str) -> Listed | None:
         """Return the first letter of an entry or of a later step of its cascade, None without."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             rows = await _select_of_entry(database, uid, entry)
         return next(map(Listed._make, rows), None)
 
@@ -159,7 +157,7 @@ class DeadLetters:
 
         `uids` None selects all pipelines, `reason` only the letters of these groups.
         """
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             rows = await _select_page(database, uids, reason, (after, limit))
             return list(map(Listed._make, rows))
 
@@ -175,44 +173,42 @@ class DeadLetters:
 
         `uids` None selects all pipelines, `reason` only one group of each.
         """
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             rows = await _select_groups(database, uids, reason, (before, limit))
             return list(map(LetterGroup._make, rows))
 
     async def latest(self, uid: str, swarm: str, *, limit: int) -> list[Listed]:
         """Return the newest letters of a pipeline that were sent to a swarm, the newest first."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return list(map(Listed._make, await _select_latest(database, uid, swarm, limit)))
 
     async def read_data(self, places: Sequence[int], most_bytes: int) -> dict[int, bytes]:
         """Return the data of letters by their positions, without longer data than `most_bytes`."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             rows = await _select_data(database, places, most_bytes)
             return {int(n): data for n, data in rows}
 
     async def read_version(self) -> tuple[int, int]:
         """Return a value that changes with every change of a letter."""
-        with self._file.reading() as database:
-            ((others,),) = await database.execute_fetchall("PRAGMA data_version")
-            return others, database.total_changes
+        return await self._database.read_version()
 
     async def latest_errors(self, uid: str, bundle: str, limit: int) -> list[str]:
         """Return the ends of the newest letters' reasons under one version of a pipeline.
 
         `bundle` is the version's hash. An end has up to END_OF_REASON characters.
         """
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             rows = await _select_latest_errors(database, uid, bundle, limit)
-        return [error for (error,) in rows]
+        return [error[-END_OF_REASON:] for (error,) in rows]
 
     async def among(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Return the ids that are dead letters of a pipeline."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return {ident for (ident,) in await _select_ids(database, uid, idents)}
 
     async def remove(self, uid: str, idents: Sequence[str]) -> set[str]:
         """Delete letters of a pipeline and return the ids that existed."""
-        async with self._file.changing() as database:
+        async with self._database.changing() as database:
             return {ident for (ident,) in await _delete(database, uid, idents)}
 
     async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
@@ -229,19 +225,19 @@ class DeadLetters:
         return count
 
     async def _read_batch(self, uid: str, after: int) -> list[tuple[int, str, bytes, bytes, bytes]]:
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return [
                 (n, ident, data, error.encode(), key.encode())
                 for n, ident, data, error, key in await _select_texts(database, uid, after, BATCH)
             ]
 
     async def rewrite(self) -> None:
-        """Rewrite system.db, so that no deleted data remains in the file. Raises StoreBusy."""
-        await self._file.rewrite()
+        """Rewrite the database, so that no deleted data remains in the file. Raises StoreBusy."""
+        await self._database.rewrite()
 
     async def count(self) -> dict[str, int]:
         """Return the number of dead letters by pipeline, for pipelines that have any."""
-        with self._file.reading() as database:
+        async with self._database.reading() as database:
             return {uid: int(count) for uid, count in await _select_counts(database)}
 
 
@@ -252,22 +248,23 @@ _COLUMNS = (
 )
 _LISTED_COLUMNS = "n, pipeline, id, swarm, agent, error, bundle, attempts, buried_at, length(data)"
 # The first line of an error.
-_REASON = f"substr(error, 1, min({MAX_REASON}, instr(error || char(10), char(10)) - 1))"
+_REASON = f"substr(error, 1, min({MAX_REASON}, instr(error || '\n', '\n') - 1))"
 _OF_GROUPS = (
-    "(?1 IS NULL OR pipeline IN (SELECT value FROM json_each(?1))) "
-    f"AND (?2 IS NULL OR {_REASON} = ?2)"
+    "(CAST(?1 AS TEXT) IS NULL OR pipeline IN (SELECT value FROM json_each(CAST(?1 AS TEXT)))) "
+    f"AND (CAST(?2 AS TEXT) IS NULL OR {_REASON} = ?2)"
 )
-_IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(?))"
+_IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
 
 
-async def _upsert(database: aiosqlite.Connection, letters: Iterable[Row]) -> None:
+async def _upsert(database: Sql, letters: Iterable[DeadLetter]) -> None:
     """Insert rows of DeadLetter, or update letters that another entry brings again."""
-    await database.executemany(
+    await database.change_many(
         f"INSERT INTO dead_letters({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT(pipeline, id) DO UPDATE SET error = excluded.error, "
         "bundle = excluded.bundle, buried_at = excluded.buried_at, entry = excluded.entry, "
-        "attempts = attempts + excluded.attempts WHERE entry <> excluded.entry",
-        letters,
+        "attempts = dead_letters.attempts + excluded.attempts "
+        "WHERE dead_letters.entry <> excluded.entry",
+        [[int(one) if one is True or one is False else one for one in row] for row in letters],
     )
 
 
@@ -292,55 +289,46 @@ def _measure_by_pipeline(letters: Iterable[DeadLetter]) -> dict[str, _Size]:
     return found
 
 
-async def _measure(database: aiosqlite.Connection, uid: str) -> _Size:
-    (row,) = await database.execute_fetchall(
+async def _measure(database: Sql, uid: str) -> _Size:
+    (row,) = await database.fetch(
         "SELECT coalesce(sum(length(data)), 0), count(*) FROM dead_letters WHERE pipeline = ?",
         (uid,),
     )
-    return _Size(*row)
+    return _Size(*map(int, row))
 
 
-async def _trim(database: aiosqlite.Connection, uid: str, bound: _Size) -> Trimmed:
+async def _trim(database: Sql, uid: str, bound: _Size) -> Trimmed:
     """Cut and delete the oldest letters that exceed a bound, if they still do."""
     size, cut, deleted = await _measure(database, uid), 0, 0
     if size.letters > bound.letters:
         most = int(bound.letters * KEPT_SHARE)
-        deleted = await _count_changes(
-            database,
+        deleted = await database.change(
             "DELETE FROM dead_letters WHERE n IN (SELECT n FROM dead_letters WHERE pipeline = ? "
             "ORDER BY n LIMIT ?)",
             (uid, size.letters - most),
         )
         size = await _measure(database, uid)
     if size.content > bound.content:
-        cut = await _count_changes(
-            database,
+        cut = await database.change(
             # `newer` is the content of a letter and of all that are newer.
-            "UPDATE dead_letters SET data = x'', error = substr(error, 1, ?1) || ?2 WHERE n IN "
+            "UPDATE dead_letters SET data = ?5, error = substr(error, 1, ?1) || ?2 WHERE n IN "
             "(SELECT n FROM (SELECT n, length(data) AS size, sum(length(data)) "
-            "OVER (ORDER BY n DESC) AS newer FROM dead_letters WHERE pipeline = ?3) "
+            "OVER (ORDER BY n DESC) AS newer FROM dead_letters WHERE pipeline = ?3) AS ages "
             "WHERE newer > ?4 AND size > 0)",
-            (KEPT_REASON, WITHOUT_CONTENT, uid, int(bound.content * KEPT_SHARE)),
+            (KEPT_REASON, WITHOUT_CONTENT, uid, int(bound.content * KEPT_SHARE), b""),
         )
     return Trimmed(uid, cut, deleted)
 
 
-async def _count_changes(
-    database: aiosqlite.Connection, sql: str, values: tuple[object, ...]
-) -> int:
-    async with database.execute(sql, values) as cursor:
-        return cursor.rowcount
-
-
-async def _select_one(database: aiosqlite.Connection, uid: str, ident: str) -> Iterable[Row]:
-    return await database.execute_fetchall(
+async def _select_one(database: Sql, uid: str, ident: str) -> Iterable[Row]:
+    return await database.fetch(
         f"SELECT {_COLUMNS} FROM dead_letters WHERE pipeline = ? AND id = ?", (uid, ident)
     )
 
 
-async def _select_of_entry(database: aiosqlite.Connection, uid: str, entry: str) -> Iterable[Row]:
+async def _select_of_entry(database: Sql, uid: str, entry: str) -> Iterable[Row]:
     """Return a row of Listed. The id of a step begins with `<entry>.`."""
-    return await database.execute_fetchall(
+    return await database.fetch(
         f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ?1 "
         "AND (id = ?2 OR id > ?2 || '.' AND id < ?2 || '/') ORDER BY +n LIMIT 1",
         (uid, entry),
@@ -348,49 +336,46 @@ async def _select_of_entry(database: aiosqlite.Connection, uid: str, entry: str)
 
 
 async def _select_page(
-    database: aiosqlite.Connection,
+    database: Sql,
     uids: Sequence[str] | None,
     reason: str | None,
     window: tuple[int, int],
 ) -> Iterable[Row]:
     """Return rows of Listed. `window` is (position, limit)."""
-    return await database.execute_fetchall(
+    return await database.fetch(
         f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE n > ?3 AND {_OF_GROUPS} "
         "ORDER BY n LIMIT ?4",
         (_to_json(uids), reason, *window),
     )
 
 
-async def _select_latest(
-    database: aiosqlite.Connection, uid: str, swarm: str, limit: int
-) -> Iterable[Row]:
+async def _select_latest(database: Sql, uid: str, swarm: str, limit: int) -> Iterable[Row]:
     """Return rows of Listed."""
-    return await database.execute_fetchall(
+    return await database.fetch(
         f"SELECT {_LISTED_COLUMNS} FROM dead_letters WHERE pipeline = ? AND swarm = ? "
         "ORDER BY +n DESC LIMIT ?",
         (uid, swarm, limit),
     )
 
 
-async def _select_data(
-    database: aiosqlite.Connection, places: Sequence[int], most_bytes: int
-) -> Iterable[Row]:
+async def _select_data(database: Sql, places: Sequence[int], most_bytes: int) -> Iterable[Row]:
     """Return (n, data)."""
-    return await database.execute_fetchall(
-        "SELECT n, data FROM dead_letters WHERE n IN (SELECT value FROM json_each(?)) "
+    return await database.fetch(
+        "SELECT n, data FROM dead_letters WHERE n IN "
+        "(SELECT CAST(value AS BIGINT) FROM json_each(CAST(? AS TEXT))) "
         "AND length(data) <= ?",
         (json.dumps(places), most_bytes),
     )
 
 
 async def _select_groups(
-    database: aiosqlite.Connection,
+    database: Sql,
     uids: Sequence[str] | None,
     reason: str | None,
     window: tuple[int, int],
 ) -> Iterable[Row]:
     """Return rows of LetterGroup. `window` is (position, limit)."""
-    return await database.execute_fetchall(
+    return await database.fetch(
         f"SELECT pipeline, {_REASON} AS reason, count(*), max(attempts), min(buried_at), "
         f"max(buried_at), max(n) FROM dead_letters WHERE {_OF_GROUPS} "
         "GROUP BY 1, 2 HAVING max(n) < ?3 ORDER BY max(n) DESC LIMIT ?4",
@@ -402,43 +387,34 @@ def _to_json(uids: Sequence[str] | None) -> str | None:
     return None if uids is None else json.dumps(uids)
 
 
-async def _select_latest_errors(
-    database: aiosqlite.Connection, uid: str, bundle: str, limit: int
-) -> Iterable[Row]:
-    return await database.execute_fetchall(
-        "SELECT substr(error, -?) FROM dead_letters WHERE pipeline = ? AND bundle = ? "
-        "ORDER BY n DESC LIMIT ?",
-        (END_OF_REASON, uid, bundle, limit),
+async def _select_latest_errors(database: Sql, uid: str, bundle: str, limit: int) -> Iterable[Row]:
+    return await database.fetch(
+        "SELECT error FROM dead_letters WHERE pipeline = ? AND bundle = ? ORDER BY n DESC LIMIT ?",
+        (uid, bundle, limit),
     )
 
 
-async def _select_ids(
-    database: aiosqlite.Connection, uid: str, idents: Sequence[str]
-) -> Iterable[Row]:
-    return await database.execute_fetchall(
+async def _select_ids(database: Sql, uid: str, idents: Sequence[str]) -> Iterable[Row]:
+    return await database.fetch(
         f"SELECT id FROM dead_letters WHERE {_IN_PIPELINE}", (uid, json.dumps(idents))
     )
 
 
-async def _delete(database: aiosqlite.Connection, uid: str, idents: Sequence[str]) -> Iterable[Row]:
+async def _delete(database: Sql, uid: str, idents: Sequence[str]) -> Iterable[Row]:
     """Return the deleted ids."""
-    return await database.execute_fetchall(
+    return await database.fetch(
         f"DELETE FROM dead_letters WHERE {_IN_PIPELINE} RETURNING id", (uid, json.dumps(idents))
     )
 
 
-async def _select_texts(
-    database: aiosqlite.Connection, uid: str, after: int, limit: int
-) -> Iterable[Row]:
+async def _select_texts(database: Sql, uid: str, after: int, limit: int) -> Iterable[Row]:
     """Return (n, id, data, error, producer_id) of a pipeline's letters after a position."""
-    return await database.execute_fetchall(
+    return await database.fetch(
         "SELECT n, id, data, error, producer_id FROM dead_letters WHERE pipeline = ? AND n > ? "
         "ORDER BY n LIMIT ?",
         (uid, after, limit),
     )
 
 
-async def _select_counts(database: aiosqlite.Connection) -> Iterable[Row]:
-    return await database.execute_fetchall(
-        "SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline"
-    )
+async def _select_counts(database: Sql) -> Iterable[Row]:
+    return await database.fetch("SELECT pipeline, count(*) FROM dead_letters GROUP BY pipeline")

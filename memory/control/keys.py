@@ -9,7 +9,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from typing import NamedTuple, get_args
 
-from memrelay.memory.control.system_file import SystemFile
+from memrelay.memory.control.database import ControlDatabase
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.operation import Access
 
@@ -101,14 +101,17 @@ def check_key(keys: Mapping[str, Key], given: str, now_ms: int) -> Key:
     return key
 
 
+_COLUMNS = ", ".join(Key._fields)
+
+
 class Keys:
-    """The keys in system.db. `file` is open.
+    """The keys in the control plane. `database` is open.
 
     Keys are never deleted: once one was created, HTTP requires authentication.
     """
 
-    def __init__(self, file: SystemFile) -> None:
-        self._file = file
+    def __init__(self, database: ControlDatabase) -> None:
+        self._database = database
 
     async def create(self, new: NewKey, *, now_ms: int, only_first: bool = False) -> CreatedKey:
         """Create a key. Its text cannot be shown again.
@@ -127,26 +130,27 @@ class Keys:
             None,
         )
         lists = " ".join(sorted(key.scopes)), " ".join(sorted(key.pipelines))
-        async with self._file.changing() as database:
-            is_first = not list(await database.execute_fetchall("SELECT 1 FROM keys LIMIT 1"))
+        async with self._database.changing() as database:
+            is_first = not list(await database.fetch("SELECT 1 FROM keys LIMIT 1"))
             if only_first and not is_first:
                 raise KeysExist("another program created the first key; send a key now")
-            await database.execute(
-                "INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*key[:3], *lists, *key[5:])
+            await database.change(
+                f"INSERT INTO keys({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*key[:3], *lists, *key[5:]),
             )
         return CreatedKey(key, f"mr_{key.id}_{secret}", is_first)
 
     async def every(self) -> list[Key]:
         """Return all keys, oldest first, also revoked and expired ones."""
-        with self._file.reading() as database:
-            rows = await database.execute_fetchall("SELECT * FROM keys ORDER BY created_at, rowid")
+        async with self._database.reading() as database:
+            rows = await database.fetch(f"SELECT {_COLUMNS} FROM keys ORDER BY created_at, rowid")
             return [_key_of(*row) for row in rows]
 
     async def revoke(self, ident: str, now_ms: int) -> bool:
         """Revoke a key and return whether it exists. A revoked key keeps its first time."""
         update = "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?"
-        async with self._file.changing() as database:
-            return (await database.execute(update, (now_ms, ident))).rowcount > 0
+        async with self._database.changing() as database:
+            return await database.change(update, (now_ms, ident)) > 0
 
 
 def _key_of(

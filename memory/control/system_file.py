@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import aiosqlite
 import structlog
 
+from memrelay.memory.control.database import Row, Sql
 from memrelay.memory.disk import (
     FREE_SPACE,
     ROOM_OR_DISK,
@@ -27,7 +28,6 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.memory.memory_id import list_stores
 
 log = structlog.stdlib.get_logger(__name__)
-Row = Iterable[Any]
 NAME = "system.db"
 LOST = (
     "the new file has no bundle, key or dead letter of these stores; if the old file was lost, "
@@ -97,6 +97,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 )
 
 
+class _Connection:
+    """The open connection, for the statements of the control plane."""
+
+    def __init__(self, database: aiosqlite.Connection) -> None:
+        self._database = database
+
+    async def fetch(self, sql: str, values: Row = ()) -> list[Row]:
+        return list(await self._database.execute_fetchall(sql, values))
+
+    async def change(self, sql: str, values: Row = ()) -> int:
+        async with self._database.execute(sql, values) as cursor:
+            return cursor.rowcount
+
+    async def change_many(self, sql: str, rows: Iterable[Row]) -> None:
+        await self._database.executemany(sql, rows)
+
+
 class SystemFile:
     """The open file in the memory root `root`. Use it as an async context manager.
 
@@ -162,30 +179,41 @@ class SystemFile:
         await self._database.close()
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[aiosqlite.Connection]:
+    async def changing(self) -> AsyncIterator[Sql]:
         """Yield the connection inside a transaction, which is committed at the end or rolled back
         on an error.
         """
-        with self.reading() as database:
-            async with self._transaction_lock, _transaction(database):
-                yield database
+        with self._translate_errors():
+            async with self._transaction_lock, _transaction(self._database):
+                yield _Connection(self._database)
 
     async def rewrite(self) -> None:
         """Rewrite the file without deleted data and remove drafts of killed programs.
 
         Only the worker calls it, so no restore runs at the same time. Raises StoreBusy.
         """
-        with self.reading() as database:
+        with self._translate_errors():
             async with self._transaction_lock:
-                await database.execute("VACUUM")
+                await self._database.execute("VACUUM")
         clear_drafts(self.path)
 
-    @contextmanager
-    def reading(self) -> Iterator[aiosqlite.Connection]:
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[Sql]:
         """Yield the connection for one statement.
 
         Raises StoreBusy: another file, or none, is now at the path.
         """
+        with self._translate_errors():
+            yield _Connection(self._database)
+
+    async def read_version(self) -> tuple[int, int]:
+        """Return a value that changes with every change of the file."""
+        with self._translate_errors():
+            ((others,),) = await self._database.execute_fetchall("PRAGMA data_version")
+            return others, self._database.total_changes
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
         # Nobody else would read changes to this file.
         if self._inode_at_path() != self._inode:
             raise StoreBusy(
@@ -193,7 +221,7 @@ class SystemFile:
                 "program"
             )
         try:
-            yield self._database
+            yield
         except sqlite3.OperationalError as error:
             raise StoreBusy(f"{self.path}: {self._reason(error)}; it is retried") from error
         except sqlite3.DatabaseError as error:

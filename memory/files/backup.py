@@ -110,8 +110,12 @@ class Manifest(Struct, frozen=True):
     format: int = FORMAT
 
 
-def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) -> Manifest:
-    """Copy stores and the control plane to `folder`, which appears only when everything is on disk.
+def back_up(
+    root: Path, folder: Path, stores: Iterable[str], about: Manifest, system: Path
+) -> Manifest:
+    """Copy stores, and the control plane in the file `system`, to `folder`.
+
+    The folder appears only when everything is on disk.
 
     `about` holds the rest of the manifest. A damaged or missing store is left out and listed with
     the reason. Raises BadBackup if the folder exists, and OSError.
@@ -128,7 +132,7 @@ def back_up(root: Path, folder: Path, stores: Iterable[str], about: Manifest) ->
         tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name}.unfinished-")
     )
     try:
-        files, left_out = [_back_up_system(root, draft)], {}
+        files, left_out = [_back_up_system(system, draft)], {}
         for memory_id in stores:
             try:
                 files.append(_back_up(root, draft, memory_id))
@@ -166,11 +170,11 @@ def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
     return BackedUpFile(memory_id, *measure(target), found.mark, found.records)
 
 
-def _back_up_system(root: Path, draft: Path) -> BackedUpFile:
+def _back_up_system(system: Path, draft: Path) -> BackedUpFile:
     target = draft / SYSTEM
-    copy_database(root / SYSTEM, target)
+    copy_database(system, target)
     if faults := inspect_system(target):
-        raise BadBackup(f"{root / SYSTEM} is damaged: {faults[0]}")
+        raise BadBackup(f"{system} is damaged: {faults[0]}")
     return BackedUpFile("", *measure(target), "", 0)
 
 

@@ -208,7 +208,8 @@ CALLED = [(name,) for name in COMMANDS if name not in GROUPS] + [
 
 
 def test_each_command_is_in_the_file_of_its_name() -> None:
-    files = {path.stem.rstrip("_") for path in (CHECKOUT / "cli" / "commands").glob("[!_]*.py")}
+    paths = (CHECKOUT / "cli" / "commands").glob("[!_]*.py")
+    files = {path.stem.rstrip("_").replace("_", "-") for path in paths}
 
     assert files | OPERATION_GROUPS.keys() == COMMANDS.keys()
 

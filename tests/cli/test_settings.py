@@ -90,7 +90,7 @@ def test_variables_of_other_programs_are_ignored(config: Path) -> None:
         ),
         (
             "- memory",
-            "must hold sections (memory, bus, worker, web, embedding, secrets, agents, blocks, "
+            "must hold sections (memory, storage, bus, worker, web, embedding, secrets, agents, blocks, "
             "log), each "
             "with its settings",
         ),

@@ -42,6 +42,7 @@ ALWAYS = {
     "test_a_failing_block_fails_only_its_message",
     "test_structural_damage_pauses_only_its_pipeline",
     "test_a_killed_primary_is_replaced_and_nothing_applies_twice",
+    "test_messages_survive_the_loss_of_postgresql",
     "test_an_acknowledged_dead_letter_survives_a_power_cut",
     "test_a_stale_condition_changes_nothing",
     "test_ten_thousand_random_calls_see_nothing_of_another_pipeline",

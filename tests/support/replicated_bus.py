@@ -4,7 +4,8 @@ import os
 import signal
 import socket
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -193,3 +194,17 @@ class SentinelBus:
             states = client.sentinel_masters()
         state = states[SERVICE]
         return state["num-other-sentinels"] == 2 and state["num-slaves"] == self._replicas
+
+
+@contextmanager
+def single_bus(folder: Path) -> Iterator[str]:
+    """Run one server that other hosts can reach, and yield its URL."""
+    port = free_port()
+    durable = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+    place = ("--port", str(port), "--bind", "127.0.0.1", "--requirepass", PASSWORD)
+    server = BusServer(folder, port, *place, *durable)
+    server.start()
+    try:
+        yield f"redis://:{PASSWORD}@127.0.0.1:{port}/0"
+    finally:
+        server.kill()

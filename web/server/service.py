@@ -85,7 +85,7 @@ class WebServer:
         self.ready.clear()
 
     async def _make_services(self, stack: AsyncExitStack) -> Services:
-        catalog = await stack.enter_async_context(Catalog(self._root))
+        catalog = await stack.enter_async_context(Catalog(self._root, self._options.storage_url))
         line = await stack.enter_async_context(ReconnectingConnection(self._address))
         return Services(
             self._options,

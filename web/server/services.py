@@ -56,6 +56,8 @@ class WebOptions:
     seal_keys: SealKeys = field(default_factory=SealKeys)
     # How long the workers keep deleted records and earlier states.
     history_days: float = HISTORY_DAYS
+    # URL of the catalog in PostgreSQL. "" if it is system.db.
+    storage_url: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,13 @@ from memrelay.memory.control.precondition import ANYTHING, NOTHING, SOMETHING, P
 from memrelay.memory.control.system_file import BUNDLES_AND_DEAD_LETTERS
 from memrelay.memory.errors import PreconditionNotMet
 from tests.memory.builders import NOW
-from tests.memory.control.catalogs import deploy, list_dead_letters, make_dead_letter, with_catalog
+from tests.memory.control.catalogs import (
+    Place,
+    deploy,
+    list_dead_letters,
+    make_dead_letter,
+    with_catalog,
+)
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -25,19 +31,19 @@ from pathlib import Path
 from tests.memory.control.catalogs import make_dead_letter
 from memrelay.memory.control.catalog import Catalog
 
-async def main(root, name):
+async def main(place, name):
     for number in range(10):
-        async with Catalog(root) as catalog:
+        async with Catalog(*place) as catalog:
             await catalog.deploy("shared", "tea", f"{name}{number}", b"{}", 1)
             await catalog.deploy(f"{name}{number}", "milk", f"{name}{number}", b"{}", 1)
             dead_letters = [make_dead_letter(f"{x}-{number}") for x in (name, "both")]
             await catalog.letters.add(dead_letters)
 
-asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+asyncio.run(main((Path(sys.argv[1]), sys.argv[2]), sys.argv[3]))
 """
 
 
-def test_an_empty_catalog_has_nothing(tmp_path: Path) -> None:
+def test_an_empty_catalog_has_nothing(place: Place) -> None:
     async def work(catalog: Catalog) -> list[Any]:
         found = [
             await catalog.active(),
@@ -47,41 +53,42 @@ def test_an_empty_catalog_has_nothing(tmp_path: Path) -> None:
         ]
         return [*found, await catalog.letters.page(["a3d8f1b2"], limit=10)]
 
-    assert with_catalog(tmp_path / "new" / "root", work) == [[], None, None, False, []]
+    new = place._replace(root=place.root / "new" / "root")
+    assert with_catalog(new, work) == [[], None, None, False, []]
 
 
-def test_a_deployed_bundle_is_found_by_uid_name_and_hash(tmp_path: Path) -> None:
-    deployed = deploy(tmp_path)
+def test_a_deployed_bundle_is_found_by_uid_name_and_hash(place: Place) -> None:
+    deployed = deploy(place)
 
     found = [
-        with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key))
+        with_catalog(place, lambda catalog, key=key: catalog.find(key))
         for key in ("a3d8f1b2", "tea")
     ]
-    source = with_catalog(tmp_path, lambda catalog: catalog.source("h1"))
+    source = with_catalog(place, lambda catalog: catalog.source("h1"))
 
     assert found == [deployed, deployed] == [Deployed("a3d8f1b2", "tea", "h1", 1, NOW)] * 2
     assert source == b'{"hash": "h1"}'
 
 
-def test_deploying_the_same_bundle_again_changes_nothing(tmp_path: Path) -> None:
-    first = deploy(tmp_path)
+def test_deploying_the_same_bundle_again_changes_nothing(place: Place) -> None:
+    first = deploy(place)
 
-    second = deploy(tmp_path, now_ms=NOW + 1)
+    second = deploy(place, now_ms=NOW + 1)
 
     assert second == first
 
 
 def test_another_bundle_becomes_the_next_version_and_the_old_one_is_kept(
-    tmp_path: Path,
+    place: Place,
 ) -> None:
-    deploy(tmp_path)
+    deploy(place)
 
-    second = deploy(tmp_path, bundle_hash="h2", name="renamed", now_ms=NOW + 1)
-    third = deploy(tmp_path)
+    second = deploy(place, bundle_hash="h2", name="renamed", now_ms=NOW + 1)
+    third = deploy(place)
 
     assert second == Deployed("a3d8f1b2", "renamed", "h2", 2, NOW + 1)
     assert third.version == 3
-    assert with_catalog(tmp_path, lambda catalog: catalog.source("h2")) == b'{"hash": "h2"}'
+    assert with_catalog(place, lambda catalog: catalog.source("h2")) == b'{"hash": "h2"}'
 
 
 @pytest.mark.parametrize(
@@ -101,39 +108,37 @@ def test_another_bundle_becomes_the_next_version_and_the_old_one_is_kept(
     ],
 )
 def test_a_deployment_requires_its_precondition(
-    tmp_path: Path, expected: Precondition, active: str | None, holds: bool
+    place: Place, expected: Precondition, active: str | None, holds: bool
 ) -> None:
-    before = deploy(tmp_path, bundle_hash=active) if active else None
+    before = deploy(place, bundle_hash=active) if active else None
 
     async def work(catalog: Catalog) -> Deployed | None:
         with nullcontext() if holds else pytest.raises(PreconditionNotMet, match="a3d8f1b2"):
             await catalog.deploy("a3d8f1b2", "tea", "new", b"{}", NOW, expected=expected)
         return await catalog.serving("a3d8f1b2")
 
-    serving = with_catalog(tmp_path, work)
+    serving = with_catalog(place, work)
     assert (serving.hash == "new") if holds else (serving == before)
-    assert with_catalog(tmp_path, lambda catalog: catalog.source("new")) == (
-        b"{}" if holds else None
-    )
+    assert with_catalog(place, lambda catalog: catalog.source("new")) == (b"{}" if holds else None)
 
 
-def test_a_removal_requires_its_precondition(tmp_path: Path) -> None:
-    deploy(tmp_path)
+def test_a_removal_requires_its_precondition(place: Place) -> None:
+    deploy(place)
 
     with pytest.raises(PreconditionNotMet):
-        with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h2")))
+        with_catalog(place, lambda catalog: catalog.remove("a3d8f1b2", over("h2")))
 
-    assert with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h1"))) is True
-    assert with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2", over("h1"))) is False
+    assert with_catalog(place, lambda catalog: catalog.remove("a3d8f1b2", over("h1"))) is True
+    assert with_catalog(place, lambda catalog: catalog.remove("a3d8f1b2", over("h1"))) is False
 
 
-def test_every_version_is_kept_and_numbers_only_grow(tmp_path: Path) -> None:
-    made = [deploy(tmp_path, bundle_hash=bundle_hash) for bundle_hash in ("h1", "h2")]
-    with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2"))
-    made += [deploy(tmp_path, bundle_hash=bundle_hash) for bundle_hash in ("h2", "h1")]
-    deploy(tmp_path, "other")
+def test_every_version_is_kept_and_numbers_only_grow(place: Place) -> None:
+    made = [deploy(place, bundle_hash=bundle_hash) for bundle_hash in ("h1", "h2")]
+    with_catalog(place, lambda catalog: catalog.remove("a3d8f1b2"))
+    made += [deploy(place, bundle_hash=bundle_hash) for bundle_hash in ("h2", "h1")]
+    deploy(place, "other")
 
-    versions = with_catalog(tmp_path, lambda catalog: catalog.versions("a3d8f1b2"))
+    versions = with_catalog(place, lambda catalog: catalog.versions("a3d8f1b2"))
 
     assert versions == made[::-1]
     assert [(one.version, one.hash) for one in versions] == [
@@ -142,7 +147,7 @@ def test_every_version_is_kept_and_numbers_only_grow(tmp_path: Path) -> None:
         (2, "h2"),
         (1, "h1"),
     ]
-    assert with_catalog(tmp_path, lambda catalog: catalog.versions("nobody")) == []
+    assert with_catalog(place, lambda catalog: catalog.versions("nobody")) == []
 
 
 def test_a_file_of_the_first_schema_keeps_its_pipelines_and_versions(
@@ -155,19 +160,19 @@ def test_a_file_of_the_first_schema_keeps_its_pipelines_and_versions(
         old.execute("INSERT INTO pipelines VALUES ('a3d8f1b2', 'tea', 'h7', 7, ?)", (NOW,))
         old.execute("PRAGMA user_version = 1")
 
-    next_one = deploy(tmp_path)
+    next_one = deploy(Place(tmp_path))
 
     assert next_one.version == 8
-    versions = with_catalog(tmp_path, lambda catalog: catalog.versions("a3d8f1b2"))
+    versions = with_catalog(Place(tmp_path), lambda catalog: catalog.versions("a3d8f1b2"))
     assert versions == [next_one, Deployed("a3d8f1b2", "tea", "h7", 7, NOW)]
 
 
-def test_an_ambiguous_name_finds_no_pipeline(tmp_path: Path) -> None:
+def test_an_ambiguous_name_finds_no_pipeline(place: Place) -> None:
     for uid in ("a3d8f1b2", "ffffffff"):
-        deploy(tmp_path, uid)
+        deploy(place, uid)
 
     found = [
-        with_catalog(tmp_path, lambda catalog, key=key: catalog.find(key))
+        with_catalog(place, lambda catalog, key=key: catalog.find(key))
         for key in ("tea", "ffffffff")
     ]
 
@@ -175,41 +180,43 @@ def test_an_ambiguous_name_finds_no_pipeline(tmp_path: Path) -> None:
     assert found[1].uid == "ffffffff"
 
 
-def test_a_uid_takes_precedence_over_a_name(tmp_path: Path) -> None:
-    deploy(tmp_path, "a3d8f1b2", "ffffffff")
-    deploy(tmp_path, "ffffffff", "tea")
+def test_a_uid_takes_precedence_over_a_name(place: Place) -> None:
+    deploy(place, "a3d8f1b2", "ffffffff")
+    deploy(place, "ffffffff", "tea")
 
-    assert with_catalog(tmp_path, lambda catalog: catalog.find("ffffffff")).name == "tea"
+    assert with_catalog(place, lambda catalog: catalog.find("ffffffff")).name == "tea"
 
 
-def test_pipelines_are_listed_by_name(tmp_path: Path) -> None:
+def test_pipelines_are_listed_by_name(place: Place) -> None:
     for uid, name in (("2", "b"), ("1", "b"), ("3", "a")):
-        deploy(tmp_path, uid, name)
+        deploy(place, uid, name)
 
-    listed = with_catalog(tmp_path, lambda catalog: catalog.active())
+    listed = with_catalog(place, lambda catalog: catalog.active())
 
     assert [one.uid for one in listed] == ["3", "1", "2"]
 
 
-def test_a_removed_pipeline_is_inactive_and_its_bundle_is_kept(tmp_path: Path) -> None:
-    deploy(tmp_path)
+def test_a_removed_pipeline_is_inactive_and_its_bundle_is_kept(place: Place) -> None:
+    deploy(place)
 
-    removed = [with_catalog(tmp_path, lambda catalog: catalog.remove("a3d8f1b2")) for _ in range(2)]
+    removed = [with_catalog(place, lambda catalog: catalog.remove("a3d8f1b2")) for _ in range(2)]
 
     assert removed == [True, False]
-    assert with_catalog(tmp_path, lambda catalog: catalog.find("tea")) is None
-    assert with_catalog(tmp_path, lambda catalog: catalog.source("h1")) is not None
+    assert with_catalog(place, lambda catalog: catalog.find("tea")) is None
+    assert with_catalog(place, lambda catalog: catalog.source("h1")) is not None
 
 
-def test_a_hostile_name_is_stored_as_text(tmp_path: Path) -> None:
+def test_a_hostile_name_is_stored_as_text(place: Place) -> None:
     name = "'; DROP TABLE pipelines; --\x00\n🫖"
 
-    deploy(tmp_path, name=name)
+    deploy(place, name=name)
 
-    assert with_catalog(tmp_path, lambda catalog: catalog.find(name)).name == name
+    (found,) = with_catalog(place, lambda catalog: catalog.active())
+    # PostgreSQL has no NUL character in a text.
+    assert found.name == (name.replace("\0", "␀") if place.url else name)
 
 
-def test_concurrent_calls_on_one_connection_do_not_interfere(tmp_path: Path) -> None:
+def test_concurrent_calls_on_one_connection_do_not_interfere(place: Place) -> None:
     async def work(catalog: Catalog) -> None:
         burials = [catalog.letters.add([make_dead_letter(f"{number}-0")]) for number in range(20)]
         deployments = [
@@ -218,14 +225,14 @@ def test_concurrent_calls_on_one_connection_do_not_interfere(tmp_path: Path) -> 
         removals = [catalog.remove("nobody") for _ in range(20)]
         await asyncio.gather(*burials, *deployments, *removals)
 
-    with_catalog(tmp_path, work)
+    with_catalog(place, work)
 
-    assert len(list_dead_letters(tmp_path)) == 20
-    assert len(with_catalog(tmp_path, lambda catalog: catalog.active())) == 20
+    assert len(list_dead_letters(place)) == 20
+    assert len(with_catalog(place, lambda catalog: catalog.active())) == 20
 
 
 @pytest.mark.parametrize("steps", range(8))
-def test_a_cancelled_deployment_leaves_no_transaction_open(tmp_path: Path, steps: int) -> None:
+def test_a_cancelled_deployment_leaves_no_transaction_open(place: Place, steps: int) -> None:
     async def work(catalog: Catalog) -> None:
         deploying = asyncio.create_task(catalog.deploy("a3d8f1b2", "tea", "h1", b"{}", NOW))
         for _ in range(steps):
@@ -234,15 +241,15 @@ def test_a_cancelled_deployment_leaves_no_transaction_open(tmp_path: Path, steps
         await asyncio.gather(deploying, return_exceptions=True)
         await catalog.letters.add([make_dead_letter()])
 
-    with_catalog(tmp_path, work)
+    with_catalog(place, work)
 
-    assert list_dead_letters(tmp_path) == [make_dead_letter()]
+    assert list_dead_letters(place) == [make_dead_letter()]
 
 
-def test_several_processes_can_deploy_and_add_dead_letters_at_once(tmp_path: Path) -> None:
+def test_several_processes_can_deploy_and_add_dead_letters_at_once(place: Place) -> None:
     programs = [
         subprocess.Popen(
-            [sys.executable, "-c", DEPLOYING_PROGRAM, str(tmp_path), name],
+            [sys.executable, "-c", DEPLOYING_PROGRAM, str(place.root), place.url, name],
             cwd=CHECKOUT,
             stderr=subprocess.PIPE,
         )
@@ -252,6 +259,6 @@ def test_several_processes_can_deploy_and_add_dead_letters_at_once(tmp_path: Pat
     errors = [program.communicate(timeout=120)[1].decode() for program in programs]
 
     assert errors == ["", "", ""]
-    assert with_catalog(tmp_path, lambda catalog: catalog.find("shared")).version == 30
-    assert len(with_catalog(tmp_path, lambda catalog: catalog.active())) == 31
-    assert len(list_dead_letters(tmp_path)) == 40
+    assert with_catalog(place, lambda catalog: catalog.find("shared")).version == 30
+    assert len(with_catalog(place, lambda catalog: catalog.active())) == 31
+    assert len(list_dead_letters(place)) == 40

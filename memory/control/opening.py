@@ -1,0 +1,33 @@
+"""Chooses the database of the control plane."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, cast
+
+from memrelay.memory.control.database import ControlDatabase
+from memrelay.memory.control.system_file import SystemFile
+from memrelay.memory.errors import StoreBroken
+
+# How long a transaction of the control plane may take. Each changes few rows.
+TIMEOUT_S = 10.0
+INSTALL = "storage.url needs psycopg: install memrelay[postgres]"
+
+
+class _Postgres(Protocol):
+    PostgresDatabase: Callable[[str, float], ControlDatabase]
+
+
+def open_database(root: Path, storage_url: str, timeout_s: float = TIMEOUT_S) -> ControlDatabase:
+    """Return the database, not yet open: system.db in `root`, or PostgreSQL at `storage_url`.
+
+    `timeout_s` limits a transaction of PostgreSQL. psycopg is imported only with a `storage_url`.
+    Raises StoreBroken: it is not installed.
+    """
+    if not storage_url:
+        return SystemFile(root)
+    try:
+        module = importlib.import_module("memrelay.memory.control.postgres")
+    except ModuleNotFoundError as error:
+        raise StoreBroken(INSTALL) from error
+    return cast(_Postgres, module).PostgresDatabase(storage_url, timeout_s)

@@ -1,0 +1,54 @@
+"""Two hosts, each with its own memory root, one PostgreSQL and one bus."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.bundles import make_bundle, make_uid
+from tests.support.host import Host
+from tests.support.postgres import Postgres
+from tests.support.replicated_bus import single_bus
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, postgres: Postgres) -> Iterator[tuple[Host, Host]]:
+    """Yield a host with a worker and a web server, and one with a web server."""
+    with single_bus(tmp_path / "bus") as url:
+        settings = {"BUS__URL": url, "STORAGE__URL": postgres.create_database()}
+        with Host(tmp_path / "a", **settings) as first, Host(tmp_path / "b", **settings) as second:
+            first.start_worker()
+            first.start_web()
+            second.start_web()
+            yield first, second
+
+
+def test_a_deploy_on_one_host_is_served_by_the_other(hosts: tuple[Host, Host]) -> None:
+    first, second = hosts
+    uid = make_uid()
+
+    second.deploy(make_bundle(uid))
+    written = second.ask("POST", f"/v1/pipelines/{uid}/records", {"content": "Ada likes tea"})
+
+    assert written.status == 201
+    assert first.contents(uid) == second.contents(uid) == ["Ada likes tea"]
+    assert not (first.root / "system.db").exists() and not (second.root / "system.db").exists()
+
+
+def test_a_revoked_key_is_dead_on_both_hosts(hosts: tuple[Host, Host]) -> None:
+    first, second = hosts
+    made = second.ask(
+        "POST", "/v1/keys", {"name": "ann", "scopes": ["read", "admin"], "pipelines": ["*"]}
+    )
+    assert made.status == 201, made
+    headers = {"authorization": f"Bearer {made.json['key']}"}
+    ident = made.json["id"]
+
+    def statuses() -> list[int]:
+        return [host.ask("GET", "/v1/pipelines", **headers).status for host in hosts]
+
+    wait_for(lambda: statuses() == [200, 200], "both hosts know the key")
+    assert first.ask("DELETE", f"/v1/keys/{ident}", **headers).status == 204
+
+    wait_for(lambda: statuses() == [401, 401], "both hosts refuse the key")

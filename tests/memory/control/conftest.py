@@ -1,0 +1,17 @@
+"""The tests of the control plane run on both databases."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.memory.control.catalogs import Place
+from tests.support.postgres import Postgres
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return a memory root and the `storage.url` of its control plane."""
+    if request.param == "sqlite":
+        return Place(tmp_path)
+    server: Postgres = request.getfixturevalue("postgres")
+    return Place(tmp_path, server.create_database())
