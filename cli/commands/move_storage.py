@@ -2,8 +2,8 @@
 
 import uvloop
 
+from memrelay.cli.backups.control_plane import import_system_file
 from memrelay.cli.composition import fail, note, run_with_settings
-from memrelay.cli.control_plane import import_system_file
 from memrelay.cli.options import Force, Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line

@@ -1,4 +1,4 @@
-"""`memrelay restore FOLDER [PIPELINE...]`: restore a backup."""
+"""`memrelay restore PLACE [PIPELINE...]`: restore a backup."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 import uvloop
 
+from memrelay.cli.backups.control_plane import import_system_file
+from memrelay.cli.backups.object_stores import downloaded
 from memrelay.cli.composition import fail, note, run_with_settings
-from memrelay.cli.control_plane import import_system_file
 from memrelay.cli.options import BackedUpPipelines, Force, Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
@@ -24,16 +25,19 @@ from memrelay.memory.files.backup import (
 )
 from memrelay.worker.ownership.host_locks import alone
 
-Folder = Annotated[
-    Path,
+Place = Annotated[
+    str,
     typer.Argument(
-        metavar="FOLDER", help="A folder that `memrelay backup` created.", show_default=False
+        metavar="PLACE",
+        help="A folder that `memrelay backup` created, or its URL. A URL without the name of a "
+        "backup selects the newest.",
+        show_default=False,
     ),
 ]
 
 
 def restore(
-    folder: Folder,
+    place: Place,
     pipelines: BackedUpPipelines = None,
     *,
     force: Force = False,
@@ -46,6 +50,10 @@ def restore(
     """
 
     def command(settings: Settings) -> None:
+        with downloaded(place, settings.memory.root) as folder:
+            restore_from(settings, folder)
+
+    def restore_from(settings: Settings, folder: Path) -> None:
         manifest = read_manifest(folder)
         files = _select_files(manifest, pipelines or [])
         root = settings.memory.root

@@ -1,0 +1,1 @@
+"""Copies of the control plane, and backups in object stores."""
