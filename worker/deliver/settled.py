@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from memrelay.bus.replication import Replication
+from memrelay.worker.run.outcome import Outcome
 
 # Limits of what waits for the replicas of the server, if there are none or they are far behind.
 MAX_WAITING, MAX_WAIT_S = 50_000, 60.0
@@ -23,6 +24,15 @@ class SettledInputs:
         self._settled: dict[str, list[str]] = {}
         # When the server had the acknowledgement (time.monotonic()), the store and the input.
         self._waiting: deque[tuple[float, str, str]] = deque()
+
+    def add_outcomes(self, outcomes: Iterable[Outcome]) -> None:
+        """Note the inputs of a batch that the server has acknowledged."""
+        keys: dict[str, list[str]] = {}
+        for outcome in outcomes:
+            if outcome.store:
+                keys.setdefault(outcome.store, []).append(outcome.key)
+        for memory_id, of_store in keys.items():
+            self.add(memory_id, of_store)
 
     def add(self, memory_id: str, keys: Iterable[str]) -> None:
         """Note inputs that the server has acknowledged."""

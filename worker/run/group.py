@@ -417,10 +417,9 @@ class Group:
         self._shared.checkpoint("confirmed")
         self._leaving.popleft()
         await self._continuations.forget(sent.outcomes)
-        for outcome in sent.outcomes:
-            # After a refusal the entry may still be in the input.
-            if outcome.store and not refused:
-                self._settled.add(outcome.store, (outcome.key,))
+        # After a refusal the entries may still be in the input.
+        if not refused:
+            self._settled.add_outcomes(sent.outcomes)
         if sent.erased:
             self._parts.erasure.wake()
 
