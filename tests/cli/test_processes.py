@@ -10,6 +10,7 @@ import pytest
 
 from memrelay.cli.main import COMMANDS
 from tests.cli.serving import serving
+from tests.support.postgres import Postgres
 from tests.support.program import SERVING, Program
 from tests.support.tiers import first_always
 
@@ -68,11 +69,12 @@ CALLS = {
     "completion": "completion bash",
     "restore": "restore saved --force",
     "salvage": "salvage first --force",
+    "move-storage": "move-storage --force",
     "rm": "rm second",
 }
 SEAL_KEYS = {"MEMRELAY_MEMORY__SEAL_KEYS": "env:SEAL_KEY", "SEAL_KEY": "ab" * 32}
 # These need a memory root without a worker.
-OFFLINE = ("restore", "salvage")
+OFFLINE = ("restore", "salvage", "move-storage")
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +107,14 @@ def test_every_command_has_a_call() -> None:
 
 
 @pytest.mark.parametrize("name", first_always(*CALLS))
-def test_a_command_runs_as_a_process(program: Program, memory_id: str, name: str) -> None:
+def test_a_command_runs_as_a_process(
+    program: Program, memory_id: str, name: str, request: pytest.FixtureRequest
+) -> None:
     words = CALLS[name].replace("MEMORY", memory_id).split()
     environment = offline_root(program) if name in OFFLINE else {}
+    if name == "move-storage":
+        server: Postgres = request.getfixturevalue("postgres")
+        environment["MEMRELAY_STORAGE__URL"] = server.create_database()
     environment |= SEAL_KEYS if name == "reseal" else {}
 
     ended = program.run_process(*words, **environment)
