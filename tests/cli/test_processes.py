@@ -45,11 +45,12 @@ CALLS = {
     "changes": "changes list first",
     **{
         noun: f"{noun} list first"
-        for noun in ("recipes", "rules", "graph-templates", "view-templates", "views", "documents")
+        for noun in ("recipes", "rules", "graph-templates", "view-templates", "views")
     },
+    "documents": "documents collections first",
     "instances": "instances list first kv",
     "kv": "kv set first app prefs theme dark --auto-create",
-    "events": 'events append first log {"stream_id":"s","event_type":"e"} --auto-create',
+    "events": 'events append first log {"stream_id":"s","event_type":"e","payload":{}} --auto-create',
     "graph": "graph list-nodes first team",
     "knowledge-graph": "knowledge-graph create-entities first "
     '{"name":"Ada","entity_type":"person","observations":[]}',
