@@ -50,7 +50,8 @@ CALLS = {
     "documents": "documents collections first",
     "instances": "instances list first kv",
     "kv": "kv set first app prefs theme dark --auto-create",
-    "events": 'events append first log {"stream_id":"s","event_type":"e","payload":{}} --auto-create',
+    "events": "events append first log --auto-create "
+    '{"stream_id":"s","event_type":"e","payload":{}}',
     "graph": "graph list-nodes first team",
     "knowledge-graph": "knowledge-graph create-entities first "
     '{"name":"Ada","entity_type":"person","observations":[]}',

@@ -6,6 +6,7 @@ import pytest
 
 from memrelay.cli.terminal.readable import explanation_lines
 from tests.support.program import Program
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +32,9 @@ def test_each_hit_is_a_line(filled: Program) -> None:
 
 
 def test_the_explanation_shows_the_parts_of_each_score(filled: Program) -> None:
-    lines = filled.run(
-        "search", "memory_test", "painting the meetng lake", "--mode", "hybrid", "--explain"
-    ).out.splitlines()
+    words = "search", "memory_test", "painting the meetng lake", "--mode", "hybrid", "--explain"
+    # On a busy machine, the first search ends before the model is loaded.
+    lines = wait_for(lambda: filled.run(*words).out, "a search has an answer").splitlines()
 
     assert lines[0] == "query     painting the meetng lake (hybrid, english; 3 records)"
     assert "          meetng: in no record; searched as meeting" in lines
