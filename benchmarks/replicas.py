@@ -1,7 +1,7 @@
 """usage: .venv/bin/python benchmarks/replicas.py [--appends N]
 
-What `bus.min_replicas: 1` costs: appends with and without it, in turn, on one primary with two
-replicas on this machine. The straight line is XADD over redis-py's blocking client.
+Measures the cost of `bus.min_replicas: 1`: appends with and without it, in turn, on one primary
+with two replicas on this machine. The straight line is XADD over redis-py's blocking client.
 """
 
 import argparse

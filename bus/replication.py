@@ -8,16 +8,13 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused
 
-# How long WAIT may take, and a key for its write.
-WAIT_MS, PROBE = 1000, "memrelay:probe:replicas"
-
-# Pause between two looks.
-PAUSE_S = 0.5
+# How long WAIT may take, the key that is written before it, and the pause between two looks.
+WAIT_MS, PROBE, PAUSE_S = 1000, "memrelay:probe:replicas", 0.5
 
 
 @dataclass(slots=True)
 class Replication:
-    """What the replicas of a server have.
+    """The state of the replicas of a server.
 
     They have everything that was acknowledged before `confirmed_s` (time.monotonic()). It is
     infinite for a server that no replica replaces.

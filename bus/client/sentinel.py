@@ -20,7 +20,7 @@ _last_to_answer: dict[Address, tuple[str, int]] = {}
 class PrimaryFinder:
     """Asks the Sentinels of an address. It takes the part of the pool of `PrimaryConnection`."""
 
-    # What redis-py's connection asks its pool.
+    # redis-py's connection reads these from its pool.
     is_master, check_connection = True, False
 
     def __init__(self, address: Address) -> None:

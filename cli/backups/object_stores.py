@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memrelay.cli.composition import fail, note
+from memrelay.memory.control.key_requests import LIFETIME, UNIT_MS
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.files.backup import Manifest
+from memrelay.memory.files.backup_names import NAME, choose_surplus
 
 if TYPE_CHECKING:
     from memrelay.memory.files.object_store import Backups
 
 INSTALL = "backups in object stores need obstore: install memrelay[objects]"
-PERIOD = re.compile(r"([1-9][0-9]{0,3})([mhd])")
-SECONDS = {"m": 60, "h": 3600, "d": 86_400}
-BACKUP_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 KEEP = re.compile(r"(?:([1-9][0-9]{0,3})d)?,?(?:([1-9][0-9]{0,3})w)?")
 
 
@@ -47,10 +46,10 @@ def open_backups(url: str) -> "Backups":
 
 def parse_period(text: str) -> int:
     """Return the seconds of a period such as 15m. End the command if it is none."""
-    match = PERIOD.fullmatch(text)
+    match = LIFETIME.fullmatch(text)
     if match is None:
         fail(f"--every must be a number with m, h or d, such as 15m; not {text[:50]!r}")
-    return int(match[1]) * SECONDS[match[2]]
+    return int(match[1]) * UNIT_MS[match[2]] // 1000
 
 
 def parse_keep(text: str) -> Keep:
@@ -71,7 +70,7 @@ def downloaded(place: str, root: Path) -> Iterator[Path]:
         yield Path(place)
         return
     url, _, name = place.rstrip("/").rpartition("/")
-    if not BACKUP_NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         url, name = place, ""
     backups = open_backups(url)
     if not name:
@@ -93,8 +92,7 @@ def draft_folder(root: Path) -> Iterator[Path]:
 
 def delete_surplus(backups: "Backups", keep: Keep | None) -> None:
     """Delete the backups that need not be kept, and what killed ones have left."""
-    module = importlib.import_module("memrelay.memory.files.object_store")
-    surplus = module.choose_surplus(backups.names(), *keep) if keep else []
+    surplus = choose_surplus(backups.names(), *keep) if keep else []
     for name in (*surplus, *backups.abandoned(time.time())):
         backups.delete(name)
         note(f"deleted the backup {name}")

@@ -1,10 +1,13 @@
 """`memrelay move-storage`: copy the control plane from system.db to PostgreSQL."""
 
+from typing import Annotated
+
+import typer
 import uvloop
 
 from memrelay.cli.backups.control_plane import import_system_file
 from memrelay.cli.composition import fail, note, run_with_settings
-from memrelay.cli.options import Force, Json
+from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
@@ -18,6 +21,9 @@ NOUNS = {
     "keys": "key",
     "sessions": "session",
 }
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace the rows that PostgreSQL has already.")
+]
 
 
 def move_storage(*, force: Force = False, as_json: Json = False) -> None:

@@ -264,7 +264,7 @@ async def _upsert(database: Sql, letters: Iterable[DeadLetter]) -> None:
         "bundle = excluded.bundle, buried_at = excluded.buried_at, entry = excluded.entry, "
         "attempts = dead_letters.attempts + excluded.attempts "
         "WHERE dead_letters.entry <> excluded.entry",
-        [[int(one) if one is True or one is False else one for one in row] for row in letters],
+        letters,
     )
 
 

@@ -74,11 +74,17 @@ def to_dollars(sql: str) -> str:
 
 
 def _to_values(values: Row) -> list[object]:
-    """PostgreSQL stores no NUL character in a text: it becomes the symbol for it."""
-    return [
-        value.replace("\0", "\N{SYMBOL FOR NULL}") if isinstance(value, str) else value
-        for value in values
-    ]
+    return list(map(_to_value, values))
+
+
+def _to_value(value: object) -> object:
+    """Return a value as SQLite takes it: a boolean is a number.
+
+    PostgreSQL stores no NUL character in a text, so it becomes the symbol for it.
+    """
+    if isinstance(value, str):
+        return value.replace("\0", "\N{SYMBOL FOR NULL}")
+    return int(value) if isinstance(value, bool) else value
 
 
 class _Connection:

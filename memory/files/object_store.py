@@ -5,11 +5,8 @@ lists the parts with their SHA-256, is written last. So a prefix without an inde
 """
 
 import hashlib
-import re
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +18,11 @@ from obstore.store import from_url
 
 from memrelay.memory.disk import make_folder
 from memrelay.memory.errors import BadBackup
-from memrelay.memory.files.backup import MANIFEST, Manifest, read_manifest
+from memrelay.memory.files.backup import MANIFEST, read_manifest
+from memrelay.memory.files.backup_names import NAME, name_of, parse_name
 
 INDEX, FORMAT = "index.json", 1
 PART_BYTES = 64 << 20
-NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 # Age in seconds after which a prefix without an index counts as that of a killed backup.
 ABANDONED_S = 86_400
 
@@ -38,7 +35,7 @@ class Part(Struct, frozen=True):
 
 
 class Index(Struct, frozen=True):
-    """What a backup contains: the parts of each file by its path."""
+    """The contents of a backup: the parts of each file by its path."""
 
     parts: dict[str, list[Part]]
     format: int = FORMAT
@@ -67,16 +64,13 @@ class Backups:
     def upload(self, folder: Path) -> str:
         """Store a backup that lies in a folder, and return its name."""
         manifest = read_manifest(folder)
-        name = name_of(manifest)
+        name = name_of(manifest.made_at)
         with self._translate_errors():
             if self._exists(f"{name}/{INDEX}"):
                 raise BadBackup(f"{self._url} has a backup {name} already; try again in a second")
-            parts = {
-                path: [self._put_part(f"{name}/{path}.{number}", part) for number, part in pieces]
-                for path in (*(file.path for file in manifest.files), MANIFEST)
-                for pieces in [enumerate(_read_parts(folder / path, self._part_bytes))]
-            }
-            obstore.put(self._store, f"{name}/{INDEX}", msgspec.json.encode(Index(parts)))
+            paths = [*(file.path for file in manifest.files), MANIFEST]
+            index = Index({path: self._put_file(name, folder, path) for path in paths})
+            obstore.put(self._store, f"{name}/{INDEX}", msgspec.json.encode(index))
         return name
 
     def download(self, name: str, folder: Path) -> None:
@@ -97,7 +91,11 @@ class Backups:
     def abandoned(self, now_s: float) -> list[str]:
         """Return the names of backups that were killed more than a day ago."""
         with self._translate_errors():
-            old = [name for name in self._prefixes() if now_s - time_of(name) > ABANDONED_S]
+            old = [
+                name
+                for name in self._prefixes()
+                if now_s - parse_name(name).timestamp() > ABANDONED_S
+            ]
             return [name for name in old if not self._exists(f"{name}/{INDEX}")]
 
     def _prefixes(self) -> list[str]:
@@ -111,9 +109,13 @@ class Backups:
             return False
         return True
 
-    def _put_part(self, path: str, content: bytes) -> Part:
-        obstore.put(self._store, path, content)
-        return Part(len(content), hashlib.sha256(content).hexdigest())
+    def _put_file(self, name: str, folder: Path, path: str) -> list[Part]:
+        parts: list[Part] = []
+        with (folder / path).open("rb") as file:
+            while content := file.read(self._part_bytes):
+                obstore.put(self._store, f"{name}/{path}.{len(parts)}", content)
+                parts.append(Part(len(content), hashlib.sha256(content).hexdigest()))
+        return parts
 
     def _read_index(self, name: str) -> Index:
         try:
@@ -149,36 +151,3 @@ class Backups:
             raise BadBackup(
                 f"{self._url} cannot be used: {reason}; check the URL and the credentials"
             ) from error
-
-
-def _read_parts(path: Path, most_bytes: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while part := file.read(most_bytes):
-            yield part
-
-
-def name_of(manifest: Manifest) -> str:
-    """Return the name of a backup: the UTC time of its start."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(manifest.made_at / 1000))
-
-
-def time_of(name: str) -> float:
-    """Return the Unix time in a backup's name."""
-    return _parse(name).timestamp()
-
-
-def _parse(name: str) -> datetime:
-    return datetime.strptime(name, "%Y%m%dT%H%M%S%z")
-
-
-def choose_surplus(names: Sequence[str], days: int, weeks: int) -> list[str]:
-    """Return the backups to delete.
-
-    Of each of the last `days` days and `weeks` weeks that have backups, the newest one stays, and
-    so does the newest of all.
-    """
-    kept = set(names[-1:])
-    for count, period in ((days, "%Y-%m-%d"), (weeks, "%G-%V")):
-        newest = {_parse(name).strftime(period): name for name in names}
-        kept.update(list(newest.values())[::-1][:count])
-    return [name for name in names if name not in kept]

@@ -137,7 +137,7 @@ class Postgres:
         return self.url(name)
 
     def query(self, sql: str, url: str = "") -> list[tuple[Any, ...]]:
-        """Run a statement on a connection of its own."""
+        """Run a statement on a new connection."""
         with psycopg.connect(url or self.url(), autocommit=True) as connection:
             cursor = connection.execute(sql.encode())
             return cursor.fetchall() if cursor.description else []

@@ -31,7 +31,7 @@ sentinel parallel-syncs {SERVICE} 1
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody uses now, and whose cluster port is valid."""
+    """Return a free port of loopback below 50,000, so that its cluster port is valid too."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = int(server.getsockname()[1])

@@ -11,7 +11,7 @@ from tests.memory.builders import NOW
 
 
 class Place(NamedTuple):
-    """Where a control plane is: a memory root, and a `storage.url` or ""."""
+    """The place of a control plane: a memory root, and a `storage.url` or ""."""
 
     root: Path
     url: str = ""
