@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -86,8 +87,14 @@ def downloaded(place: str, root: Path) -> Iterator[Path]:
 def draft_folder(root: Path) -> Iterator[Path]:
     """Yield the path of a folder to make, next to the memory root, which has a disk for it."""
     root.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root.parent, prefix=".memrelay-backup-") as folder:
+    folder = tempfile.mkdtemp(dir=root.parent, prefix=".memrelay-backup-")
+    try:
         yield Path(folder) / "backup"
+    finally:
+        try:
+            shutil.rmtree(folder)
+        finally:  # again, because a signal may have ended it
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def delete_surplus(backups: "Backups", keep: Keep | None) -> None:
