@@ -51,7 +51,7 @@ def fsync_path(folder: Path) -> None:
 
 # Drafts: temporary files that replace a store or system.db once they are complete.
 
-DraftReason = Literal["restored", "salvaged"]
+DraftReason = Literal["restored", "salvaged", "copied"]
 # Suffixes of the files that SQLite keeps next to a database.
 WAL_SUFFIXES = ("-wal", "-shm")
 

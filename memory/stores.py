@@ -1,9 +1,10 @@
 """Keep the open stores of one database thread. The least recently used store is closed first."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memrelay.memory.disk import clear_drafts, make_folder
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
@@ -14,6 +15,9 @@ from memrelay.memory.sqlite.copy import clear_copies
 from memrelay.memory.sqlite.damage import mark_damaged, note_of
 from memrelay.memory.sqlite.store import Store
 
+if TYPE_CHECKING:
+    from memrelay.memory.journal.journal import Journal
+
 # Stores whose pages SQLite keeps in memory: up to 2 MB for each.
 MOST_WITH_PAGES = 16
 
@@ -22,13 +26,21 @@ class OpenStores:
     """Open stores by `memory_id` and keep at most `most_open` of them open.
 
     It belongs to one thread, as its stores do. An open store costs about 200 kB and 3 file handles.
-    Without `meaning`, searches match words only.
+    Without `meaning`, searches match words only. With a `journal`, PostgreSQL has the stores, and
+    their files are copies.
     """
 
     def __init__(
-        self, root: Path, most_open: int, meaning: SemanticResources | None = None
+        self,
+        root: Path,
+        most_open: int,
+        meaning: SemanticResources | None = None,
+        journal: "Journal | None" = None,
     ) -> None:
         self._root, self._most_open, self._meaning = root, most_open, meaning
+        self._journal = journal
+        # Stores that have a journal, although this host may have no file of them.
+        self._journaled: set[str] = set()
         self._open: OrderedDict[str, Store] = OrderedDict()
         # Fencing epoch of the owner, by memory_id.
         self._epochs: dict[str, int] = {}
@@ -42,6 +54,9 @@ class OpenStores:
         or StoreFenced.
         """
         store = self._open.get(memory_id)
+        if store is not None and store.link is not None and store.link.is_outdated:
+            self.close(memory_id)
+            store = None
         if store is None:
             store = self._open_store(memory_id)
             self._close_surplus()
@@ -51,8 +66,11 @@ class OpenStores:
         return store
 
     def _open_store(self, memory_id: str) -> Store:
+        link = None
+        if self._journal is not None:
+            link = self._journal.open(memory_id, self._epochs.get(memory_id, 0))
         with ExitStack() as undo:
-            store = Store(memory_id, store_path(self._root, memory_id), self._meaning)
+            store = Store(memory_id, store_path(self._root, memory_id), self._meaning, link)
             undo.callback(store.close)
             store.feed.is_on = self._feeds.get(memory_id, store.feed.is_on)
             self._write_epoch(memory_id, store)
@@ -64,6 +82,9 @@ class OpenStores:
         `get`.
         """
         self._epochs[memory_id] = epoch
+        if self._journal is not None:
+            # An earlier owner may have written to the journal since it was opened.
+            self.close(memory_id)
         if memory_id in self._open:
             self._write_epoch(memory_id, self._open[memory_id])
         elif self.exists(memory_id):
@@ -87,21 +108,41 @@ class OpenStores:
 
     def exists(self, memory_id: str) -> bool:
         """Return whether the store was ever created. A lost store with a damage note counts."""
+        if memory_id in self._open or memory_id in self._journaled:
+            return True
         path = store_path(self._root, memory_id)
-        return memory_id in self._open or path.exists() or note_of(path).exists()
+        return path.exists() or note_of(path).exists()
 
     def below(self, folder: str) -> list[str]:
         """Return the memory_ids of existing stores below a folder of the root.
-        Raises StoreBroken.
+        Raises StoreBroken and StoreBusy.
         """
         with translate_errors(str(self._root / folder)):
-            return list_stores(self._root, folder)
+            found = list_stores(self._root, folder)
+        if self._journal is None:
+            return found
+        names = self._journal.names(folder)
+        self._journaled.update(names)
+        return sorted({*found, *names})
+
+    def append_to_journal(self, stores: Sequence[Store]) -> None:
+        """Append the open transactions of stores to their journals together, before they commit.
+
+        Raises StoreBusy and StoreFenced.
+        """
+        if self._journal is not None and stores:
+            for store in stores:
+                store.complete()
+            self._journal.append([store.link for store in stores if store.link is not None])
 
     def rewrite(self, memory_id: str) -> None:
         """Rewrite a store and remove leftovers of killed programs, so that no
         deleted data remains.
         """
         self.get(memory_id).rewrite()
+        if self._journal is not None:
+            self.close(memory_id)
+            self._journal.replace(memory_id)
         clear_copies(self._root)
         clear_drafts(store_path(self._root, memory_id))
 
@@ -165,6 +206,8 @@ class OpenStores:
         """Checkpoint and close every store."""
         while self._open:
             self._open.popitem()[1].close()
+        if self._journal is not None:
+            self._journal.close()
 
     def _close_surplus(self) -> None:
         """Close idle stores so that one more can be opened.

@@ -8,10 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memrelay.memory.search.pool import SemanticResources
 from memrelay.memory.stores import OpenStores
+
+if TYPE_CHECKING:
+    from memrelay.memory.journal.journal import Journal
 
 Result = TypeVar("Result")
 Work = Callable[[OpenStores], Any]
@@ -34,9 +37,14 @@ class DatabaseThread:
     """
 
     def __init__(
-        self, name: str, root: Path, most_open: int, meaning: SemanticResources | None = None
+        self,
+        name: str,
+        root: Path,
+        most_open: int,
+        meaning: SemanticResources | None = None,
+        journal: "Journal | None" = None,
     ) -> None:
-        self._stores = OpenStores(root, most_open, meaning)
+        self._stores = OpenStores(root, most_open, meaning, journal)
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         # A daemon, so that a failing program ends without closing it.
         self._thread = Thread(target=self._serve, name=name, daemon=True)

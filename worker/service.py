@@ -17,6 +17,7 @@ from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.control.opening import make_journal
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
@@ -123,6 +124,7 @@ class Worker:
                 options.address.database,
                 errands,
                 Replication.of(options.address),
+                await catalog.identify(),
                 options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
@@ -146,7 +148,13 @@ class Worker:
             questions, Pool(options.cache_bytes, largest=options.matrix_bytes)
         )
         threads = [
-            DatabaseThread(f"database-{number}", options.memory_root, open_files, meaning)
+            DatabaseThread(
+                f"database-{number}",
+                options.memory_root,
+                open_files,
+                meaning,
+                make_journal(options.memory_root, options.storage_url),
+            )
             for number in range(options.threads)
         ]
         for thread in threads:

@@ -90,7 +90,7 @@ class Session:
         self._memory, self._changed = memory, changed
         self._groups: dict[Group, asyncio.Task[None]] = {}
         self._turns = RecoveryTurns()
-        # Leases of the other workers of this memory root.
+        # Leases of the other workers.
         self._other_leases: list[str] = []
         self._stack = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
@@ -250,12 +250,12 @@ class Session:
         self._memory.served.difference_update(uids)
 
     async def _read_others(self) -> list[set[str]]:
-        """Return the pipelines of each other worker of this memory root."""
+        """Return the pipelines of each other worker with the same stores."""
         host_locks = self._memory.host_locks
         others = [
             report
             for report in await read_workers(self._control)
-            if report.get("root") == str(host_locks.root)
+            if report.get("storage") == self._shared.storage
             and not host_locks.has_ended(report["lease"])
             and report["lease"] != self._lease.name
         ]
@@ -321,7 +321,7 @@ class Session:
         host_locks = self._memory.host_locks
         about = {
             "name": host_locks.name,
-            "root": str(host_locks.root),
+            "storage": self._shared.storage,
             "started_at": STARTED_AT_MS,
         }
         return about | describe_groups(self._groups, self._shared)

@@ -131,7 +131,11 @@ def _lower_priority() -> None:
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """Created once per worker. `database` is the number of the server's database."""
+    """Created once per worker.
+
+    `database` is the number of the server's database. `storage` is the same for all workers that
+    can serve the same stores.
+    """
 
     catalog: Catalog
     plans: PlanCache
@@ -144,6 +148,7 @@ class WorkerContext:
     database: int
     errands: ErrandRunner
     replication: Replication
+    storage: str
     secrets: SecretResolver = NO_SECRETS
     clock: BusClock = field(default_factory=BusClock)
     isolation: CrashIsolation = field(default_factory=CrashIsolation)

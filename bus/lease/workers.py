@@ -59,7 +59,7 @@ class _Report(Struct):
 
     name: str
     pipelines: dict[str, dict[str, Any]]
-    root: str = ""
+    storage: str = ""
     started_at: int = 0
     latency: dict[str, _Latency] = {}
 

@@ -79,6 +79,10 @@ class Catalog:
     async def __aexit__(self, *_: object) -> None:
         await self._database.__aexit__()
 
+    async def identify(self) -> str:
+        """Return a text that is the same in all programs with this control plane."""
+        return await self._database.identify()
+
     async def deploy(
         self,
         uid: str,

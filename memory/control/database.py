@@ -46,6 +46,9 @@ class ControlDatabase(Protocol):
         It is committed at the end, or rolled back on an error. One runs at a time.
         """
 
+    async def identify(self) -> str:
+        """Return a text that is the same in all programs with this database."""
+
     async def read_version(self) -> tuple[int, int]:
         """Return a value that changes with every change."""
 

@@ -1,17 +1,20 @@
-"""Chooses the database of the control plane."""
+"""Chooses the database of the control plane, and whether stores have journals."""
 
 import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from memrelay.memory.control.database import ControlDatabase
 from memrelay.memory.control.system_file import SystemFile
 from memrelay.memory.errors import StoreBroken
 
+if TYPE_CHECKING:
+    from memrelay.memory.journal.journal import Journal
+
 # How long a transaction of the control plane may take. Each changes few rows.
 TIMEOUT_S = 10.0
-INSTALL = "storage.url needs psycopg: install memrelay[postgres]"
+INSTALL = "storage.url needs psycopg and cryptography: install memrelay[postgres]"
 
 
 class _Postgres(Protocol):
@@ -31,3 +34,18 @@ def open_database(root: Path, storage_url: str, timeout_s: float = TIMEOUT_S) ->
     except ModuleNotFoundError as error:
         raise StoreBroken(INSTALL) from error
     return cast(_Postgres, module).PostgresDatabase(storage_url, timeout_s)
+
+
+def make_journal(root: Path, storage_url: str) -> "Journal | None":
+    """Return the journals of the stores below `root` for one thread; None without `storage_url`.
+
+    Raises StoreBroken: psycopg or cryptography is not installed.
+    """
+    if not storage_url:
+        return None
+    try:
+        module = importlib.import_module("memrelay.memory.journal.journal")
+    except ModuleNotFoundError as error:
+        raise StoreBroken(INSTALL) from error
+    journal: Journal = module.Journal(root, storage_url)
+    return journal

@@ -56,7 +56,11 @@ TABLES = (
     "CREATE TABLE state(changes bigint NOT NULL)",
     "INSERT INTO state VALUES (0)",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*FUNCTIONS, *TABLES),)
+IDENT = (
+    "ALTER TABLE state ADD COLUMN ident text NOT NULL "
+    "DEFAULT md5(random()::text || clock_timestamp()::text)"
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*FUNCTIONS, *TABLES), (IDENT,))
 # A parameter as SQLite writes it.
 PARAMETER = re.compile(r"\?(\d*)")
 
@@ -186,6 +190,12 @@ class PostgresDatabase:
             await connection.execute(LOCK)
             yield _Connection(connection)
             await connection.execute("UPDATE state SET changes = changes + 1")
+
+    async def identify(self) -> str:
+        """Return the random id of the tables."""
+        async with self.reading() as database:
+            ((ident,),) = await database.fetch("SELECT ident FROM state")
+            return str(ident)
 
     async def read_version(self) -> tuple[int, int]:
         """Return a value that changes with every change."""

@@ -206,6 +206,10 @@ class SystemFile:
         with self._translate_errors():
             yield _Connection(self._database)
 
+    async def identify(self) -> str:
+        """Return the folder of the file."""
+        return str(self.path.parent.resolve())
+
     async def read_version(self) -> tuple[int, int]:
         """Return a value that changes with every change of the file."""
         with self._translate_errors():

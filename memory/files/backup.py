@@ -42,6 +42,7 @@ def replace(path: Path, draft: Path) -> Path | None:
     """
     with translate_errors(str(draft)), closing(open_store_file(draft)) as connection:
         connection.execute("UPDATE commits SET lineage = ?", (secrets.token_hex(4),))
+        connection.execute("DELETE FROM journal")
         # Closing also checkpoints, but does not report a full disk.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     fsync_path(draft)

@@ -95,10 +95,13 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
 def _columns(connection: apsw.Connection, table: str) -> str:
     """Return the columns that the damaged store has, "" if it lacks the table.
 
-    A store of an older version has fewer tables and columns. `parts` is derived again.
+    A store of an older version has fewer tables and columns. `parts` is derived again. An integer
+    primary key is left out.
     """
     names = connection.execute(
-        "SELECT name FROM pragma_table_info(?, 'damaged') WHERE name <> 'parts'", (table,)
+        "SELECT name FROM pragma_table_info(?, 'damaged') "
+        "WHERE name <> 'parts' AND NOT (pk = 1 AND type = 'INTEGER')",
+        (table,),
     )
     return ", ".join(name for (name,) in names)
 
@@ -201,7 +204,7 @@ class _RangeCopy:
 
     def __init__(self, connection: apsw.Connection, table: str, key: str, columns: str) -> None:
         self._connection, self._failures = connection, 0
-        names = f"{key}, {columns.removeprefix(f'{key}, ')}"
+        names = f"{key}, {columns}"
         self._insert = (
             f"INSERT OR IGNORE INTO main.{table}({names}) SELECT {names} FROM damaged.{table} "
             f"WHERE {key} BETWEEN ? AND ? ORDER BY {key} LIMIT {BATCH}"

@@ -178,27 +178,27 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     connection.pragma("temp_store", "MEMORY")
     # Without it, plans that may depend on a value are prepared again for each value.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    _migrate(connection, path)
+    _migrate(connection, path, len(migrations()))
 
 
 def _create(path: Path) -> None:
     make_folder(path.parent)
     with write_whole_file(path) as draft, draft.open("wb") as file:
-        file.write(_template())
+        file.write(make_template(len(migrations())))
         file.flush()
         os.fsync(file.fileno())
 
 
 @cache
-def _template() -> bytes:
-    """Return the bytes of an empty store with the current schema.
+def make_template(schema: int) -> bytes:
+    """Return the bytes of an empty store with the schema of that number.
 
     Copying it costs a hundredth of creating a store. It is built in memory, because a machine may
     have no writable temporary folder.
     """
     with closing(apsw.Connection(":memory:")) as connection:
         connection.pragma("application_id", APPLICATION_ID)
-        _migrate(connection, Path(":memory:"))
+        _migrate(connection, Path(":memory:"), schema)
         image = bytearray(connection.serialize("main"))
     # A database in memory cannot be in WAL mode.
     image[JOURNAL_MODE_AT] = WAL_MODE
@@ -215,14 +215,14 @@ def migrations() -> tuple[str, ...]:
     return tuple(folder.joinpath(name).read_text() for name in names)
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
-    """Run the migrations that the file lacks, each in its own transaction."""
+def _migrate(connection: apsw.Connection, path: Path, last: int) -> None:
+    """Run the migrations up to `last` that the file lacks, each in its own transaction."""
     version = connection.pragma("user_version")
     if version > len(migrations()):
         raise StoreBroken(
             f"{path} was written by a newer Memrelay (schema {version}); run that one"
         )
-    for number in range(version + 1, len(migrations()) + 1):
+    for number in range(version + 1, last + 1):
         with connection:
             register_parts_of(connection)
             register_key_functions(connection)

@@ -31,7 +31,7 @@ from memrelay.memory.sqlite.damage import (
 
 BUSY_MS = 10_000
 # Prefixes of the folders of copies, by purpose.
-FOR_SCRUB, FOR_EXPORT = PREFIXES = (".scrub-", ".export-")
+FOR_SCRUB, FOR_EXPORT, FOR_SNAPSHOT = PREFIXES = (".scrub-", ".export-", ".snapshot-")
 # Schema version since which records have checksums.
 CHECKSUMS_SINCE = 4
 # Schema version since which earlier versions of records are kept.

@@ -192,6 +192,14 @@ class Pending(NamedTuple):
         return self.id.removesuffix(RETRY_SUFFIX)
 
 
+COLUMNS = (
+    "id, pipeline, bundle, agent, swarm, hop, data, root, reply, due, attempts, producer, heard, "
+    "request, result"
+)
+ADD = f"INSERT OR IGNORE INTO pending({COLUMNS}) VALUES ({', '.join('?' * len(Pending._fields))})"
+SELECT_PENDING = f"SELECT {COLUMNS} FROM pending"
+
+
 class PendingTable:
     """Reads and writes pending messages inside the store's open transaction."""
 
@@ -200,14 +208,11 @@ class PendingTable:
 
     def add(self, pending: Pending) -> None:
         """Insert a pending message unless its id exists."""
-        self._connection.execute(
-            "INSERT OR IGNORE INTO pending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            pending,
-        )
+        self._connection.execute(ADD, pending)
 
     def find(self, ident: str) -> Pending | None:
         """Return the pending message with that id, None if it does not exist."""
-        found = self._connection.execute("SELECT * FROM pending WHERE id = ?", (ident,)).fetchone()
+        found = self._connection.execute(f"{SELECT_PENDING} WHERE id = ?", (ident,)).fetchone()
         return Pending._make(found) if found else None
 
     def has_cascade(self, pipeline: str, root: str) -> bool:
@@ -271,17 +276,11 @@ class PendingTable:
     def find_parked(self, ident: str) -> list[Pending]:
         """Return the parked messages of an input: its own, and that of its retry."""
         found = self._connection.execute(
-            "SELECT * FROM pending WHERE id IN (?, ?) AND due < 0", (ident, ident + RETRY_SUFFIX)
+            f"{SELECT_PENDING} WHERE id IN (?, ?) AND due < 0", (ident, ident + RETRY_SUFFIX)
         )
         return list(map(Pending._make, found))
 
     def all(self) -> list[Pending]:
         """Return all pending messages by due time, without parked ones."""
-        return list(
-            map(
-                Pending._make,
-                self._connection.execute(
-                    "SELECT * FROM pending WHERE due >= 0 ORDER BY due, rowid"
-                ),
-            )
-        )
+        found = self._connection.execute(f"{SELECT_PENDING} WHERE due >= 0 ORDER BY due, n")
+        return list(map(Pending._make, found))

@@ -44,6 +44,7 @@ from memrelay.memory.tallies import TallyTable
 from memrelay.memory.time_limit import TimeLimit
 
 if TYPE_CHECKING:
+    from memrelay.memory.journal.link import Link
     from memrelay.memory.search.pool import SemanticResources
     from memrelay.memory.search.ranker import Ranker
 
@@ -56,14 +57,22 @@ class Store:
     `commit`.
 
     Opening creates the file if needed. It raises StoreBroken or StoreBusy. The store has no owner
-    before `take_over`. Without `meaning`, searches match words only.
+    before `take_over`. Without `meaning`, searches match words only. With a `link`, each commit is
+    in the store's journal before it is in the file.
     """
 
     def __init__(
-        self, memory_id: str, path: Path, meaning: "SemanticResources | None" = None
+        self,
+        memory_id: str,
+        path: Path,
+        meaning: "SemanticResources | None" = None,
+        link: "Link | None" = None,
     ) -> None:
         self.memory_id, self.path, self._epoch, self._meaning = memory_id, str(path), 0, meaning
+        self.link = link
         self._connection = open_store_file(path)
+        if link is not None:
+            link.attach(self._connection)
         self._open, self.time_limit = False, TimeLimit(self._connection)
         # Created by the first search that ranks.
         self._ranker: Ranker | None = None
@@ -164,21 +173,36 @@ class Store:
             self._connection.execute("BEGIN IMMEDIATE")
             found = self._connection.execute("SELECT epoch FROM fence").get if is_fenced else 0
         self._open = True
+        if self.link is not None:
+            self.link.begin()
         if found > most:
             self.rollback()
             raise StoreFenced(self.path, found)
 
-    def commit(self) -> None:
-        """Write buffered rows and commit durably. Raises StoreBusy, after which only `rollback` is
-        valid.
+    def complete(self) -> None:
+        """Write buffered rows, so that the transaction can be appended to a journal and committed.
+
+        Raises StoreBusy.
         """
         with translate_errors(self.path):
             self.records.store_buffered()
             self.inbox.complete()
             self.commits.complete()
+
+    def commit(self) -> None:
+        """Write buffered rows and commit durably. Raises StoreBusy, after which only `rollback` is
+        valid; with a journal also StoreFenced.
+        """
+        if self.link is None or not self.link.is_appended:
+            self.complete()
+            if self.link is not None:
+                self.link.append()
+        with translate_errors(self.path):
             self._connection.execute("COMMIT")
         self.commits.committed()
         self._open = False
+        if self.link is not None:
+            self.link.committed()
         if self._ranker is not None:
             self._ranker.committed()
 
@@ -187,6 +211,8 @@ class Store:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._open = False
+        if self.link is not None:
+            self.link.rolled_back()
         self.records.reset()
         self.inbox.reset()
         if self._ranker is not None:

@@ -30,7 +30,7 @@ HOSTILE = (
 WORDS = (b"", b"\xff\xfe", b"-1", b"9" * 30, b"a\nb", b"a\n0\nb\nc", b"x" * 2000, b"\x00", b"nan")
 ENVELOPE = {b"from": b'"User"', b"id": b'"me"', b"args": b'[{"text":"/read","type":"text/plain"}]'}
 REPLY = {b"id": b'"1-0"', b"settled": b"true", b"results": b"[]", b"answer": b'{"output":{}}'}
-REPORT = {b"name": b'"w"', b"root": b'"/"', b"pipelines": b"{}", b"started_at": b"1"}
+REPORT = {b"name": b'"w"', b"storage": b'"/"', b"pipelines": b"{}", b"started_at": b"1"}
 ENTRY = {b"swarm": b"chat", b"data": b"{}", b"id": b"a", b"hop": b"0", b"reply": b"", b"op": b""}
 ENTRY |= {b"agent": b"", b"replay_of": b"", b"origin": b"", b"store": b"", b"published": b""}
 

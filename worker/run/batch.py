@@ -389,11 +389,12 @@ class Batch:
 
     def _commit(self) -> None:
         """Commit the inbox rows and the writes of each touched store."""
-        touched = self._cascade.touched
+        touched, settled = self._cascade.touched, self._settled.take()
+        for memory_id, store in touched.items():
+            store.inbox.forget(settled.get(memory_id, []))
+        self._stores.append_to_journal(list(touched.values()))
         while touched:
             memory_id, store = next(iter(touched.items()))
-            settled = self._settled.take()
-            store.inbox.forget(settled.get(memory_id, []))
             self._checkpoint("before commit")
             store.commit()
             self._result.marks[memory_id] = store.commits.mark

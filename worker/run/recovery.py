@@ -186,8 +186,9 @@ def _check_and_find(
     stores: OpenStores, commits: Iterable[tuple[str, str]], uids: Iterable[str]
 ) -> list[str]:
     """Return all stores that these pipelines ever had. Raises StoreDamaged."""
+    found = [name for uid in uids for name in stores.below(f"instances/{uid}")]
     stores.check_commits(commits)
-    return [name for uid in uids for name in stores.below(f"instances/{uid}")]
+    return found
 
 
 def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[str]]:

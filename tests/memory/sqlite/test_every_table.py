@@ -128,7 +128,8 @@ TABLES = {
     "pending": Table(
         HERE,
         "INSERT INTO pending(id, pipeline, bundle, agent, swarm, hop, data, root, reply, due, "
-        "producer) VALUES ('p', 'u', 'b', 'a', 's', 1, :blob, 'r', '', 0, :text)",
+        "attempts, producer, heard) "
+        "VALUES ('p', 'u', 'b', 'a', 's', 1, :blob, 'r', '', 0, 0, :text, 0)",
     ),
     "attempts": Table(HERE, is_salvaged=True),
     "idempotency_owners": Table(HERE),
@@ -141,6 +142,7 @@ TABLES = {
     "erasing": Table(HERE, "INSERT INTO erasing(sort, text) VALUES ('text', :text)"),
     "fence": Table(HERE, is_salvaged=False),
     "commits": Table(HERE, is_salvaged=False),
+    "journal": Table(HERE, is_salvaged=False),
 }
 
 

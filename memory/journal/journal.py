@@ -1,0 +1,153 @@
+"""The journals of the stores of one database thread.
+
+The file of a store is a local copy. Each commit is in PostgreSQL before it is in the file and
+before its inputs are acknowledged, so another host can take a store over at any time.
+"""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import structlog
+
+from memrelay.memory.errors import MemoryFault, StoreBroken
+from memrelay.memory.journal.copies import catch_up, make_copy, read_parts, read_state
+from memrelay.memory.journal.link import Link
+from memrelay.memory.journal.patches import Position, write_position
+from memrelay.memory.journal.postgres import KEY_BYTES, Entry, PostgresJournals, Upload
+from memrelay.memory.memory_id import store_path
+from memrelay.memory.sqlite.connection import migrations, open_store_file, translate_errors
+from memrelay.memory.sqlite.copy import FOR_SNAPSHOT, temporary_copy
+from memrelay.memory.sqlite.damage import needs_check
+
+log = structlog.stdlib.get_logger(__name__)
+# A snapshot is made when the patches after the last one have more bytes than this and than half of
+# the file.
+LEAST_BYTES = 64 << 20
+
+
+class Journal:
+    """The journals at `url` of the stores below `root`. Used by one thread."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self._root, self._url, self._journals = root, url, PostgresJournals(url)
+        # By store: the epoch that the bus has issued, and that of PostgreSQL.
+        self._epochs: dict[str, tuple[int, int]] = {}
+        self._uploads: dict[str, Thread] = {}
+
+    def close(self) -> None:
+        """Close the connection. It is opened again when it is needed."""
+        self._journals.close()
+
+    def names(self, folder: str) -> list[str]:
+        """Return the stores with a journal below a folder of the memory root. Raises StoreBusy."""
+        return self._journals.names(folder)
+
+    def open(self, memory_id: str, lease: int) -> Link | None:
+        """Bring the file of a store up to date, and return its link.
+
+        `lease` is the fencing epoch of the owner on the bus, 0 for a store that is only read. None
+        for such a store without a journal. A store that has none gets one. Raises StoreBusy,
+        StoreBroken and StoreFenced.
+        """
+        path = store_path(self._root, memory_id)
+        needs_check(path)
+        entry = self._find(memory_id, lease)
+        if entry is None:
+            return None
+        if path.exists():
+            entry = self._use_file(memory_id, path, entry)
+        else:
+            make_copy(self._journals, memory_id, path, entry)
+        if lease and entry.schema < len(migrations()):
+            entry = self.replace(memory_id, entry.epoch)
+        return Link(memory_id, entry, self.append, is_owner=bool(lease))
+
+    def _find(self, memory_id: str, lease: int) -> Entry | None:
+        if not lease:
+            return self._journals.look(memory_id)
+        known_lease, known = self._epochs.get(memory_id, (0, 0))
+        entry = self._journals.take_over(
+            memory_id, lease, known if known_lease == lease else 0, len(migrations())
+        )
+        self._epochs[memory_id] = lease, entry.epoch
+        return entry
+
+    def _use_file(self, memory_id: str, path: Path, entry: Entry) -> Entry:
+        found = read_state(path).position
+        if found is not None:
+            catch_up(self._journals, memory_id, path, entry, found)
+            return entry
+        if entry.n:
+            raise StoreBroken(
+                f"{path} is not the copy of the journal in PostgreSQL; move it away to use the "
+                "journal, or import it with `memrelay import` afterwards"
+            )
+        return self.replace(memory_id, entry.epoch)
+
+    def append(self, links: Sequence[Link]) -> None:
+        """Append the open transactions of stores, all or none.
+
+        Raises StoreBusy and StoreFenced, after which the stores must be opened again.
+        """
+        commits = [link.pack() for link in links]
+        self._journals.append(commits)
+        for link, commit in zip(links, commits, strict=True):
+            link.unsaved += len(commit.patch.changes)
+            if link.unsaved > LEAST_BYTES:
+                self._save(link)
+
+    def _save(self, link: Link) -> None:
+        """Start a snapshot if the patches are large compared with the file."""
+        path, running = store_path(self._root, link.store), self._uploads.get(link.store)
+        if link.unsaved < path.stat().st_size // 2 or (running and running.is_alive()):
+            return
+        link.unsaved = 0
+        thread = Thread(
+            target=_save_snapshot,
+            args=(self._url, self._root, link.store, link.epoch),
+            name=f"snapshot-{link.store}",
+            daemon=True,
+        )
+        self._uploads[link.store] = thread
+        thread.start()
+
+    def replace(self, memory_id: str, epoch: int = 0) -> Entry:
+        """Make the file of a store, which no program has open, the content of a new generation.
+
+        The earlier content and its key are destroyed in PostgreSQL. `epoch` is that of the owner; 0
+        means the one that this journal has. Returns the new entry. Raises StoreFenced, StoreBusy
+        and StoreBroken.
+        """
+        epoch = epoch or self._epochs[memory_id][1]
+        path, key = store_path(self._root, memory_id), secrets.token_bytes(KEY_BYTES)
+        open_store_file(path).close()
+        entry = self._journals.look(memory_id)
+        if entry is None:
+            raise StoreBroken(f"{memory_id} has no journal")
+        with temporary_copy(path, self._root, FOR_SNAPSHOT) as copy:
+            upload = self._journals.upload(memory_id, (0, key), read_parts(copy))
+        at = Position(entry.generation + 1, entry.n + 1, secrets.token_hex(8))
+        schema = len(migrations())
+        self._journals.begin_generation(Upload(memory_id, epoch, upload, at, schema), key)
+        with translate_errors(str(path)), closing(open_store_file(path)) as connection:
+            write_position(connection, at)
+        return Entry(epoch, *at, schema, at.n, at.mark, upload, 0)
+
+
+def _save_snapshot(url: str, root: Path, memory_id: str, epoch: int) -> None:
+    """Upload a copy of a store that is in use. A failure is logged, and a later one is complete."""
+    try:
+        with (
+            closing(PostgresJournals(url)) as journals,
+            temporary_copy(store_path(root, memory_id), root, FOR_SNAPSHOT) as copy,
+        ):
+            position, schema = read_state(copy)
+            if position is not None:
+                upload = journals.upload(memory_id, (position.generation, b""), read_parts(copy))
+                made = Upload(memory_id, epoch, upload, position, schema)
+                journals.complete_snapshot(made)
+    except (MemoryFault, OSError) as error:
+        log.warning("snapshot_failed", memory_id=memory_id, reason=str(error))
