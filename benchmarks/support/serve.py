@@ -1,8 +1,8 @@
-"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N]. Start Memrelay's worker for the
-yardstick.
+"""usage: serve.py SOCKET ROOT UID [UID ...] [--relays N] [--postgres URL]. Start Memrelay's worker
+for the yardstick.
 
 Deploys the yardstick's bundle for each UID below ROOT, and serves the pipelines on the bus at
-SOCKET.
+SOCKET. With --postgres, stores have journals in a new database of that server.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import psycopg
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -31,9 +32,9 @@ from memrelay.worker.service import Worker, WorkerOptions
 LIMITS = WorkerLimits(message_bytes=8 << 20)
 
 
-async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
+async def serve(socket: str, root: Path, uids: list[str], relays: int, storage_url: str) -> None:
     """Deploy the bundles and serve until SIGTERM."""
-    async with Catalog(root) as catalog:
+    async with Catalog(root, storage_url) as catalog:
         for uid in uids:
             bundle = check(make_bundle(uid, relays)).bundle
             assert bundle is not None
@@ -41,11 +42,29 @@ async def serve(socket: str, root: Path, uids: list[str], relays: int) -> None:
                 uid, bundle.name, bundle.hash, bundle.source, time.time_ns() // 1_000_000
             )
     open_files = resolve_open_files(None)
-    worker = Worker(WorkerOptions(Address(path=socket), root, open_files=open_files, limits=LIMITS))
+    worker = Worker(
+        WorkerOptions(
+            Address(path=socket),
+            root,
+            open_files=open_files,
+            limits=LIMITS,
+            storage_url=storage_url,
+        )
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     tune_runtime()
     await worker.run()
+
+
+def create_database(server: str) -> str:
+    """Return the URL of a new database on a server; "" for no server."""
+    if not server:
+        return ""
+    name = f"bench{time.time_ns()}"
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"{server}/{name}"
 
 
 def main() -> None:
@@ -55,9 +74,11 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     parser.add_argument("uids", nargs="+")
     parser.add_argument("--relays", type=int, default=0)
+    parser.add_argument("--postgres", default="")
     given = parser.parse_args()
     configure_logging("warning", "console")
-    uvloop.run(serve(given.socket, given.root, given.uids, given.relays))
+    storage_url = create_database(given.postgres)
+    uvloop.run(serve(given.socket, given.root, given.uids, given.relays, storage_url))
 
 
 if __name__ == "__main__":

@@ -150,6 +150,13 @@ TABLES = {
 def store(tmp_path: Path) -> Iterator[Store]:
     """A store with MARK wherever a text of a user can be."""
     store = make_store(tmp_path)
+    fill_every_table(store)
+    yield store
+    store.close()
+
+
+def fill_every_table(store: Store) -> None:
+    """Put MARK wherever a text of a user can be."""
     with store.transaction() as tx:
         memory = perform(tx, "memories.create", name="facts")
         perform(tx, "entries.create", memory_id=memory.id, content=f"The word is {MARK}")
@@ -164,11 +171,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
         "stored": b"\0" + MARK.encode(),
         "compressed": b"\1" + compress(MARK.encode() * 99),
     }
-    with closing(apsw.Connection(store.path)) as connection:
+    with store.transaction():
         for table in TABLES.values():
-            connection.execute(table.fill, values if table.fill else None)
-    yield store
-    store.close()
+            store._connection.execute(table.fill, values if table.fill else None)
 
 
 def contains_mark(data: bytes) -> bool:
