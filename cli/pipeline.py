@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from memrelay.cli.backups.store_files import open_store_files
 from memrelay.cli.composition import fail, find_pipeline, open_catalog
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.files.backup import BackedUpPipeline
-from memrelay.memory.memory_id import list_stores, store_path
+from memrelay.memory.files.store_files import StoreFiles
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.sqlite.damage import note_of
 from memrelay.pipelines.check import CheckedBundle, check
 from memrelay.pipelines.commands import commands_of
@@ -96,37 +98,32 @@ async def pipelines_with_stores(settings: Settings, names: Sequence[str]) -> lis
     """
     async with open_catalog(settings) as catalog:
         wanted = [await find_pipeline(catalog, name) for name in names] or await catalog.active()
-        return [await _with_stores(settings, catalog, one) for one in wanted]
+        with open_store_files(settings) as files:
+            return [await _with_stores(files, catalog, one) for one in wanted]
 
 
-async def _with_stores(
-    settings: Settings, catalog: Catalog, deployed: Deployed
-) -> BackedUpPipeline:
+async def _with_stores(files: StoreFiles, catalog: Catalog, deployed: Deployed) -> BackedUpPipeline:
+    """Return a pipeline with the stores that its bundle names, and the other ones that exist."""
     checked = check(await catalog.source(deployed.hash) or b"", uid=deployed.uid)
     plan = Plan(checked.bundle) if checked.bundle else None
     stores = (
         []
         if plan is None
-        else [name for name in plan.all_stores if name in plan.stores or _exists(settings, name)]
+        else [name for name in plan.all_stores if name in plan.stores or files.exists(name)]
     )
     return BackedUpPipeline(deployed.uid, deployed.name, deployed.hash, deployed.version, stores)
-
-
-def _exists(settings: Settings, memory_id: str) -> bool:
-    """Return whether a store of named memories exists. A bundle does not have to name it."""
-    path = store_path(settings.memory.root, memory_id)
-    return path.exists() or note_of(path).exists()
 
 
 def select_stores(
     settings: Settings, names: Sequence[str], pipelines: Sequence[BackedUpPipeline]
 ) -> list[str]:
-    """Return the stores of the pipelines, or all stores on disk if `names` is empty.
+    """Return the stores of the pipelines, or all stores if `names` is empty.
 
     All stores include those of deactivated pipelines and missing stores with a damage note.
     """
     root, stores = settings.memory.root, [store for one in pipelines for store in one.stores]
     if not names:
         noted = [store for store in stores if note_of(store_path(root, store)).exists()]
-        stores = [*list_stores(root), *noted]
+        with open_store_files(settings) as files:
+            stores = [*files.list(), *noted]
     return list(dict.fromkeys(stores))

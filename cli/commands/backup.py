@@ -19,6 +19,7 @@ from memrelay.cli.backups.object_stores import (
     parse_period,
     repeat,
 )
+from memrelay.cli.backups.store_files import open_store_files
 from memrelay.cli.composition import fail, note, run_with_settings
 from memrelay.cli.options import Json, Pipelines
 from memrelay.cli.pipeline import pipelines_with_stores, select_stores
@@ -116,8 +117,15 @@ async def _make(settings: Settings, names: list[str], folder: Path) -> Manifest:
     manifest = Manifest(time.time_ns() // 1_000_000, version("memrelay"), found, [], {})
     stores = select_stores(settings, names, found)
     async with exported_system_file(settings) as system:
-        with interruptible():
-            return back_up(settings.memory.root, folder, stores, manifest, system)
+        with interruptible(), open_store_files(settings) as files:
+            return back_up(
+                settings.memory.root,
+                folder,
+                stores,
+                manifest,
+                system=system,
+                files=files,
+            )
 
 
 def _print_file(file: BackedUpFile, as_json: bool) -> None:

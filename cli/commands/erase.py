@@ -13,6 +13,7 @@ import typer
 
 from memrelay.bus.errors import BusBusy, BusUnavailable, NoAnswer, NoOwner
 from memrelay.bus.request import NewCall, Requester
+from memrelay.cli.backups.store_files import existing_stores
 from memrelay.cli.composition import bus_address, fail, note, run
 from memrelay.cli.operation_command import ACTOR, answer_of, encode_input
 from memrelay.cli.options import Json, Pipeline
@@ -20,7 +21,6 @@ from memrelay.cli.pipeline import pipelines_with_stores
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.memory_id import store_path
 from memrelay.memory.operation import all_operations
 from memrelay.memory.operations.records_erase import NAME
 
@@ -110,8 +110,7 @@ async def _erase(
     settings: Settings, pipeline: str, store: str, data: bytes, wait_s: float
 ) -> Counter[str]:
     (found,) = await pipelines_with_stores(settings, [pipeline])
-    root = settings.memory.root
-    stores = [store] if store else [one for one in found.stores if store_path(root, one).exists()]
+    stores = [store] if store else existing_stores(settings, found.stores)
     total, deadline = Counter[str](dict.fromkeys(COUNTS, 0)), time.monotonic() + wait_s
     async with Requester(bus_address(settings)) as requester:
         for name in stores:

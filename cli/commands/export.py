@@ -13,6 +13,7 @@ from typing import IO, Annotated, TypeVar
 import orjson
 import typer
 
+from memrelay.cli.backups.store_files import copied_store, existing_stores
 from memrelay.cli.composition import fail, find_pipeline, note, open_catalog, run
 from memrelay.cli.options import Pipeline
 from memrelay.cli.pipeline import pipelines_with_stores
@@ -26,8 +27,7 @@ from memrelay.memory.files.backup import BackedUpPipeline
 from memrelay.memory.files.export import FORMAT, End, Header, Line, LineWriter, write_export
 from memrelay.memory.files.foreign_export import FORMATS, Format
 from memrelay.memory.files.uid_placeholder import UID, replace_uid
-from memrelay.memory.memory_id import home_of, store_path
-from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy
+from memrelay.memory.memory_id import home_of
 from memrelay.memory.sqlite.transfer import exported
 from memrelay.pipelines.json_text import MAX_BYTES
 
@@ -135,13 +135,12 @@ async def export_records(
     (found,) = await pipelines_with_stores(settings, [pipeline])
     if store and store not in found.stores:
         fail(f"pipeline {found.name} has no store {store!r}; it has {', '.join(found.stores)}")
-    root = settings.memory.root
     names = [store] if store else found.stores
-    existing = [name for name in names if store_path(root, name).exists()]
+    existing = existing_stores(settings, names)
     header = _header(found)
     omitted = list[int]()
     counted_by = None if with_internal else omitted.append
-    lines = _exported_stores(root, found.uid, existing, counted_by)
+    lines = _exported_stores(settings, found.uid, existing, counted_by)
     with closing(lines) as stores:
         if output is None:
             _print(lambda file: write_export(file, header, stores))
@@ -160,9 +159,9 @@ async def export_foreign(
 ) -> None:
     """Write memories of a pipeline to stdout or a file, in the format of another system."""
     (found,) = await pipelines_with_stores(settings, [pipeline])
-    name, root = home_of(found.uid, wanted.home), settings.memory.root
-    existing = [name] if store_path(root, name).exists() else []
-    with closing(_exported_stores(root, found.uid, existing, lambda _: None)) as stores:
+    name = home_of(found.uid, wanted.home)
+    existing = existing_stores(settings, [name])
+    with closing(_exported_stores(settings, found.uid, existing, lambda _: None)) as stores:
         lines = (line for _, of_store in stores for line in of_store)
         if output is None:
             _print(lambda file: wanted.write(file, lines))
@@ -231,7 +230,7 @@ def _source_summary(end: End) -> str:
 
 
 def _exported_stores(
-    root: Path, uid: str, names: Iterable[str], on_omitted: Callable[[int], None] | None
+    settings: Settings, uid: str, names: Iterable[str], on_omitted: Callable[[int], None] | None
 ) -> Generator[tuple[str, Iterable[Line]], None, None]:
     """Yield the lines of each store. Closing the generator removes the current copy.
 
@@ -240,7 +239,7 @@ def _exported_stores(
     """
     now_ms = time.time_ns() // 1_000_000
     for memory_id in names:
-        with temporary_copy(store_path(root, memory_id), root, FOR_EXPORT) as copy:
+        with copied_store(settings, memory_id) as copy:
             is_complete = on_omitted is None
             lines = exported(
                 copy, memory_id, now_ms, with_internal=is_complete, on_omitted=on_omitted

@@ -13,6 +13,7 @@ import orjson
 import typer
 
 from memrelay.bus.request import NewCall, Requester
+from memrelay.cli.backups.store_files import copied_store, existing_stores
 from memrelay.cli.composition import (
     bus_address,
     fail,
@@ -29,9 +30,8 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.errors import MemoryFault, RecordNotFound, VersionConflict
 from memrelay.memory.items.internal_entries import InternalEntry, list_internal_entries
-from memrelay.memory.memory_id import home_of, store_path
+from memrelay.memory.memory_id import home_of
 from memrelay.memory.sealed_text import PREFIX, Place, Sealer, is_sealed
-from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy
 
 RESEAL = "items.reseal"
 # Entries that are sealed at the same time.
@@ -95,20 +95,21 @@ async def _reseal(settings: Settings, *, pipeline: str, wait_s: float) -> Counte
     sealer = await make_seal_keys(settings).load()
     if sealer is None:
         fail("memory.seal_keys is empty; set it to the key that shall seal the values")
-    root = settings.memory.root
-    store = store_path(root, home_of(uid, "stores"))
-    if not store.exists():
+    store = home_of(uid, "stores")
+    if not existing_stores(settings, [store]):
         return counts
     async with Requester(bus_address(settings)) as requester:
-        await _reseal_store(_Resealing(uid, sealer, requester, wait_s), store, root, counts)
+        await _reseal_store(_Resealing(uid, sealer, requester, wait_s), store, settings, counts)
     return counts
 
 
-async def _reseal_store(parts: _Resealing, store: Path, root: Path, counts: Counter[str]) -> None:
+async def _reseal_store(
+    parts: _Resealing, store: str, settings: Settings, counts: Counter[str]
+) -> None:
     """Reseal the entries in copies of the store, until no other program changes them meanwhile."""
     wanted: set[Place] | None = None
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        with interruptible(), temporary_copy(store, root, FOR_EXPORT) as copy:
+        with interruptible(), copied_store(settings, store) as copy:
             entries = _list_entries(copy, parts.uid, wanted)
             found = await _reseal_all(parts, entries, counts, is_last=attempt == MAX_ATTEMPTS)
         # Entries that are no longer in the copy.

@@ -10,6 +10,7 @@ import uvloop
 
 from memrelay.cli.backups.control_plane import import_system_file
 from memrelay.cli.backups.object_stores import downloaded
+from memrelay.cli.backups.store_files import put_in_journal
 from memrelay.cli.composition import fail, note, run_with_settings
 from memrelay.cli.options import BackedUpPipelines, Force, Json
 from memrelay.cli.settings import Settings
@@ -65,6 +66,7 @@ def restore(
                 files = _restore_control_plane(settings, folder, files, force=force)
             for file in files:
                 kept = restore_file(root, folder, file, force=force)
+                put_in_journal(settings, file.memory_id)
                 report_progress(partial(_print_file, file, kept, as_json))
         if pipelines and not (root / "system.db").exists():
             note(

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from memrelay.cli.backups.store_files import put_in_journal
 from memrelay.cli.composition import fail, run
 from memrelay.cli.options import Force, Json, Pipeline
 from memrelay.cli.pipeline import pipelines_with_stores
@@ -32,17 +33,18 @@ def salvage(
     async def command(settings: Settings) -> None:
         root = settings.memory.root
         (found,) = await pipelines_with_stores(settings, [pipeline])
-        paths = [store_path(root, name) for name in found.stores]
-        damaged = [
-            path
-            for path in paths
+        paths = {name: store_path(root, name) for name in found.stores}
+        damaged = {
+            name: path
+            for name, path in paths.items()
             if note_of(path).exists() or is_emptied(path) or (force and path.exists())
-        ]
+        }
         if not damaged:
             fail(f"no store of {found.name} has known damage; use --force to salvage them anyway")
         with interruptible(), alone(root):
-            for path in damaged:
+            for memory_id, path in damaged.items():
                 salvaged = salvage_store(path, empty=empty)
+                put_in_journal(settings, memory_id)
                 report_progress(partial(_print_salvaged, salvaged, as_json))
 
     run(command)

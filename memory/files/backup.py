@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from memrelay.memory.disk import WAL_SUFFIXES, draft_file, fsync_path, is_disk_full, make_folder
 from memrelay.memory.errors import BadBackup, MemoryFault, NotReplaced, StoreDamaged
+from memrelay.memory.files.store_files import StoreFiles
 from memrelay.memory.memory_id import check, store_path
 from memrelay.memory.sqlite.connection import open_store_file, translate_errors
 from memrelay.memory.sqlite.copy import copy_database, copy_over, inspect, inspect_system
@@ -112,11 +113,17 @@ class Manifest(Struct, frozen=True):
 
 
 def back_up(
-    root: Path, folder: Path, stores: Iterable[str], about: Manifest, system: Path
+    root: Path,
+    folder: Path,
+    stores: Iterable[str],
+    about: Manifest,
+    *,
+    system: Path,
+    files: StoreFiles,
 ) -> Manifest:
-    """Copy stores, and the control plane in the file `system`, to `folder`.
+    """Copy stores from `files`, and the control plane in the file `system`, to `folder`.
 
-    The folder appears only when everything is on disk.
+    The folder appears only when everything is on disk. It must not be below `root`.
 
     `about` holds the rest of the manifest. A damaged or missing store is left out and listed with
     the reason. Raises BadBackup if the folder exists, and OSError.
@@ -133,13 +140,13 @@ def back_up(
         tempfile.mkdtemp(dir=folder.absolute().parent, prefix=f".{folder.name}.unfinished-")
     )
     try:
-        files, left_out = [_back_up_system(system, draft)], {}
+        copied, left_out = [_back_up_system(system, draft)], {}
         for memory_id in stores:
             try:
-                files.append(_back_up(root, draft, memory_id))
+                copied.append(_back_up(files, draft, memory_id))
             except MemoryFault as fault:
                 left_out[memory_id] = str(fault)
-        made = msgspec.structs.replace(about, files=files, left_out=left_out)
+        made = msgspec.structs.replace(about, files=copied, left_out=left_out)
         (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=2))
         _sync_all(draft)
         os.rename(draft, folder)
@@ -149,19 +156,15 @@ def back_up(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _back_up(root: Path, draft: Path, memory_id: str) -> BackedUpFile:
-    source, target = store_path(root, memory_id), store_path(draft, memory_id)
-    if (note := note_of(source)).exists():
-        raise BadBackup(f"{source} is damaged; see {note}")
-    if not source.exists():
-        raise BadBackup(f"{source} does not exist: nothing was stored yet, or it was removed")
+def _back_up(files: StoreFiles, draft: Path, memory_id: str) -> BackedUpFile:
+    target = store_path(draft, memory_id)
     make_folder(target.parent)
     try:
-        copy_database(source, target)
+        files.copy(memory_id, target)
         found = inspect(target)
         if found.faults:
             raise BadBackup(
-                f"{source} is damaged: {found.faults[0]}; run `memrelay scrub` for details"
+                f"{memory_id} is damaged: {found.faults[0]}; run `memrelay scrub` for details"
             )
     except MemoryFault:
         # Includes its journal.

@@ -12,7 +12,7 @@ from threading import Thread
 
 import structlog
 
-from memrelay.memory.errors import MemoryFault, StoreBroken
+from memrelay.memory.errors import BadBackup, MemoryFault, StoreBroken
 from memrelay.memory.journal.copies import catch_up, make_copy, read_parts, read_state
 from memrelay.memory.journal.link import Link
 from memrelay.memory.journal.patches import Position, write_position
@@ -44,6 +44,31 @@ class Journal:
     def names(self, folder: str) -> list[str]:
         """Return the stores with a journal below a folder of the memory root. Raises StoreBusy."""
         return self._journals.names(folder)
+
+    def list(self) -> list[str]:
+        """Return all stores with a journal. Raises StoreBusy."""
+        return sorted(self._journals.names(""))
+
+    def exists(self, memory_id: str) -> bool:
+        """Return whether a store has a journal. Raises StoreBusy."""
+        return self._journals.look(memory_id) is not None
+
+    def copy(self, memory_id: str, target: Path) -> None:
+        """Make a new file with all commits of a store, whoever owns it.
+
+        Raises BadBackup: the store has no journal. Raises StoreBusy and StoreBroken.
+        """
+        entry = self._journals.look(memory_id)
+        if entry is None:
+            raise BadBackup(f"{memory_id} has no journal: nothing was stored yet")
+        make_copy(self._journals, memory_id, target, entry)
+
+    def put(self, memory_id: str) -> None:
+        """Make the local file of a store the content of a new generation, whoever owns it.
+
+        The current owner makes its file anew. Raises StoreBusy and StoreBroken.
+        """
+        self.replace(memory_id, self._journals.seize(memory_id, len(migrations())).epoch)
 
     def open(self, memory_id: str, lease: int) -> Link | None:
         """Bring the file of a store up to date, and return its link.

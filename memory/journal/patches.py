@@ -105,6 +105,7 @@ def apply_patches(
 
     Raises StoreBroken: a patch has another schema than the file, or does not fit to its rows.
     """
+    connection.transaction_mode = "IMMEDIATE"
     index = _TouchedRecords(connection)
     # The rows that triggers change are in the patches.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
@@ -120,6 +121,9 @@ def apply_patches(
 
 
 def _apply(connection: apsw.Connection, path: Path, patch: Patch) -> None:
+    position = read_position(connection)
+    if position is None or patch.n != position.n + 1:
+        raise StoreBroken(f"{path} was changed while the commits of its journal were applied")
     if patch.schema != (schema := connection.pragma("user_version")):
         raise StoreBroken(
             f"{path} has schema {schema}, and its journal continues with schema {patch.schema}"

@@ -21,6 +21,7 @@ from memrelay.memory.journal.tables import (
     LOCK,
     LOOK,
     MIGRATIONS,
+    SEIZE,
     TAKE_OVER,
 )
 
@@ -113,6 +114,13 @@ class PostgresJournals:
             row = cursor.execute(TAKE_OVER.encode(), (store, lease, known)).fetchone()
             return Entry._make(row or _create(cursor, store, lease, schema))
 
+    def seize(self, store: str, schema: int) -> Entry:
+        """Take a store from its owner, who finds that out at the next commit."""
+        with self._guarded(store) as connection, connection.transaction():
+            cursor = RawCursor(connection)
+            row = cursor.execute(SEIZE.encode(), (store,)).fetchone()
+            return Entry._make(row or _create(cursor, store, 0, schema))
+
     def append(self, commits: Sequence[Commit]) -> None:
         """Append the next commits of several stores, all or none. Raises StoreFenced."""
         rows = [
@@ -144,8 +152,9 @@ class PostgresJournals:
                 after = n
 
     def names(self, folder: str) -> list[str]:
-        """Return the stores below a folder of the memory root."""
-        rows = self._fetch("SELECT store FROM stores WHERE starts_with(store, $1)", (f"{folder}/",))
+        """Return the stores below a folder of the memory root, "" for the root."""
+        prefix = f"{folder}/" if folder else ""
+        rows = self._fetch("SELECT store FROM stores WHERE starts_with(store, $1)", (prefix,))
         return [name for (name,) in rows]
 
     def upload(self, store: str, key: tuple[int, bytes], parts: Iterable[bytes]) -> str:

@@ -99,6 +99,7 @@ TAKE_OVER = f"""
 UPDATE stores SET epoch = epoch + CASE WHEN epoch = $3 THEN 0 ELSE 1 END, lease = $2
 WHERE store = $1 AND lease <= $2 AND (epoch = $3 OR $3 = 0) RETURNING {COLUMNS}
 """
+SEIZE = f"UPDATE stores SET epoch = epoch + 1 WHERE store = $1 RETURNING {COLUMNS}"
 CREATE = f"""
 INSERT INTO stores VALUES ($1, $2, 1, 1, 0, '', $3, 0, '', '', 0)
 ON CONFLICT DO NOTHING RETURNING {COLUMNS}

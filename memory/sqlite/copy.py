@@ -103,13 +103,22 @@ def temporary_copy(source: Path, root: Path, prefix: str) -> Iterator[Path]:
 
     `prefix` is one of PREFIXES. Raises StoreBusy, and StoreDamaged if the file is empty.
     """
-    clear_copies(root)
     if is_emptied(source):
         raise StoreDamaged(f"{source} is damaged: {EMPTIED}; {STEPS}")
-    with tempfile.TemporaryDirectory(dir=root, prefix=prefix) as folder, _lock_folder(Path(folder)):
-        copy = Path(folder, "copy")
+    with temporary_path(root, prefix) as copy:
         copy_database(source, copy)
         yield copy
+
+
+@contextmanager
+def temporary_path(root: Path, prefix: str) -> Iterator[Path]:
+    """Yield the path of a temporary file in its own folder below the memory root.
+
+    `prefix` is one of PREFIXES.
+    """
+    clear_copies(root)
+    with tempfile.TemporaryDirectory(dir=root, prefix=prefix) as folder, _lock_folder(Path(folder)):
+        yield Path(folder, "copy")
 
 
 def clear_copies(root: Path) -> None:

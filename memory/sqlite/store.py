@@ -50,6 +50,11 @@ if TYPE_CHECKING:
 
 # SQLite moves its log into the store at about 4 MB. A reader delays that, and the file stays large.
 MAX_LOG_BYTES = 16 << 20
+HAS_JOURNAL = "SELECT EXISTS (SELECT 1 FROM journal)"
+IS_A_COPY = (
+    "is the copy of a store whose journal is in PostgreSQL, so nothing may be written to it alone; "
+    "set storage.url, or make the file independent with `memrelay backup` and `memrelay restore`"
+)
 
 
 class Store:
@@ -79,6 +84,8 @@ class Store:
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
             with translate_errors(self.path), condemn_on_damage(path):
+                if link is None and self._connection.execute(HAS_JOURNAL).get:
+                    raise StoreBroken(f"{path} {IS_A_COPY}")
                 self._create_tables()
                 # The log exists since the first read.
                 self._log_inode = inode_of(self._log)

@@ -6,8 +6,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memrelay import open_store
+from memrelay.memory.errors import BadBackup, StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.journal import journal as journal_module
+from memrelay.memory.journal.journal import Journal
 from memrelay.memory.sqlite import connection as connection_module
 from tests.memory.builders import MEMORY_ID, make_store, perform
 from tests.memory.journal.conftest import StoresOfHost, rows_of
@@ -166,9 +168,9 @@ def set_back(url: str, store: str, n: int) -> None:
         connection.execute("SET search_path TO memrelay")
         connection.execute("DELETE FROM journal WHERE store = %s AND n > %s", (store, n))
         connection.execute(
-            "UPDATE stores SET n = %s, mark = (SELECT mark FROM journal WHERE store = %s AND n = %s) "
-            "WHERE store = %s",
-            (n, store, n, store),
+            "UPDATE stores SET n = journal.n, mark = journal.mark FROM journal "
+            "WHERE stores.store = %s AND journal.store = %s AND journal.n = %s",
+            (store, store, n),
         )
 
 
@@ -276,3 +278,52 @@ def test_an_unreachable_server_is_retried(tmp_path: Path) -> None:
         host.write("two")
         assert host.contents() == ["one", "two"]
         host.stores.close_all()
+
+
+def test_a_copy_is_not_written_without_its_journal(hosts: Hosts) -> None:
+    first, _ = hosts
+    first.write("one")
+    first.stores.close_all()
+
+    with pytest.raises(StoreBroken, match="journal is in PostgreSQL"):
+        make_store(first.root)
+    with pytest.raises(StoreBroken, match="journal is in PostgreSQL"), open_store(first.path):
+        pass
+
+    first.write("two")
+    assert first.contents() == ["one", "two"]
+
+
+def test_a_copy_of_a_store_is_made_from_its_journal(hosts: Hosts, tmp_path: Path, url: str) -> None:
+    first, second = hosts
+    first.write("one")
+    journal = Journal(second.root, url)
+
+    assert journal.list() == [MEMORY_ID] and journal.exists(MEMORY_ID)
+    journal.copy(MEMORY_ID, tmp_path / "copy.db")
+
+    first.stores.close_all()
+    assert rows_of(tmp_path / "copy.db") == rows_of(first.path)
+    with pytest.raises(BadBackup):
+        journal.copy("instances/a3d8f1b2/none", tmp_path / "none.db")
+    journal.close()
+
+
+def test_a_restored_file_becomes_a_new_generation(hosts: Hosts, tmp_path: Path, url: str) -> None:
+    first, second = hosts
+    first.write("one")
+    other = make_store(tmp_path / "other")
+    with other.transaction() as tx:
+        perform(tx, "records.create", content="restored")
+    other.close()
+    second.path.parent.mkdir(parents=True)
+    shutil.copy(other.path, second.path)
+    journal = Journal(second.root, url)
+
+    journal.put(MEMORY_ID)
+    journal.close()
+
+    with pytest.raises(StoreFenced):
+        first.write("two")
+    first.take_over(2)
+    assert first.contents() == ["restored"]

@@ -6,9 +6,19 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memrelay.memory.memory_id import store_path
 from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
+from memrelay.memory.sqlite.connection import make_template
 from memrelay.memory.sqlite.store import Store
-from tests.memory.builders import PLENTY, assert_sound, make_store, write_all
+from tests.memory.builders import (
+    MEMORY_ID,
+    NOW,
+    PLENTY,
+    assert_sound,
+    make_guid,
+    make_store,
+    write_all,
+)
 
 CONTENTS = (
     "We shipped it 🎉",
@@ -51,17 +61,16 @@ def test_an_emoji_that_no_record_has_is_unknown(store: Store) -> None:
 
 
 def test_records_of_an_older_schema_get_their_emoji(tmp_path: Path) -> None:
-    store = make_store(tmp_path)
-    (guid,) = write_all(store, "tea 🎉")
-    store.close()
-    with apsw.Connection(str(store.path)) as connection:
+    path = store_path(tmp_path, MEMORY_ID)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(make_template(26))
+    with apsw.Connection(str(path)) as connection:
         connection.execute(
-            "INSERT INTO parts_fts(parts_fts, rowid, content, parts) "
-            "SELECT 'delete', row, content, parts FROM records WHERE guid = ?",
-            (guid,),
+            "INSERT INTO records(guid, scope, kind, content, source, created_at, updated_at) "
+            "VALUES (?, ?, 'observation', 'tea 🎉', 'ann', ?, ?)",
+            (make_guid(), MEMORY_ID, NOW, NOW),
         )
-        connection.execute("UPDATE records SET parts = NULL WHERE guid = ?", (guid,))
-        connection.pragma("user_version", 26)
+        connection.execute("INSERT INTO records_fts(records_fts) VALUES ('rebuild')")
     connection.close()
 
     store = make_store(tmp_path)

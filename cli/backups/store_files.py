@@ -1,0 +1,52 @@
+"""The stores of the configured installation, and temporary copies of them."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from memrelay.cli.settings import Settings
+from memrelay.memory.control.opening import make_journal
+from memrelay.memory.files.store_files import LocalFiles, StoreFiles
+from memrelay.memory.memory_id import store_path
+from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy, temporary_path
+
+
+@contextmanager
+def open_store_files(settings: Settings) -> Iterator[StoreFiles]:
+    """Yield the stores: the files below the memory root, or the journals in PostgreSQL."""
+    root = settings.memory.root
+    journal = make_journal(root, settings.storage.url)
+    if journal is None:
+        yield LocalFiles(root)
+        return
+    with closing(journal):
+        yield journal
+
+
+def existing_stores(settings: Settings, names: Iterable[str]) -> list[str]:
+    """Return those of the named stores that were ever created."""
+    with open_store_files(settings) as files:
+        return [name for name in names if files.exists(name)]
+
+
+@contextmanager
+def copied_store(settings: Settings, memory_id: str) -> Iterator[Path]:
+    """Yield a temporary copy of a store. Raises StoreBusy and StoreBroken."""
+    root = settings.memory.root
+    if not settings.storage.url:
+        with temporary_copy(store_path(root, memory_id), root, FOR_EXPORT) as copy:
+            yield copy
+        return
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with temporary_path(root, FOR_EXPORT) as copy:
+        with open_store_files(settings) as files:
+            files.copy(memory_id, copy)
+        yield copy
+
+
+def put_in_journal(settings: Settings, memory_id: str) -> None:
+    """Make the local file of a store the content of a new generation of its journal."""
+    journal = make_journal(settings.memory.root, settings.storage.url)
+    if journal is not None:
+        with closing(journal):
+            journal.put(memory_id)
