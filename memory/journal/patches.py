@@ -5,7 +5,9 @@ changed rows of all tables, except those that belong to one file. Index rows are
 are made again from the changed records.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +34,10 @@ INSERT_PARTS = (
     "INSERT INTO parts_fts(rowid, content, parts) "
     "SELECT row, content, parts FROM records WHERE row = ? AND parts IS NOT NULL"
 )
+UNIQUE_INDEXES = "SELECT name, sql FROM sqlite_schema WHERE sql LIKE 'CREATE UNIQUE INDEX%'"
+make_builder: Callable[[], apsw.ChangesetBuilder] = apsw.ChangesetBuilder
+# Patches that are applied as one.
+TOGETHER = 256
 SET_POSITION = "INSERT OR REPLACE INTO journal VALUES (1, ?, ?, ?)"
 
 
@@ -106,31 +112,62 @@ def apply_patches(
     Raises StoreBroken: a patch has another schema than the file, or does not fit to its rows.
     """
     connection.transaction_mode = "IMMEDIATE"
-    index = _TouchedRecords(connection)
+    index, left = _TouchedRecords(connection), iter(patches)
     # The rows that triggers change are in the patches.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
     try:
         with connection:
-            for patch in patches:
-                index.note(patch.changes)
-                _apply(connection, path, patch)
-                write_position(connection, Position(generation, patch.n, patch.mark))
+            while group := list(islice(left, TOGETHER)):
+                _check_order(connection, path, group)
+                for patch in group:
+                    index.note(patch.changes)
+                _apply_group(connection, path, group)
+                write_position(connection, Position(generation, group[-1].n, group[-1].mark))
             index.rebuild()
     finally:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
 
 
-def _apply(connection: apsw.Connection, path: Path, patch: Patch) -> None:
-    position = read_position(connection)
-    if position is None or patch.n != position.n + 1:
+def _check_order(connection: apsw.Connection, path: Path, group: Sequence[Patch]) -> None:
+    position, schema = read_position(connection), connection.pragma("user_version")
+    if position is None or [one.n for one in group] != list(
+        range(position.n + 1, position.n + 1 + len(group))
+    ):
         raise StoreBroken(f"{path} was changed while the commits of its journal were applied")
-    if patch.schema != (schema := connection.pragma("user_version")):
-        raise StoreBroken(
-            f"{path} has schema {schema}, and its journal continues with schema {patch.schema}"
-        )
+    for patch in group:
+        if patch.schema != schema:
+            raise StoreBroken(
+                f"{path} has schema {schema}, and its journal continues with schema {patch.schema}"
+            )
+
+
+def _apply_group(connection: apsw.Connection, path: Path, group: Sequence[Patch]) -> None:
+    """Apply patches as one, which takes a third of the time, or else one by one."""
+    builder = make_builder()
+    for patch in group:
+        builder.add(patch.changes)
     try:
+        apsw.Changeset.apply(builder.output(), connection)
+    except apsw.AbortError:
+        for patch in group:
+            _apply(connection, path, patch)
+
+
+def _apply(connection: apsw.Connection, path: Path, patch: Patch) -> None:
+    """Apply a patch. Its rows may be in another order than they were written, so rows that swap
+    their unique values need a second try without the indexes.
+    """
+    indexes = connection.execute(UNIQUE_INDEXES).fetchall()
+    try:
+        with suppress(apsw.AbortError):
+            apsw.Changeset.apply(patch.changes, connection)
+            return
+        for name, _ in indexes:
+            connection.execute(f"DROP INDEX {name}")
         apsw.Changeset.apply(patch.changes, connection)
-    except apsw.AbortError as error:
+        for _, sql in indexes:
+            connection.execute(str(sql))
+    except (apsw.AbortError, apsw.ConstraintError) as error:
         raise StoreBroken(f"commit {patch.n} of the journal does not fit to {path}") from error
 
 

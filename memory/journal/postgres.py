@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 TIMEOUT_S = 10.0
 KEY_BYTES, NONCE_BYTES = 32, 12
 # Rows that are read together.
-ROWS_TOGETHER = 64
+ROWS_TOGETHER = 256
 
 
 class Entry(NamedTuple):
@@ -225,7 +225,7 @@ class PostgresJournals:
     def _fetch(self, sql: str, values: Sequence[object] = (), store: str = "") -> list[Any]:
         with self._guarded(store) as connection:
             cursor = RawCursor(connection)
-            cursor.execute(sql.encode(), values or None)
+            cursor.execute(sql.encode(), values or None, binary=True)
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager

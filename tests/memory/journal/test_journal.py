@@ -327,3 +327,19 @@ def test_a_restored_file_becomes_a_new_generation(hosts: Hosts, tmp_path: Path, 
         first.write("two")
     first.take_over(2)
     assert first.contents() == ["restored"]
+
+
+def test_records_that_swap_their_keys_are_copied(hosts: Hosts) -> None:
+    first, second = hosts
+    with first.stores.get(MEMORY_ID).transaction() as tx:
+        for number in "12":
+            perform(tx, "facts.set", key=f"fact{number}", value=number)
+    second.take_over(2)
+    first.take_over(3)
+    with first.stores.get(MEMORY_ID).transaction() as tx:
+        for before, after in (("fact1", "x"), ("fact2", "fact1"), ("x", "fact2")):
+            tx._connection.execute("UPDATE records SET key = ? WHERE key = ?", (after, before))
+
+    second.take_over(4)
+
+    assert_equal(hosts)
