@@ -1,7 +1,7 @@
 """The tables of the journals in PostgreSQL, and the functions that change several of them at once.
 
 They are in the schema `memrelay`, next to the tables of the control plane. Patches and snapshots
-are encrypted with the key of their generation.
+are compressed and encrypted with the key of their generation.
 """
 
 PARTITIONS = 16
@@ -38,23 +38,19 @@ TABLES = (
     "PARTITION BY HASH (store)",
     *_partitions("snapshots"),
 )
-# Appends the next commit of each of several stores, or nothing.
+# Appends the next commit of a store.
 APPEND = f"""
-CREATE FUNCTION append_commits(names text[], epochs bigint[], numbers bigint[], schemas int[],
-  marks text[], patches bytea[]) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE changed bigint;
+CREATE FUNCTION append_commit(name text, owner bigint, number bigint, of_schema int, of_mark text,
+  changes bytea) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE stores AS s
-  SET n = c.n, mark = c.mark, schema = c.schema, bytes = s.bytes + length(c.patch)
-  FROM unnest(names, epochs, numbers, schemas, marks, patches)
-    AS c(store, epoch, n, schema, mark, patch)
-  WHERE s.store = c.store AND s.epoch = c.epoch AND s.n = c.n - 1;
-  GET DIAGNOSTICS changed = ROW_COUNT;
-  IF changed <> cardinality(names) THEN
-    RAISE EXCEPTION 'another worker owns a store' USING ERRCODE = '{FENCED}';
+  UPDATE stores
+  SET n = number, mark = of_mark, schema = of_schema, bytes = bytes + length(changes)
+  WHERE store = name AND epoch = owner AND n = number - 1;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'another worker owns the store' USING ERRCODE = '{FENCED}';
   END IF;
   INSERT INTO journal(store, n, epoch, schema, mark, patch)
-  SELECT * FROM unnest(names, numbers, epochs, schemas, marks, patches);
+  VALUES (name, number, owner, of_schema, of_mark, changes);
 END $$
 """
 # Completes an upload as the snapshot of a store: later commits stay, earlier ones are deleted.

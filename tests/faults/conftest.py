@@ -43,6 +43,8 @@ ALWAYS = {
     "test_structural_damage_pauses_only_its_pipeline",
     "test_a_killed_primary_is_replaced_and_nothing_applies_twice",
     "test_messages_survive_the_loss_of_postgresql",
+    "test_a_lost_host_is_replaced_with_all_its_records",
+    "test_a_paused_host_changes_nothing_after_it_was_replaced",
     "test_an_acknowledged_dead_letter_survives_a_power_cut",
     "test_a_stale_condition_changes_nothing",
     "test_ten_thousand_random_calls_see_nothing_of_another_pipeline",

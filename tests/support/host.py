@@ -55,6 +55,41 @@ class Host:
     def ask(self, method: str, path: str, body: Any = b"", **headers: str) -> Answer:
         return ask(self.url, method, path, body, headers)
 
+    def may_deploy(self, bundle: dict[str, Any]) -> bool:
+        """Try to deploy a bundle, and return whether that worked."""
+        return self.ask("POST", "/v1/pipelines", bundle).status == 201
+
+    def await_contents(self, uid: str, wanted: list[str]) -> None:
+        """Wait until all wanted contents can be read."""
+
+        def has_all() -> bool:
+            answer = self.ask("GET", f"/v1/pipelines/{uid}/records?limit=1")
+            return answer.status == 200 and set(wanted) <= set(self.contents(uid))
+
+        wait_for(has_all, "all writes have effects")
+
+    def workers(self) -> list[dict[str, Any]]:
+        """Return the reports of the live workers."""
+        answer = self.ask("GET", "/status")
+        assert answer.status == 200, answer
+        workers: list[dict[str, Any]] = answer.json["workers"]
+        return workers
+
+    def await_workers(self, pid: int) -> None:
+        """Wait until a worker with this process id reports."""
+        wait_for(
+            lambda: any(worker["name"].endswith(f":{pid}") for worker in self.workers()),
+            "the worker reports",
+        )
+
+    def workers_of(self, uid: str) -> list[int]:
+        """Return the process ids of the workers that report a pipeline."""
+        return [
+            int(worker["name"].rpartition(":")[2])
+            for worker in self.workers()
+            if uid in worker["pipelines"]
+        ]
+
     def deploy(self, bundle: dict[str, Any]) -> None:
         """Deploy a bundle over HTTP and wait until a worker serves it."""
         answer = self.ask("POST", "/v1/pipelines", bundle)
