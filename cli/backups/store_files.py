@@ -7,7 +7,7 @@ from pathlib import Path
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.opening import make_journal
 from memrelay.memory.files.store_files import LocalFiles, StoreFiles
-from memrelay.memory.memory_id import store_path
+from memrelay.memory.memory_id import list_stores, store_path
 from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy, temporary_path
 
 
@@ -42,6 +42,22 @@ def copied_store(settings: Settings, memory_id: str) -> Iterator[Path]:
         with open_store_files(settings) as files:
             files.copy(memory_id, copy)
         yield copy
+
+
+def move_to_journals(settings: Settings, *, replace: bool) -> int:
+    """Give the local stores journals, and return their number.
+
+    Without `replace`, stores that have a journal already stay as they are. Raises StoreBusy and
+    StoreBroken.
+    """
+    root, moved = settings.memory.root, 0
+    with open_store_files(settings) as journals:
+        known = set() if replace else set(journals.list())
+    for memory_id in list_stores(root):
+        if memory_id not in known:
+            put_in_journal(settings, memory_id)
+            moved += 1
+    return moved
 
 
 def put_in_journal(settings: Settings, memory_id: str) -> None:

@@ -28,6 +28,7 @@ from memrelay.cli.doctor.server import (
 )
 from memrelay.cli.doctor.service import (
     check_catalog,
+    check_copies,
     check_dead_letters,
     check_erasures,
     check_keys,
@@ -54,6 +55,7 @@ LOCAL_CHECKS: tuple[Check, ...] = (
     check_handles,
     check_catalog,
     check_stores,
+    check_copies,
     check_dead_letters,
     check_issuers,
     check_seal_keys,

@@ -1,4 +1,4 @@
-"""`memrelay move-storage`: copy the control plane from system.db to PostgreSQL."""
+"""`memrelay move-storage`: copy the control plane and the stores to PostgreSQL."""
 
 from typing import Annotated
 
@@ -6,6 +6,7 @@ import typer
 import uvloop
 
 from memrelay.cli.backups.control_plane import import_system_file
+from memrelay.cli.backups.store_files import move_to_journals
 from memrelay.cli.composition import fail, note, run_with_settings
 from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
@@ -20,6 +21,7 @@ NOUNS = {
     "dead_letters": "dead letter",
     "keys": "key",
     "sessions": "session",
+    "stores": "store",
 }
 Force = Annotated[
     bool, typer.Option("--force", help="Replace the rows that PostgreSQL has already.")
@@ -27,10 +29,10 @@ Force = Annotated[
 
 
 def move_storage(*, force: Force = False, as_json: Json = False) -> None:
-    """Copy bundles, keys, sessions and dead letters from system.db to storage.url.
+    """Copy system.db (bundles, keys, sessions and dead letters) and all stores to storage.url.
 
     No worker may serve this memory root. PostgreSQL must have no such rows, except with --force,
-    which replaces them. The file stays, and is no longer used.
+    which replaces them. system.db stays, and is no longer used. The stores become local copies.
     """
 
     def command(settings: Settings) -> None:
@@ -41,6 +43,7 @@ def move_storage(*, force: Force = False, as_json: Json = False) -> None:
             fail(f"{file} does not exist: there is nothing to move")
         with alone(settings.memory.root):
             counts = uvloop.run(import_system_file(settings, file, replace=force))
+            counts["stores"] = move_to_journals(settings, replace=force)
         moved = ", ".join(counted(counts[table], noun) for table, noun in NOUNS.items())
         if as_json:
             print_json(counts)

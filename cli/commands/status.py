@@ -55,6 +55,8 @@ def _describe_storage(storage: dict[str, Any]) -> str:
     limit = storage["bus_max_memory_bytes"] >> 20
     memory = f"bus memory {storage['bus_memory_bytes'] >> 20} MiB"
     replicas = f"{counted(storage['bus_replicas'], 'replica')}, " if storage["bus_replicas"] else ""
+    postgres = storage["postgres_bytes"]
+    database = f"PostgreSQL {postgres >> 20} MiB, " if postgres else ""
     backup = (
         f"last backup {format_time(storage['last_backup_at'])}"
         if storage["last_backup_at"]
@@ -62,8 +64,8 @@ def _describe_storage(storage: dict[str, Any]) -> str:
     )
     return (
         f"{memory}{f' of {limit}' if limit else ''}, {replicas}append-only file "
-        f"{storage['bus_aof_bytes'] >> 20} MiB, {storage['disk_free_bytes'] >> 30} GiB of disk "
-        f"free, {backup}"
+        f"{storage['bus_aof_bytes'] >> 20} MiB, {database}{storage['disk_free_bytes'] >> 30} GiB "
+        f"of disk free, {backup}"
     )
 
 

@@ -79,6 +79,19 @@ async def check_stores(settings: Settings) -> list[Finding]:
     return [warning("stores", text, LOST)]
 
 
+async def check_copies(settings: Settings) -> list[Finding]:
+    """Find copies of stores that had commits which PostgreSQL has lost."""
+    kept = sorted(settings.memory.root.glob("instances/**/*.diverged-*[0-9]"))
+    if not kept:
+        return []
+    text = f"PostgreSQL lost commits of these stores: {list_of([str(file) for file in kept])}"
+    remedy = (
+        "compare each file with the store and import what is missing (docs/operations.md, "
+        "PostgreSQL), then delete the file"
+    )
+    return [warning("stores", text, remedy)]
+
+
 async def check_dead_letters(settings: Settings) -> list[Finding]:
     """Count the dead letters."""
     try:

@@ -83,6 +83,10 @@ class Catalog:
         """Return a text that is the same in all programs with this control plane."""
         return await self._database.identify()
 
+    async def measure(self) -> int:
+        """Return the bytes of the database on its server; 0 for system.db."""
+        return await self._database.measure()
+
     async def deploy(
         self,
         uid: str,

@@ -52,5 +52,8 @@ class ControlDatabase(Protocol):
     async def read_version(self) -> tuple[int, int]:
         """Return a value that changes with every change."""
 
+    async def measure(self) -> int:
+        """Return the bytes of the database on its server; 0 for a file."""
+
     async def rewrite(self) -> None:
         """Rewrite the files without deleted data."""

@@ -203,6 +203,12 @@ class PostgresDatabase:
             ((changes,),) = await database.fetch("SELECT changes FROM state")
             return int(changes), 0
 
+    async def measure(self) -> int:
+        """Return the bytes of the whole database, with the journals of the stores."""
+        async with self.reading() as database:
+            ((size,),) = await database.fetch("SELECT pg_database_size(current_database())")
+            return int(size)
+
     async def rewrite(self) -> None:
         """Rewrite the table of the dead letters, the only one with texts of messages."""
         async with self._changes.use() as connection:

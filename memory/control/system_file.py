@@ -210,6 +210,10 @@ class SystemFile:
         """Return the folder of the file."""
         return str(self.path.parent.resolve())
 
+    async def measure(self) -> int:
+        """Return 0: it is a file."""
+        return 0
+
     async def read_version(self) -> tuple[int, int]:
         """Return a value that changes with every change of the file."""
         with self._translate_errors():

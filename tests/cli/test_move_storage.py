@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from memrelay import open_store
+from memrelay.memory.errors import StoreBroken
+from memrelay.memory.memory_id import store_path
 from tests.support.postgres import Postgres
 from tests.support.program import Program
 
@@ -31,7 +34,8 @@ def test_the_control_plane_moves_once(program: Program, url: str) -> None:
     (program.root / "system.db").unlink()
 
     assert moved.out == (
-        "moved to PostgreSQL: 1 active pipeline, 1 version, 0 dead letters, 1 key, 0 sessions\n"
+        "moved to PostgreSQL: 1 active pipeline, 1 version, 0 dead letters, 1 key, 0 sessions, "
+        "0 stores\n"
     )
     assert "no longer used" in moved.err
     assert [one["pipeline_uid"] for one in program.run("ls", **{VARIABLE: url}).lines] == ["tea"]
@@ -97,3 +101,47 @@ def test_doctor_names_postgresql(program: Program, url: str) -> None:
 
     (catalog,) = [one for one in findings if one["check"] == "catalog"]
     assert catalog["text"] == "PostgreSQL (storage.url) has 1 active pipeline"
+
+
+def test_the_stores_move_too_and_a_backup_is_the_way_back(
+    program: Program, url: str, tmp_path: Path
+) -> None:
+    path = store_path(program.root, "instances/tea/memories")
+    with open_store(path) as store:
+        store.records.create("Ada likes tea")
+    moved = program.run("move-storage", **{VARIABLE: url})
+    exported = program.run("export", "tea", "--records", **{VARIABLE: url})
+    there = {VARIABLE: url, "MEMRELAY_MEMORY__ROOT": str(tmp_path / "other")}
+    elsewhere = program.run("export", "tea", "--records", **there)
+    refused = program.run("restore", tmp_path / "saved")
+
+    assert moved.out.endswith("1 store\n"), moved
+    assert "Ada likes tea" in exported.out and exported.code == 0
+    assert elsewhere.out.splitlines()[1:] == exported.out.splitlines()[1:]
+    with pytest.raises(StoreBroken, match="journal is in PostgreSQL"), open_store(path):
+        pass
+
+    assert refused.code == 1
+    assert program.run("backup", "--to", tmp_path / "saved", **there).code == 0
+    assert program.run("restore", tmp_path / "saved", "--force").code == 0
+    with open_store(path) as store:
+        assert [record.content for record in store.records.list().items] == ["Ada likes tea"]
+
+
+def test_a_restored_store_is_the_content_of_its_journal(
+    program: Program, url: str, tmp_path: Path
+) -> None:
+    path = store_path(program.root, "instances/tea/memories")
+    with open_store(path) as store:
+        store.records.create("before")
+    saved = tmp_path / "saved"
+    assert program.run("backup", "--to", saved).code == 0
+    with open_store(path) as store:
+        store.records.create("after")
+    assert program.run("move-storage", **{VARIABLE: url}).code == 0
+
+    restored = program.run("restore", saved, "tea", "--force", **{VARIABLE: url})
+
+    exported = program.run("export", "tea", "--records", **{VARIABLE: url})
+    assert restored.code == 0, restored
+    assert "before" in exported.out and "after" not in exported.out

@@ -75,7 +75,7 @@ def owner_among(hosts: Hosts, workers: list[Host], uid: str) -> Host:
 
 def assert_once(host: Host, uid: str, accepted: list[str]) -> None:
     host.await_contents(uid, accepted)
-    assert {number for number in Counter(host.contents(uid)).values()} == {1}
+    assert set(Counter(host.contents(uid)).values()) == {1}
 
 
 @pytest.mark.parametrize("times", LOST)

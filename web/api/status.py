@@ -3,7 +3,6 @@
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
@@ -62,7 +61,7 @@ async def read_status(catalog: Catalog, line: ReconnectingConnection) -> dict[st
     deployed, workers = await catalog.active(), await read_workers(line)
     return {
         "durability": await _read_durability(line),
-        "storage": await _read_storage(catalog.root, line),
+        "storage": await _read_storage(catalog, line),
         "workers": [_describe_worker(one) for one in workers],
         "pipelines": await _describe_pipelines(
             deployed, workers, await catalog.letters.count(), line
@@ -100,7 +99,7 @@ def _describe_worker(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _read_storage(root: Path, line: ReconnectingConnection) -> dict[str, Any]:
+async def _read_storage(catalog: Catalog, line: ReconnectingConnection) -> dict[str, Any]:
     """Return what fills memory and disks. Figures of a server that refuses INFO are 0."""
     figures = await read_server_figures(line)
     used_memory, max_memory, aof_bytes, replicas = figures or (0, 0, 0, 0)
@@ -109,8 +108,9 @@ async def _read_storage(root: Path, line: ReconnectingConnection) -> dict[str, A
         "bus_max_memory_bytes": max_memory,
         "bus_aof_bytes": aof_bytes,
         "bus_replicas": replicas,
-        "disk_free_bytes": shutil.disk_usage(root).free,
-        "last_backup_at": read_last_backup(root),
+        "postgres_bytes": await catalog.measure(),
+        "disk_free_bytes": shutil.disk_usage(catalog.root).free,
+        "last_backup_at": read_last_backup(catalog.root),
     }
 
 

@@ -288,6 +288,7 @@ class Storage(TypedDict):
     bus_max_memory_bytes: int
     bus_aof_bytes: int
     bus_replicas: int
+    postgres_bytes: int
     disk_free_bytes: int
     last_backup_at: int
 

@@ -214,6 +214,12 @@ STORAGE_METRICS = (
     ),
     _MetricSpec(
         GaugeMetricFamily,
+        "memrelay_postgres_bytes",
+        "Size of the database at storage.url; 0 without one.",
+        _field("postgres_bytes"),
+    ),
+    _MetricSpec(
+        GaugeMetricFamily,
         "memrelay_disk_free_bytes",
         "Free space on the disk of the memory root.",
         _field("disk_free_bytes"),
