@@ -70,11 +70,11 @@ def measure(uids: list[str], count: int) -> float:
 
 def _drain(connection: BlockingConnection, uids: list[str], count: int) -> float:
     """Add writes and return the seconds until all are processed."""
-    before = _count_messages(connection, uids)
+    before = count_messages(connection, uids)
     connection.send(make_writes(uids, count), count + 2)
     started_s = time.perf_counter()
     while (
-        _count_messages(connection, uids) - before < 3 * count
+        count_messages(connection, uids) - before < 3 * count
         # the log gets the message, the relay's output and the result
     ):
         if time.perf_counter() - started_s > 120:
@@ -83,7 +83,7 @@ def _drain(connection: BlockingConnection, uids: list[str], count: int) -> float
     return time.perf_counter() - started_s
 
 
-def _count_messages(connection: BlockingConnection, uids: list[str]) -> int:
+def count_messages(connection: BlockingConnection, uids: list[str]) -> int:
     """Return the number of messages ever added to the logs."""
     commands = [pack("XINFO", "STREAM", swarm_key(uid, "chat")) for uid in uids]
     replies = connection.send_all(commands)

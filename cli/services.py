@@ -28,6 +28,7 @@ def make_worker(settings: Settings, address: Address) -> Worker:
         make_secrets(settings),
         settings.agents.private,
         settings.storage.url,
+        settings.storage.tables and bool(settings.storage.url),
     )
     return Worker(options)
 

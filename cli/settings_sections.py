@@ -183,6 +183,7 @@ StorageUrl = Annotated[str, AfterValidator(_validate_storage_url), Field(repr=Fa
 
 class StorageSettings(_Section):
     url: StorageUrl = ""
+    tables: bool = False
 
 
 class BusSettings(_Section):

@@ -1,5 +1,6 @@
 """Keep the open stores of one database thread. The least recently used store is closed first."""
 
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
@@ -17,9 +18,12 @@ from memrelay.memory.sqlite.store import Store
 
 if TYPE_CHECKING:
     from memrelay.memory.journal.journal import Journal
+    from memrelay.memory.journal.link import Link
 
 # Stores whose pages SQLite keeps in memory: up to 2 MB for each.
 MOST_WITH_PAGES = 16
+# Pause between two tries to reach a journal, which may take seconds each.
+JOURNAL_PAUSE_S = 1.0
 
 
 class OpenStores:
@@ -39,6 +43,8 @@ class OpenStores:
     ) -> None:
         self._root, self._most_open, self._meaning = root, most_open, meaning
         self._journal = journal
+        # When outdated files may be brought up to date again, as `time.monotonic` counts.
+        self._journal_retry_s = 0.0
         # Stores that have a journal, although this host may have no file of them.
         self._journaled: set[str] = set()
         self._open: OrderedDict[str, Store] = OrderedDict()
@@ -55,20 +61,37 @@ class OpenStores:
         """
         store = self._open.get(memory_id)
         if store is not None and store.link is not None and store.link.is_outdated:
-            self.close(memory_id)
-            store = None
+            return self._open_again(memory_id, store)
         if store is None:
-            store = self._open_store(memory_id)
+            store = self._open_store(memory_id, self._open_link(memory_id))
             self._close_surplus()
             self._open[memory_id] = store
         else:
             self._open.move_to_end(memory_id)
         return store
 
-    def _open_store(self, memory_id: str) -> Store:
-        link = None
-        if self._journal is not None:
-            link = self._journal.open(memory_id, self._epochs.get(memory_id, 0))
+    def _open_again(self, memory_id: str, store: Store) -> Store:
+        """Return the store with the commits that the journal has.
+
+        While the journal cannot be reached, return the store as it is: it can be read.
+        """
+        if time.monotonic() < self._journal_retry_s:
+            return store
+        try:
+            link = self._open_link(memory_id)
+        except StoreBusy:
+            self._journal_retry_s = time.monotonic() + JOURNAL_PAUSE_S
+            return store
+        self.close(memory_id)
+        self._open[memory_id] = self._open_store(memory_id, link)
+        return self._open[memory_id]
+
+    def _open_link(self, memory_id: str) -> "Link | None":
+        if self._journal is None:
+            return None
+        return self._journal.open(memory_id, self._epochs.get(memory_id, 0))
+
+    def _open_store(self, memory_id: str, link: "Link | None") -> Store:
         with ExitStack() as undo:
             store = Store(memory_id, store_path(self._root, memory_id), self._meaning, link)
             undo.callback(store.close)
@@ -142,7 +165,7 @@ class OpenStores:
         self.get(memory_id).rewrite()
         if self._journal is not None:
             self.close(memory_id)
-            self._journal.replace(memory_id)
+            self._journal.rewrite(memory_id)
         clear_copies(self._root)
         clear_drafts(store_path(self._root, memory_id))
 

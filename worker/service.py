@@ -17,7 +17,7 @@ from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
 from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.control.opening import make_journal
+from memrelay.memory.control.opening import make_journal, make_projector
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
@@ -55,7 +55,8 @@ class WorkerOptions:
     """Where and with what resources a worker runs.
 
     `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
-    caches. `storage_url` is that of the catalog in PostgreSQL. `may_call_private` lets errands call
+    caches. `storage_url` is that of PostgreSQL, and `storage_tables` keeps readable
+    tables there. `may_call_private` lets errands call
     services at private addresses.
     """
 
@@ -70,6 +71,7 @@ class WorkerOptions:
     secrets: SecretResolver = NO_SECRETS
     may_call_private: bool = False
     storage_url: str = field(default="", repr=False)
+    storage_tables: bool = False
 
     def make_catalog(self) -> Catalog:
         """Return the catalog, not yet open."""
@@ -147,13 +149,18 @@ class Worker:
         meaning = SemanticResources(
             questions, Pool(options.cache_bytes, largest=options.matrix_bytes)
         )
+        projector = None
+        if options.storage_tables:
+            projector = make_projector(options.memory_root, options.storage_url)
+            projector.start()
+            stack.callback(projector.close)
         threads = [
             DatabaseThread(
                 f"database-{number}",
                 options.memory_root,
                 open_files,
                 meaning,
-                make_journal(options.memory_root, options.storage_url),
+                make_journal(options.memory_root, options.storage_url, projector),
             )
             for number in range(options.threads)
         ]

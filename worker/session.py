@@ -372,6 +372,7 @@ class Session:
         lease.after_crash = not self._memory.served.issuperset(group.slots)
         self._memory.served.update(group.slots)
         lease.may_rest = self._memory.trusts_rest
+        lease.is_shared = self._shared.storage != str(self._memory.host_locks.root)
         self._groups[group] = self._tasks.create_task(group.run(lease, self._turns))
         log.info(
             "pipelines_served",

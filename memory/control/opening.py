@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from memrelay.memory.control.database import ControlDatabase
 from memrelay.memory.control.system_file import SystemFile
@@ -11,6 +11,7 @@ from memrelay.memory.errors import StoreBroken
 
 if TYPE_CHECKING:
     from memrelay.memory.journal.journal import Journal
+    from memrelay.memory.journal.projection import Projector
 
 # How long a transaction of the control plane may take. Each changes few rows.
 TIMEOUT_S = 10.0
@@ -36,16 +37,30 @@ def open_database(root: Path, storage_url: str, timeout_s: float = TIMEOUT_S) ->
     return cast(_Postgres, module).PostgresDatabase(storage_url, timeout_s)
 
 
-def make_journal(root: Path, storage_url: str) -> "Journal | None":
+def make_journal(
+    root: Path, storage_url: str, projector: "Projector | None" = None
+) -> "Journal | None":
     """Return the journals of the stores below `root` for one thread; None without `storage_url`.
 
     Raises StoreBroken: psycopg or cryptography is not installed.
     """
     if not storage_url:
         return None
+    journal: Journal = _import("journal").Journal(root, storage_url, projector)
+    return journal
+
+
+def make_projector(root: Path, storage_url: str) -> "Projector":
+    """Return the thread that keeps readable tables, not yet started.
+
+    Raises StoreBroken: psycopg or cryptography is not installed.
+    """
+    projector: Projector = _import("projection").Projector(root, storage_url)
+    return projector
+
+
+def _import(name: str) -> Any:
     try:
-        module = importlib.import_module("memrelay.memory.journal.journal")
+        return importlib.import_module(f"memrelay.memory.journal.{name}")
     except ModuleNotFoundError as error:
         raise StoreBroken(INSTALL) from error
-    journal: Journal = module.Journal(root, storage_url)
-    return journal

@@ -1,4 +1,4 @@
-"""The file of a store as a copy of its journal: bring it up to date, or make it anew."""
+"""The file of a store as a copy of its journal: bring it up to date, or build it again."""
 
 import os
 import time
@@ -43,7 +43,7 @@ def read_state(path: Path) -> CopyState:
 def catch_up(
     journals: PostgresJournals, store: str, path: Path, entry: Entry, found: Position
 ) -> None:
-    """Apply the commits that a file at the position `found` lacks, or make it anew.
+    """Apply the commits that a file at the position `found` lacks, or build it again.
 
     A file with commits that PostgreSQL does not have is kept under another name.
     """
@@ -66,7 +66,7 @@ def catch_up(
         try:
             _apply(path, entry.generation, patches)
         except StoreBroken as error:
-            log.warning("copy_made_anew", memory_id=store, reason=str(error))
+            log.warning("copy_built_again", memory_id=store, reason=str(error))
         if read_state(path).position == entry.position:
             return
     make_copy(journals, store, path, entry)

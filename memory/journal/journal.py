@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -22,6 +23,9 @@ from memrelay.memory.sqlite.connection import migrations, open_store_file, trans
 from memrelay.memory.sqlite.copy import FOR_SNAPSHOT, temporary_copy
 from memrelay.memory.sqlite.damage import needs_check
 
+if TYPE_CHECKING:
+    from memrelay.memory.journal.projection import Projector
+
 log = structlog.stdlib.get_logger(__name__)
 # A snapshot is made when the patches after the last one have more bytes than this and than half of
 # the file.
@@ -29,10 +33,14 @@ LEAST_BYTES = 64 << 20
 
 
 class Journal:
-    """The journals at `url` of the stores below `root`. Used by one thread."""
+    """The journals at `url` of the stores below `root`. Used by one thread.
 
-    def __init__(self, root: Path, url: str) -> None:
+    `projector` keeps readable tables.
+    """
+
+    def __init__(self, root: Path, url: str, projector: "Projector | None" = None) -> None:
         self._root, self._url, self._journals = root, url, PostgresJournals(url)
+        self._projector = projector
         # By store: the epoch that the bus has issued, and that of PostgreSQL.
         self._epochs: dict[str, tuple[int, int]] = {}
         self._uploads: dict[str, Thread] = {}
@@ -54,7 +62,7 @@ class Journal:
         return self._journals.look(memory_id) is not None
 
     def copy(self, memory_id: str, target: Path) -> None:
-        """Make a new file with all commits of a store, whoever owns it.
+        """Write a new file with all commits of a store, which another program may own.
 
         Raises BadBackup: the store has no journal. Raises StoreBusy and StoreBroken.
         """
@@ -64,9 +72,9 @@ class Journal:
         make_copy(self._journals, memory_id, target, entry)
 
     def put(self, memory_id: str) -> None:
-        """Make the local file of a store the content of a new generation, whoever owns it.
+        """Make the local file of a store the content of a new generation.
 
-        The current owner makes its file anew. Raises StoreBusy and StoreBroken.
+        An owner on another host has to build its file again. Raises StoreBusy and StoreBroken.
         """
         self.replace(memory_id, self._journals.seize(memory_id, len(migrations())).epoch)
 
@@ -98,6 +106,8 @@ class Journal:
             memory_id, lease, known if known_lease == lease else 0, len(migrations())
         )
         self._epochs[memory_id] = lease, entry.epoch
+        if self._projector is not None:
+            self._projector.wake(memory_id, entry.epoch)
         return entry
 
     def _use_file(self, memory_id: str, path: Path, entry: Entry) -> Entry:
@@ -120,6 +130,8 @@ class Journal:
         commits = [link.pack() for link in links]
         self._journals.append(commits)
         for link, commit in zip(links, commits, strict=True):
+            if self._projector is not None:
+                self._projector.wake(link.store, link.epoch)
             link.unsaved += len(commit.patch.changes)
             if link.unsaved > LEAST_BYTES:
                 self._save(link)
@@ -138,6 +150,15 @@ class Journal:
         )
         self._uploads[link.store] = thread
         thread.start()
+
+    def rewrite(self, memory_id: str) -> None:
+        """Remove what was deleted in a store, which no program has open, from PostgreSQL.
+
+        Raises StoreFenced, StoreBusy and StoreBroken.
+        """
+        entry = self.replace(memory_id)
+        if self._projector is not None:
+            self._projector.rewrite(memory_id, entry.epoch)
 
     def replace(self, memory_id: str, epoch: int = 0) -> Entry:
         """Make the file of a store, which no program has open, the content of a new generation.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import apsw
 
-from memrelay.memory.errors import StoreFenced
+from memrelay.memory.errors import StoreBusy, StoreFenced
 from memrelay.memory.journal.patches import Patch, Position, Recorder, write_position
 from memrelay.memory.journal.postgres import Commit, Entry
 
@@ -40,7 +40,9 @@ class Link:
         return self._next is not None
 
     def begin(self) -> None:
-        """Record the transaction that has begun."""
+        """Record the transaction that is about to begin. Raises StoreBusy for an outdated file."""
+        if self.is_outdated:
+            raise StoreBusy(f"{self.store} waits for PostgreSQL (storage.url); it is retried")
         self._recorder.begin()
 
     def append(self) -> None:

@@ -36,7 +36,7 @@ ROWS_TOGETHER = 256
 
 
 class Entry(NamedTuple):
-    """What PostgreSQL knows about a store. See tables.py."""
+    """The row of a store in PostgreSQL. See tables.py."""
 
     epoch: int
     generation: int

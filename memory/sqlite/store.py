@@ -175,13 +175,13 @@ class Store:
         """
         is_fenced = bool(self._epoch) or most is not None
         most = self._epoch if most is None else most
+        if self.link is not None:
+            self.link.begin()
         with translate_errors(self.path):
             self._check_in_place()
             self._connection.execute("BEGIN IMMEDIATE")
             found = self._connection.execute("SELECT epoch FROM fence").get if is_fenced else 0
         self._open = True
-        if self.link is not None:
-            self.link.begin()
         if found > most:
             self.rollback()
             raise StoreFenced(self.path, found)

@@ -68,6 +68,15 @@ class Host:
 
         wait_for(has_all, "all writes have effects")
 
+    def await_count(self, uid: str, least: int) -> None:
+        """Wait until at least so many records can be read."""
+
+        def has_all() -> bool:
+            answer = self.ask("GET", f"/v1/pipelines/{uid}/records?limit=1")
+            return answer.status == 200 and answer.json["total"] >= least
+
+        wait_for(has_all, "all records can be read")
+
     def workers(self) -> list[dict[str, Any]]:
         """Return the reports of the live workers."""
         answer = self.ask("GET", "/status")

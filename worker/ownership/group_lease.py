@@ -65,6 +65,9 @@ class GroupLease:
         self._notes: dict[str, RestNote | None] = {}
         # Whether rest notes count.
         self.may_rest = True
+        # Whether workers of other hosts may own the stores: their commits do not change the files
+        # here, so a note counts only if no other worker was the owner since.
+        self.is_shared = False
         # Whether attempts of inputs in flight are counted, because one may have ended the process.
         self.after_crash = True
 
@@ -104,7 +107,9 @@ class GroupLease:
         found = [
             note
             for plan, note in zip(self.plans, notes, strict=True)
-            if note is not None and is_valid(note, plan, self.host_locks.root)
+            if note is not None
+            and is_valid(note, plan, self.host_locks.root)
+            and (not self.is_shared or note.epoch == self.epoch - 1)
         ]
         if self.unfinished or len(found) < len(notes) or not self.may_rest:
             return None
@@ -121,7 +126,9 @@ class GroupLease:
             files = describe_files(self.host_locks.root, plan.all_stores)
             if files is None:
                 return False
-            data[plan.uid] = pack_note(RestNote(plan.hash, files, due_ms, *vectors))
+            data[plan.uid] = pack_note(
+                RestNote(plan.hash, files, due_ms, *vectors, epoch=self.epoch)
+            )
         await self.lease.note_rest(data)
         return True
 

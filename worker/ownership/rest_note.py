@@ -21,7 +21,7 @@ class RestNote(msgspec.Struct, frozen=True):
 
     `files` has the state of each store's file, "" if it does not exist. Something expires at
     `due_ms` (Unix ms), None for never. `wanted` are stores that need vectors, `fingerprints` those
-    of the searched vectors, and `embedder` is the configured one.
+    of the searched vectors, and `embedder` is the configured one. `epoch` is that of the owner.
     """
 
     bundle: str
@@ -30,6 +30,7 @@ class RestNote(msgspec.Struct, frozen=True):
     wanted: list[str]
     fingerprints: dict[str, str]
     embedder: str
+    epoch: int = 0
 
 
 def parse_note(data: bytes | None) -> RestNote | None:
