@@ -47,7 +47,7 @@ CREATE = (
     "confirmations bigint, confirmed_at timestamptz, PRIMARY KEY (store, guid))",
 )
 CREATE_VECTORS = (
-    "CREATE EXTENSION IF NOT EXISTS vector",
+    "CREATE EXTENSION IF NOT EXISTS vector SCHEMA public",
     "CREATE TABLE IF NOT EXISTS vectors(store text, row bigint, vector vector, "
     "PRIMARY KEY (store, row))",
 )
