@@ -17,8 +17,7 @@ from memrelay.memory.sqlite.damage import mark_damaged, note_of
 from memrelay.memory.sqlite.store import Store
 
 if TYPE_CHECKING:
-    from memrelay.memory.journal.journal import Journal
-    from memrelay.memory.journal.link import Link
+    from memrelay.memory.journal.journal import Journal, Link
 
 # Stores whose pages SQLite keeps in memory: up to 2 MB for each.
 MOST_WITH_PAGES = 16

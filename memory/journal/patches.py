@@ -119,8 +119,7 @@ def apply_patches(
         with connection:
             while group := list(islice(left, TOGETHER)):
                 _check_order(connection, path, group)
-                for patch in group:
-                    index.note(patch.changes)
+                index.note(group)
                 _apply_group(connection, path, group)
                 write_position(connection, Position(generation, group[-1].n, group[-1].mark))
             index.rebuild()
@@ -181,9 +180,9 @@ class _TouchedRecords:
         names = [row[1] for row in connection.execute("PRAGMA table_info(records)")]
         self._texts = names.index("content"), names.index("parts")
 
-    def note(self, changes: bytes) -> None:
-        """Note the records of a patch that is about to be applied."""
-        new = set(self._rows(changes)) - self._touched
+    def note(self, group: Sequence[Patch]) -> None:
+        """Note the records of patches that are about to be applied."""
+        new = {row for patch in group for row in self._rows(patch.changes)} - self._touched
         self._touched |= new
         for row in new:
             self._outdated += self._connection.execute(OUTDATED, (row,))

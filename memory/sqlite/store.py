@@ -44,7 +44,7 @@ from memrelay.memory.tallies import TallyTable
 from memrelay.memory.time_limit import TimeLimit
 
 if TYPE_CHECKING:
-    from memrelay.memory.journal.link import Link
+    from memrelay.memory.journal.journal import Link
     from memrelay.memory.search.pool import SemanticResources
     from memrelay.memory.search.ranker import Ranker
 
