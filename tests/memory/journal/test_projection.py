@@ -31,7 +31,7 @@ class Projected:
             return perform(tx, operation, **given)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        exists = "SELECT to_regclass('memrelay_tables.entries') IS NOT NULL"
+        exists = "SELECT to_regclass('memrelay_tables.vectors') IS NOT NULL"
         if self._server.query(exists, self._url) == [(False,)]:
             return []
         return self._server.query(sql, self._url)
