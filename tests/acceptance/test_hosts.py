@@ -52,3 +52,40 @@ def test_a_revoked_key_is_dead_on_both_hosts(hosts: tuple[Host, Host]) -> None:
     assert first.ask("DELETE", f"/v1/keys/{ident}", **headers).status == 204
 
     wait_for(lambda: statuses() == [401, 401], "both hosts refuse the key")
+
+
+def test_another_host_serves_the_records_of_one_that_was_stopped(hosts: tuple[Host, Host]) -> None:
+    first, second = hosts
+    uid = make_uid()
+    first.deploy(make_bundle(uid))
+    first.ask("POST", f"/v1/pipelines/{uid}/records", {"content": "Ada likes tea"})
+    second.start_worker()
+
+    first.processes[0].stop()
+
+    second.await_contents(uid, ["Ada likes tea"])
+    second.ask("POST", f"/v1/pipelines/{uid}/records", {"content": "and milk"})
+    assert first.contents(uid) == second.contents(uid) == ["Ada likes tea", "and milk"]
+
+
+def test_an_erased_text_is_in_no_file_of_postgresql(
+    hosts: tuple[Host, Host], postgres: Postgres
+) -> None:
+    first, _ = hosts
+    uid, text = make_uid(), "xyzzy-0b1f"
+    first.deploy(make_bundle(uid))
+    first.ask("POST", f"/v1/pipelines/{uid}/records", {"content": text})
+
+    asked = first.ask("POST", f"/v1/pipelines/{uid}/records/erase", {"text": text})
+    assert asked.status == 200, asked
+
+    def has_ended() -> bool:
+        answer = first.ask("POST", f"/v1/pipelines/{uid}/records/erasures", {})
+        assert answer.status == 200, answer
+        return answer.json["items"][0]["ended_at"] is not None
+
+    wait_for(has_ended, "the erasure has ended")
+    postgres.query("CHECKPOINT")
+    files = [file for file in postgres.data.rglob("*") if file.is_file()]
+    assert not any(text.encode() in file.read_bytes() for file in files)
+    assert first.contents(uid) == []

@@ -63,7 +63,7 @@ def program() -> Iterator[Program]:
         yield program
 
 
-def loaded_by(program: Program, *arguments: str, **environment: str) -> set[str]:
+def loaded_by(program: Program, *arguments: str | Path, **environment: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", LOADED, *arguments],
         env=program.environment | environment,
@@ -414,3 +414,19 @@ def test_a_server_runs_if_its_greeting_cannot_be_written(
             ended = process.wait(30)
 
     assert (ended, b"No space" in log.read_bytes()) == (0, False), log.read_text()
+
+
+def test_journals_are_loaded_only_with_a_storage_url(program: Program) -> None:
+    services = "import sys, memrelay.worker.service, memrelay.web.server.service"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{services}; print(*sys.modules)"],
+        env=program.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    loaded = set(done.stdout.split()) | loaded_by(program, "backup", "--to", program.folder / "b")
+
+    assert "apsw" in loaded
+    assert not {"psycopg", "cryptography", "memrelay.memory.journal"} & loaded
