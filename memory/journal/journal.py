@@ -30,6 +30,8 @@ log = structlog.stdlib.get_logger(__name__)
 # A snapshot is made when the patches after the last one have more bytes than this and than half of
 # the file.
 LEAST_BYTES = 64 << 20
+# The position of a file from before the journal, until PostgreSQL has it.
+UPLOADING = Position(0, 0, "")
 
 Append = Callable[[Sequence["Link"]], None]
 
@@ -174,27 +176,27 @@ class Journal:
 
     def _use_file(self, memory_id: str, path: Path, entry: Entry) -> Entry:
         found = read_state(path).position
-        if found is not None:
-            catch_up(self._journals, memory_id, path, entry, found)
-            return entry
-        if entry.n:
+        if entry.n == 0 and found in (None, UPLOADING):
+            _set_position(path, UPLOADING)
+            return self.replace(memory_id, entry.epoch)
+        if found is None:
             raise StoreBroken(
                 f"{path} is not the copy of the journal in PostgreSQL; move it away to use the "
                 "journal, or import it with `memrelay import` afterwards"
             )
-        return self.replace(memory_id, entry.epoch)
+        catch_up(self._journals, memory_id, path, entry, found)
+        return entry
 
     def append(self, links: Sequence[Link]) -> None:
         """Append the open transactions of stores, all or none.
 
         Raises StoreBusy and StoreFenced, after which the stores must be opened again.
         """
-        commits = [link.pack() for link in links]
-        self._journals.append(commits)
-        for link, commit in zip(links, commits, strict=True):
+        sizes = self._journals.append([link.pack() for link in links])
+        for link, size in zip(links, sizes, strict=True):
             if self._projector is not None:
                 self._projector.wake(link.store, link.epoch)
-            link.unsaved += len(commit.patch.changes)
+            link.unsaved += size
             if link.unsaved > LEAST_BYTES:
                 self._save(link)
 
@@ -240,9 +242,13 @@ class Journal:
         at = Position(entry.generation + 1, entry.n + 1, secrets.token_hex(8))
         schema = len(migrations())
         self._journals.begin_generation(Upload(memory_id, epoch, upload, at, schema), key)
-        with translate_errors(str(path)), closing(open_store_file(path)) as connection:
-            write_position(connection, at)
+        _set_position(path, at)
         return Entry(epoch, *at, schema, at.n, at.mark, upload, 0)
+
+
+def _set_position(path: Path, at: Position) -> None:
+    with translate_errors(str(path)), closing(open_store_file(path)) as connection:
+        write_position(connection, at)
 
 
 def _save_snapshot(url: str, root: Path, memory_id: str, epoch: int) -> None:

@@ -123,8 +123,11 @@ class PostgresJournals:
             row = cursor.execute(SEIZE.encode(), (store,)).fetchone()
             return Entry._make(row or _create(cursor, store, 0, schema))
 
-    def append(self, commits: Sequence[Commit]) -> None:
-        """Append the next commits of several stores, all or none. Raises StoreFenced."""
+    def append(self, commits: Sequence[Commit]) -> list[int]:
+        """Append the next commits of several stores, all or none, and return their stored bytes.
+
+        Raises StoreFenced.
+        """
         rows = [
             (
                 *(one.store, one.epoch, one.patch.n, one.patch.schema, one.patch.mark),
@@ -138,6 +141,7 @@ class PostgresJournals:
             cursor = RawCursor(connection)
             for row in rows:
                 cursor.execute(APPEND_COMMIT, row)
+        return [len(row[-1]) for row in rows]
 
     def mark_at(self, store: str, n: int) -> str:
         """Return the mark of a commit; "" if the journal no longer has it."""
@@ -159,8 +163,11 @@ class PostgresJournals:
 
     def names(self, folder: str) -> list[str]:
         """Return the stores below a folder of the memory root, "" for the root."""
-        prefix = f"{folder}/" if folder else ""
-        rows = self._fetch("SELECT store FROM stores WHERE starts_with(store, $1)", (prefix,))
+        # "0" follows "/" in the order of the index.
+        first, last = (f"{folder}/", f"{folder}0") if folder else ("", "\x7f")
+        rows = self._fetch(
+            "SELECT store FROM stores WHERE store > $1 AND store < $2", (first, last)
+        )
         return [name for (name,) in rows]
 
     def upload(self, store: str, key: tuple[int, bytes], parts: Iterable[bytes]) -> str:

@@ -23,8 +23,9 @@ TABLES = (
     # `lease` is the epoch that the bus has issued, `epoch` that of this table. `n`, `mark` and
     # `schema` are those of the last commit. `snapshot` is the commit of the snapshot, whose parts
     # have the id `upload`; "" for none. `bytes` is the size of the patches after it.
-    "CREATE TABLE stores(store text PRIMARY KEY, lease bigint NOT NULL, epoch bigint NOT NULL, "
-    "generation bigint NOT NULL, n bigint NOT NULL, mark text NOT NULL, schema int NOT NULL, "
+    # The order of bytes lets the index find the stores of a pipeline.
+    'CREATE TABLE stores(store text COLLATE "C" PRIMARY KEY, lease bigint NOT NULL, '
+    "epoch bigint NOT NULL, generation bigint NOT NULL, n bigint NOT NULL, mark text NOT NULL, schema int NOT NULL, "
     "snapshot bigint NOT NULL, snapshot_mark text NOT NULL, upload text NOT NULL, "
     "bytes bigint NOT NULL) WITH (fillfactor = 50)",
     "CREATE TABLE generations(store text NOT NULL, generation bigint NOT NULL, key bytea NOT NULL, "

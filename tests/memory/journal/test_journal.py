@@ -1,9 +1,10 @@
 """The journal of a store in PostgreSQL, and the copies of the store on several hosts."""
 
 import shutil
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
+import apsw
 import psycopg
 import pytest
 
@@ -11,6 +12,7 @@ from memrelay import open_store
 from memrelay.memory.errors import BadBackup, StoreBroken, StoreBusy, StoreFenced
 from memrelay.memory.journal import journal as journal_module
 from memrelay.memory.journal.journal import Journal
+from memrelay.memory.journal.patches import write_position
 from memrelay.memory.sqlite import connection as connection_module
 from tests.memory.builders import MEMORY_ID, make_store, perform
 from tests.memory.journal.conftest import StoresOfHost, rows_of
@@ -228,6 +230,26 @@ def test_a_store_from_before_gets_a_journal(tmp_path: Path, url: str) -> None:
     second.take_over(2)
 
     assert second.contents() == ["from before", "later"]
+    assert_equal((first, second))
+
+
+def test_an_interrupted_upload_of_a_store_is_repeated(tmp_path: Path, url: str) -> None:
+    store = make_store(tmp_path / "a")
+    with store.transaction() as tx:
+        perform(tx, "records.create", content="from before")
+    store.close()
+    first, second = StoresOfHost(tmp_path / "a", url), StoresOfHost(tmp_path / "b", url)
+
+    # Before and after PostgreSQL has it.
+    for epoch in (1, 2):
+        with closing(apsw.Connection(str(first.path))) as connection:
+            write_position(connection, journal_module.UPLOADING)
+        first.take_over(epoch)
+        assert first.contents() == ["from before"]
+        first.stores.close_all()
+
+    second.take_over(3)
+    assert second.contents() == ["from before"]
     assert_equal((first, second))
 
 
