@@ -25,9 +25,9 @@ TABLES = (
     # have the id `upload`; "" for none. `bytes` is the size of the patches after it.
     # The order of bytes lets the index find the stores of a pipeline.
     'CREATE TABLE stores(store text COLLATE "C" PRIMARY KEY, lease bigint NOT NULL, '
-    "epoch bigint NOT NULL, generation bigint NOT NULL, n bigint NOT NULL, mark text NOT NULL, schema int NOT NULL, "
-    "snapshot bigint NOT NULL, snapshot_mark text NOT NULL, upload text NOT NULL, "
-    "bytes bigint NOT NULL) WITH (fillfactor = 50)",
+    "epoch bigint NOT NULL, generation bigint NOT NULL, n bigint NOT NULL, mark text NOT NULL, "
+    "schema int NOT NULL, snapshot bigint NOT NULL, snapshot_mark text NOT NULL, "
+    "upload text NOT NULL, bytes bigint NOT NULL) WITH (fillfactor = 50)",
     "CREATE TABLE generations(store text NOT NULL, generation bigint NOT NULL, key bytea NOT NULL, "
     "PRIMARY KEY (store, generation))",
     "CREATE TABLE journal(store text NOT NULL, n bigint NOT NULL, epoch bigint NOT NULL, "
