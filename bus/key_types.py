@@ -5,19 +5,17 @@ from typing import NamedTuple
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import (
-    LISTENERS,
-    REINDEX_REQUESTS,
-    WORKERS,
     input_key,
+    listeners_key,
     owner_key,
+    reindex_key,
     stores_key,
     timers_key,
+    workers_key,
 )
 
 # The server's type of a key that does not exist.
 MISSING = "none"
-# Keys of all pipelines together.
-SHARED: Mapping[str, str] = {WORKERS: "zset", LISTENERS: "zset", REINDEX_REQUESTS: "hash"}
 
 
 class WrongType(NamedTuple):
@@ -34,6 +32,11 @@ class WrongType(NamedTuple):
     def remedy(self) -> str:
         """The command that repairs the key."""
         return f"find out which program wrote it, then run DEL {self.key}; Memrelay recreates it"
+
+
+def shared_keys() -> dict[str, str]:
+    """Return the expected type of each key of all pipelines together."""
+    return {workers_key(): "zset", listeners_key(): "zset", reindex_key(): "hash"}
 
 
 def all_keys(uid: str) -> dict[str, str]:

@@ -15,21 +15,22 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import (
     CHANGES,
     GROUP,
-    LISTENERS,
     PUBLIC,
-    REINDEX_REQUESTS,
-    WORKERS,
     ask_channel,
     changed_channel,
     fence_key,
     input_key,
+    listeners_key,
     live_channel,
     owner_key,
+    probe_key,
+    reindex_key,
     reply_channel,
     stores_key,
     swarm_key,
     timers_key,
     worker_key,
+    workers_key,
 )
 
 # Stands for the uid of a pipeline or the name of a worker.
@@ -156,7 +157,7 @@ async def check_writable(client: ReconnectingConnection) -> None:
 
     Raises BusRefused and BusUnavailable.
     """
-    key = f"memrelay:probe:{os.getpid()}"
+    key = probe_key(str(os.getpid()))
     await client.call("SET", key, time.time_ns(), "PX", PROBE_TTL_MS)
 
 
@@ -222,7 +223,7 @@ def _hash_commands(uid: str) -> list[str]:
         *_on(owner_key(uid), "hget a", "hmget a b", "hset a b", "hdel a", "hincrby a 1"),
         *_on(timers_key(uid), "hget a", "hset a b"),
         *_on(stores_key(uid), "hgetall", "hset a b"),
-        *_on(REINDEX_REQUESTS, "hgetall", "hexists a", "hset a b", "hdel a"),
+        *_on(reindex_key(), "hgetall", "hexists a", "hset a b", "hdel a"),
     ]
 
 
@@ -233,9 +234,14 @@ def _worker_commands() -> list[str]:
         *_on(fence_key(NOBODY), "set x", "exists", "watch", "del"),
         *_on(worker_key(NOBODY), "set x px 1", "exists", "mget", "del"),
         *_on(
-            WORKERS, "zadd 1 a", "zrem a", "zscore a", "zrangebyscore 0 1", "zremrangebyscore 0 1"
+            workers_key(),
+            "zadd 1 a",
+            "zrem a",
+            "zscore a",
+            "zrangebyscore 0 1",
+            "zremrangebyscore 0 1",
         ),
-        *_on(LISTENERS, "zadd 1 a", "zrem a", "zrange 0 -1", "zrangebylex - +"),
+        *_on(listeners_key(), "zadd 1 a", "zrem a", "zrange 0 -1", "zrangebylex - +"),
     ]
 
 

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import pack
-from memrelay.bus.keys import LISTENERS, PUBLIC, SWARM, UID, swarm_key
+from memrelay.bus.keys import PUBLIC, SWARM, UID, listeners_key, swarm_key
 from memrelay.bus.malformed import MALFORMED
 
 # In this order within a swarm.
@@ -64,7 +64,7 @@ class Member(NamedTuple):
 
 async def list_members(client: ReconnectingConnection) -> list[Member]:
     """Return all pipelines on all public swarms. Raises BusUnavailable and BusRefused."""
-    return _parse_members(await client.call("ZRANGE", LISTENERS, 0, -1))
+    return _parse_members(await client.call("ZRANGE", listeners_key(), 0, -1))
 
 
 async def list_listeners(client: ReconnectingConnection, swarm: str) -> list[str]:
@@ -73,7 +73,7 @@ async def list_listeners(client: ReconnectingConnection, swarm: str) -> list[str
     Raises BusUnavailable and BusRefused.
     """
     words: list[bytes] = await client.call(
-        "ZRANGEBYLEX", LISTENERS, *_span(f"{swarm}{BEFORE}{LISTENS}")
+        "ZRANGEBYLEX", listeners_key(), *_span(f"{swarm}{BEFORE}{LISTENS}")
     )
     return [member.uid for member in _parse_members(words)]
 
@@ -91,12 +91,13 @@ def _parse_members(words: Iterable[bytes]) -> list[Member]:
 
 def pack_add_members(members: Collection[Member]) -> bytes:
     """Return the packed command that adds members."""
-    return pack("ZADD", LISTENERS, *[word for member in members for word in ("0", member.word)])
+    words = [word for member in members for word in ("0", member.word)]
+    return pack("ZADD", listeners_key(), *words)
 
 
 def pack_remove_members(members: Collection[Member]) -> bytes:
     """Return the packed command that removes members."""
-    return pack("ZREM", LISTENERS, *[member.word for member in members])
+    return pack("ZREM", listeners_key(), *[member.word for member in members])
 
 
 def pack_log_if_first(swarm: str, data: bytes, members: Sequence[Member], log_length: int) -> bytes:
@@ -109,7 +110,7 @@ def pack_log_if_first(swarm: str, data: bytes, members: Sequence[Member], log_le
         "EVAL",
         _LOG,
         2,
-        LISTENERS,
+        listeners_key(),
         swarm_key(PUBLIC, swarm),
         *_span(swarm),
         log_length,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusRefused
+from memrelay.bus.keys import probe_key
 
-# How long WAIT may take, the key that is written before it, and the pause between two looks.
-WAIT_MS, PROBE, PAUSE_S = 1000, "memrelay:probe:replicas", 0.5
+# How long WAIT may take, and the pause between two looks.
+WAIT_MS, PAUSE_S = 1000, 0.5
 
 
 @dataclass(slots=True)
@@ -42,7 +43,8 @@ class Replication:
         """
         began_s = time.monotonic()
         # WAIT counts the replicas that have the last write of its connection and all before it.
-        commands = ("SET", PROBE, 1, "PX", 10 * WAIT_MS), ("WAIT", self.wanted, WAIT_MS)
-        _, count = await client.call_all(commands, keep_refusals=True)
+        write = "SET", probe_key("replicas"), 1, "PX", 10 * WAIT_MS
+        wait = "WAIT", self.wanted, WAIT_MS
+        _, count = await client.call_all((write, wait), keep_refusals=True)
         if not isinstance(count, BusRefused) and count >= self.wanted:
             self.confirmed_s = began_s

@@ -13,6 +13,7 @@ from memrelay.bus.client.url import Address, parse
 from memrelay.bus.embedded.socket_path import find_socket
 from memrelay.bus.embedded.users import PASSWORD_NAME, find_address
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
+from memrelay.bus.keys import CELL, use_cell
 from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import (
     Settings,
@@ -152,9 +153,10 @@ def bus_address(settings: Settings) -> Address:
     Raises NoBus: if none is configured and none runs.
     """
     if settings.bus.url:
-        bus = settings.bus
+        bus, server = settings.bus, parse(settings.bus.url)
+        use_cell(CELL if server.nodes else "")
         return replace(
-            parse(bus.url),
+            server,
             ca=str(bus.ca or ""),
             certificate=str(bus.certificate or ""),
             key=str(bus.key or ""),

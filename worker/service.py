@@ -14,7 +14,7 @@ import structlog
 from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, Fenced
-from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
+from memrelay.bus.key_types import all_keys, shared_keys, wrong_type_keys
 from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
@@ -211,7 +211,7 @@ class Worker:
 
     async def _log_wrong_types(self, shared: WorkerContext) -> None:
         """Name the keys with a wrong type, because the server's error does not."""
-        expected = dict(SHARED)
+        expected = shared_keys()
         for plan in await self._read_plans(shared):
             expected |= all_keys(plan.uid)
         with suppress(BusError):

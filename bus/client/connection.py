@@ -13,8 +13,8 @@ from typing import Any
 
 import hiredis
 
+from memrelay.bus.client.primary import DEMOTED, find_primary, is_primary
 from memrelay.bus.client.resp import Word, pack
-from memrelay.bus.client.sentinel import DEMOTED, find_primary, is_primary
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
 
@@ -30,8 +30,8 @@ CHECK_S = 2.5
 SILENT_CHECKS = 3
 PUSHES = (b"message", b"pmessage")
 QUEUED = b"+QUEUED\r\n"
-# The server's error for a write after it became a replica.
-READ_ONLY = "READONLY"
+# Errors of a server that became a replica, or whose keys another node of the cluster has.
+ELSEWHERE = ("READONLY", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
 # hiredis moves the rest of its buffer after each reply, so the buffer is kept short.
 FEED_BYTES = 8192
 # Before CLIENT UNBLOCK is repeated because it arrived before the read that it should end.
@@ -118,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._silence = SilenceTimeout(lambda: self._pending, self._give_up)
         self._fault = BusUnavailable("the connection to the server is not open")
-        self._is_replica = False
+        self._is_elsewhere = False
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -167,11 +167,11 @@ class Connection(asyncio.Protocol):
             first.left -= 1
             if type(reply) is hiredis.ReplyError:
                 first.error = first.error or reply
-                self._is_replica = self._is_replica or str(reply).startswith(READ_ONLY)
+                self._is_elsewhere = self._is_elsewhere or str(reply).startswith(ELSEWHERE)
             if not first.left:
                 _settle(pending.popleft(), reply)
-        if self._is_replica and not pending:
-            self._fail(BusUnavailable("the server has become a replica and takes no writes"))
+        if self._is_elsewhere and not pending:
+            self._fail(BusUnavailable("the server is no longer the primary of these keys"))
 
     def connection_lost(self, error: Exception | None) -> None:
         """Fail all pending replies."""
@@ -276,7 +276,7 @@ async def _open_socket(connection: Connection, address: Address) -> None:
         await loop.create_unix_connection(lambda: connection, address.path)
     else:
         host, port = address.host, address.port
-        if address.sentinels:
+        if address.watchers:
             host, port = await find_primary(address)
         # Made for each connection, so that renewed TLS files are used.
         context = address.make_tls_context() if address.tls else None
@@ -290,7 +290,7 @@ async def _authenticate(connection: Connection, address: Address) -> None:
         await connection.call("AUTH", *user, address.password)
     if address.database:
         await connection.call("SELECT", address.database)
-    if address.sentinels and not is_primary(await connection.call("ROLE")):
+    if address.watchers and not is_primary(await connection.call("ROLE")):
         raise BusUnavailable(DEMOTED)
 
 

@@ -14,21 +14,27 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
+    MovedError,
     ReadOnlyError,
     RedisError,
     ResponseError,
+    TryAgainError,
 )
 
+from memrelay.bus.client.primary import make_pool_options
 from memrelay.bus.client.resp import Word
-from memrelay.bus.client.sentinel import make_pool_options
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
 
 CONNECT_TIMEOUT_S = 5.0
 # How long a silent server is waited for. Longer than any blocking read.
 REPLY_TIMEOUT_S = 7.5
+# Errors of a node for keys that another one has.
+OF_CLUSTER = (AskError, MovedError, ClusterDownError, TryAgainError)
 # A silent TLS server would delay the close by half a minute.
 CLOSE_TIMEOUT_S = 0.25
 
@@ -93,7 +99,7 @@ class ReconnectingConnection:
         refusals = [reply for reply in replies if isinstance(reply, RedisError)]
         if not refusals:
             return replies
-        await self._drop_replica(refusals)
+        await self._leave_moved(refusals)
         if not keep_refusals:
             raise self._translate(refusals[0])
         return [self._translate(one) if isinstance(one, RedisError) else one for one in replies]
@@ -126,18 +132,20 @@ class ReconnectingConnection:
                 f"the server at {self._address} has answered nothing for {REPLY_TIMEOUT_S:g} s"
             ) from error
         except RedisError as error:
-            await self._drop_replica([error])
+            await self._leave_moved([error])
             raise self._translate(error) from error
 
-    async def _drop_replica(self, refusals: Sequence[RedisError]) -> None:
-        """Reconnect if the server has become a replica: the address may name its successor now."""
-        if any(isinstance(refusal, ReadOnlyError) for refusal in refusals):
+    async def _leave_moved(self, refusals: Sequence[RedisError]) -> None:
+        """Reconnect if another server has the keys now: the address may name it."""
+        if any(isinstance(refusal, (ReadOnlyError, *OF_CLUSTER)) for refusal in refusals):
             await self._redis.connection_pool.disconnect(inuse_connections=False)
 
     def _translate(self, error: RedisError) -> BusError:
         # On a Unix socket redis-py wraps errors of the handshake.
         if isinstance(error.__cause__, RedisError):
             error = error.__cause__
+        if isinstance(error, OF_CLUSTER):
+            return BusUnavailable(f"the keys move between nodes of {self._address}: {error}")
         if isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
             # redis-py removes the first word from the errors that it knows.
             return BusRefused(f"{error.status_code or ''} {error}".strip())

@@ -16,12 +16,15 @@ from memrelay.bus.errors import BadAddress
 
 SENTINEL_SCHEMES = ("sentinel", "rediss+sentinel")
 SENTINEL_PORT = 26379
+CLUSTER_SCHEMES = ("cluster", "rediss+cluster")
+CLUSTER_PORT = 6379
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server: the `path` of a Unix socket, `host` and `port`, or the primary of the group
-    `service` that the `sentinels` (host and port) watch.
+    """A server: the `path` of a Unix socket, `host` and `port`, the primary of the group `service`
+    that the `sentinels` (host and port) watch, or the primary of Memrelay's keys in the cluster
+    with these `nodes`.
 
     `min_replicas` replicas must have an entry before it counts as appended.
 
@@ -34,6 +37,7 @@ class Address:
     port: int = 6379
     sentinels: tuple[tuple[str, int], ...] = ()
     service: str = ""
+    nodes: tuple[tuple[str, int], ...] = ()
     tls: bool = False
     username: str = ""
     password: str = field(default="", repr=False)
@@ -46,7 +50,12 @@ class Address:
     @property
     def may_fail_over(self) -> bool:
         """Whether a replica may take the place of the server."""
-        return bool(self.sentinels or self.min_replicas)
+        return bool(self.watchers or self.min_replicas)
+
+    @property
+    def watchers(self) -> tuple[tuple[str, int], ...]:
+        """The servers that know the primary: Sentinels, or nodes of the cluster."""
+        return self.sentinels or self.nodes
 
     def __str__(self) -> str:
         """Without the password, because addresses are logged."""
@@ -56,6 +65,9 @@ class Address:
             hosts = ",".join(_join(*one) for one in self.sentinels)
             scheme = "rediss+sentinel" if self.tls else "sentinel"
             return f"{scheme}://{hosts}/{quote(self.service, safe='')}/{self.database}"
+        if self.nodes:
+            scheme = "rediss+cluster" if self.tls else "cluster"
+            return f"{scheme}://{','.join(_join(*one) for one in self.nodes)}"
         scheme = "rediss" if self.tls else "redis"
         return f"{scheme}://{_join(self.host, self.port)}/{self.database}"
 
@@ -118,7 +130,8 @@ def parse(url: str) -> Address:
 
     `rediss://` turns TLS on. `unix://[user:password@]/path` names a Unix socket.
     `sentinel://[user:password@]host[:port],host[:port].../name[/database]` lists Sentinels;
-    `rediss+sentinel://` is the same with TLS. Raises BadAddress.
+    `rediss+sentinel://` is the same with TLS. `cluster://[user:password@]host[:port],...` and
+    `rediss+cluster://` list nodes of a cluster. Raises BadAddress.
     """
     if "?" in url or "#" in url:
         # The message never repeats the URL: some clients accept a password there.
@@ -128,6 +141,8 @@ def parse(url: str) -> Address:
     scheme, separator, rest = url.partition("://")
     if separator and scheme in SENTINEL_SCHEMES:
         return _parse_sentinels(rest, tls=scheme != "sentinel")
+    if separator and scheme in CLUSTER_SCHEMES:
+        return _parse_cluster(rest, tls=scheme != "cluster")
     try:
         parts, options = urlsplit(url), parse_url(url)
         # The resolver would raise UnicodeError instead of a network error.
@@ -162,12 +177,8 @@ def _parse_sentinels(rest: str, *, tls: bool) -> Address:
             "bus.url must be sentinel://host:port,host:port/name/database, with the name of the "
             "group that the Sentinels watch"
         )
-    found = []
-    for host in hosts.split(","):
-        one = parse(f"redis://{host}")
-        found.append((one.host, one.port if _has_port(host) else SENTINEL_PORT))
     return Address(
-        sentinels=tuple(found),
+        sentinels=_parse_hosts(hosts, SENTINEL_PORT),
         service=unquote(service),
         tls=tls,
         database=_check_database(
@@ -176,6 +187,27 @@ def _parse_sentinels(rest: str, *, tls: bool) -> Address:
         username=unquote(username),
         password=unquote(password),
     )
+
+
+def _parse_cluster(rest: str, *, tls: bool) -> Address:
+    """Parse what follows `cluster://`. Raises BadAddress."""
+    hosts, _, path = rest.partition("/")
+    login, _, hosts = hosts.rpartition("@")
+    username, _, password = login.partition(":")
+    if not hosts or path not in ("", "0"):
+        raise BadAddress("bus.url must be cluster://host:port,host:port; a cluster has database 0")
+    return Address(
+        nodes=_parse_hosts(hosts, CLUSTER_PORT),
+        tls=tls,
+        username=unquote(username),
+        password=unquote(password),
+    )
+
+
+def _parse_hosts(hosts: str, port: int) -> tuple[tuple[str, int], ...]:
+    """Return host and port of each in a list. Raises BadAddress."""
+    found = [(parse(f"redis://{host}"), _has_port(host)) for host in hosts.split(",")]
+    return tuple((one.host, one.port if has_port else port) for one, has_port in found)
 
 
 def _has_port(host: str) -> bool:

@@ -20,7 +20,7 @@ from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import Word
 from memrelay.bus.errors import BusRefused, Fenced
-from memrelay.bus.keys import WORKERS, fence_key, owner_key, worker_key
+from memrelay.bus.keys import fence_key, owner_key, worker_key, workers_key
 
 log = structlog.stdlib.get_logger(__name__)
 # How long the last heartbeat of a worker is kept after the worker ended without unregistering.
@@ -141,7 +141,12 @@ class Lease:
 
     async def send_heartbeat(self, report: dict[str, Any]) -> None:
         """Send a heartbeat with a report. Raises Fenced if another worker took over."""
-        keys = [fence_key(self.name), worker_key(self.name), WORKERS, *map(owner_key, self._epochs)]
+        keys = [
+            fence_key(self.name),
+            worker_key(self.name),
+            workers_key(),
+            *map(owner_key, self._epochs),
+        ]
         is_alive = await self._control.run_script(
             _HEARTBEAT,
             keys,
@@ -167,7 +172,7 @@ class Lease:
         fixed = self.name, at_least, worker_key("")
         commands: list[tuple[Word, ...]] = []
         for uids in groups:
-            keys = [fence_key(self.name), WORKERS, *map(owner_key, uids)]
+            keys = [fence_key(self.name), workers_key(), *map(owner_key, uids)]
             commands.append(("EVAL", _ACQUIRE, len(keys), *keys, *fixed))
         grants, fenced = [], set[bytes]()
         for uids, answer in zip(groups, await self._control.call_all(commands), strict=True):
@@ -203,7 +208,7 @@ class Lease:
     async def unregister(self) -> None:
         """Unregister the lease. Its pipelines must have been released."""
         await self.declare_dead(self.name)
-        await self._control.call("ZREM", WORKERS, self.name)
+        await self._control.call("ZREM", workers_key(), self.name)
 
     async def _close_connections(self, names: set[bytes]) -> None:
         """Close the connections of fenced workers, so that nothing more is read from them."""

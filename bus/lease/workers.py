@@ -10,7 +10,7 @@ import orjson
 from msgspec import Struct
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import WORKERS, worker_key
+from memrelay.bus.keys import worker_key, workers_key
 from memrelay.bus.malformed import MALFORMED
 
 # Between two heartbeats of a worker.
@@ -34,7 +34,7 @@ async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
     """
     now_ms = await read_server_time(client)
     listed: list[bytes] = await client.call(
-        "ZRANGEBYSCORE", WORKERS, now_ms - SILENT_MS, "+inf", "WITHSCORES"
+        "ZRANGEBYSCORE", workers_key(), now_ms - SILENT_MS, "+inf", "WITHSCORES"
     )
     if not listed:
         return []

@@ -12,7 +12,7 @@ from memrelay.cli.composition import NoBus, bus_address
 from memrelay.cli.doctor import BusCheck, Check, DoctorContext, Finding, fault, ok
 from memrelay.cli.doctor.callers import check_block_secrets, check_issuers, check_seal_keys
 from memrelay.cli.doctor.folders import check_folders, check_handles, check_sqlite
-from memrelay.cli.doctor.replicas import check_replicas, check_sentinels
+from memrelay.cli.doctor.replicas import check_replicas, check_watchers
 from memrelay.cli.doctor.server import (
     check_clock,
     check_durability,
@@ -73,7 +73,7 @@ BUS_CHECKS: tuple[BusCheck, ...] = (
     check_idle,
     check_clock,
     check_replicas,
-    check_sentinels,
+    check_watchers,
     check_keys,
     check_workers,
     check_paused,

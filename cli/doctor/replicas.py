@@ -1,6 +1,6 @@
 """Checks of the replicas of the bus server: what a failover can lose."""
 
-from memrelay.bus.client.sentinel import count_answering
+from memrelay.bus.client.primary import count_answering
 from memrelay.bus.errors import BusRefused
 from memrelay.bus.info import parse_info
 from memrelay.cli.composition import bus_address
@@ -29,14 +29,16 @@ async def check_replicas(context: DoctorContext) -> list[Finding]:
     return [warning("replicas", f"{have}: {LOSES}", REMEDY)] if online else []
 
 
-async def check_sentinels(context: DoctorContext) -> list[Finding]:
-    """Check that all Sentinels of `bus.url` know the primary."""
+async def check_watchers(context: DoctorContext) -> list[Finding]:
+    """Check that all Sentinels, or nodes of a cluster, of `bus.url` know the primary."""
     address = bus_address(context.settings)
-    if not address.sentinels:
+    if not address.watchers:
         return []
-    total, answering = len(address.sentinels), await count_answering(address)
-    text = f"{answering} of {total} Sentinels know a primary of {address.service!r}"
+    total, answering = len(address.watchers), await count_answering(address)
+    kind = "nodes" if address.nodes else "Sentinels"
+    of = "the keys" if address.nodes else repr(address.service)
+    text = f"{answering} of {total} {kind} know a primary of {of}"
     if answering < total:
         remedy = "start the others, or correct bus.url: without a majority there is no failover"
-        return [warning("sentinels", text, remedy)]
-    return [ok("sentinels", text)]
+        return [warning(kind.lower(), text, remedy)]
+    return [ok(kind.lower(), text)]

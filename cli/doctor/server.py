@@ -58,7 +58,7 @@ def remedy_for(
 
 
 async def check_version(context: DoctorContext) -> list[Finding]:
-    """Require version 7, which has the commands of Memrelay, and no cluster."""
+    """Require version 7, which has the commands of Memrelay, and `cluster://` for a cluster."""
     info = await _info(context.connection, "server")
     name = info.get("server_name", "redis")
     version = info.get("valkey_version") or info.get("redis_version", "")
@@ -67,9 +67,10 @@ async def check_version(context: DoctorContext) -> list[Finding]:
     if int(version.split(".")[0]) < MINIMUM_VERSION[0]:
         remedy = "run Redis or Valkey 7 or newer, or leave bus.url empty"
         return [fault("version", f"the server is {name} {version}", remedy)]
-    if "cluster" in (info.get("server_mode"), info.get("redis_mode")):
-        text = f"the server ({name} {version}) is part of a cluster, but pipelines share some keys"
-        return [fault("version", text, "use a server with cluster-enabled no")]
+    in_cluster = "cluster" in (info.get("server_mode"), info.get("redis_mode"))
+    if in_cluster and not bus_address(context.settings).nodes:
+        text = f"the server ({name} {version}) is part of a cluster"
+        return [fault("version", text, "set bus.url to cluster://HOST:PORT,HOST:PORT")]
     return [ok("version", f"{name} {version}")]
 
 

@@ -10,7 +10,7 @@ import orjson
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
-from memrelay.bus.key_types import SHARED, all_keys, wrong_type_keys
+from memrelay.bus.key_types import all_keys, shared_keys, wrong_type_keys
 from memrelay.bus.keys import PUBLIC, swarm_key
 from memrelay.bus.lease.workers import pause_reasons, read_workers
 from memrelay.bus.public_listeners import list_members
@@ -195,10 +195,10 @@ async def check_listeners(context: DoctorContext) -> list[Finding]:
 async def check_keys(context: DoctorContext) -> list[Finding]:
     """Find keys of Memrelay with a wrong type, or with an expiry."""
     try:
-        types = {**SHARED, **await _key_types(context.settings)}
+        types = {**shared_keys(), **await _key_types(context.settings)}
     except (MemoryFault, sqlite3.Error):
         # check_catalog reports it.
-        types = dict(SHARED)
+        types = shared_keys()
     try:
         wrong = await wrong_type_keys(context.connection, types)
         expiring = await _expiring_keys(context.connection, types)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memrelay.bus.client.connection import connect
+from memrelay.bus.client.primary import count_answering
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.client.sentinel import count_answering
 from memrelay.bus.client.url import Address, parse
 from memrelay.bus.errors import BusUnavailable
 from memrelay.bus.replication import Replication

@@ -10,7 +10,7 @@ import pytest
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.launcher import EmbeddedServer
-from memrelay.bus.keys import WORKERS, worker_key
+from memrelay.bus.keys import worker_key, workers_key
 from memrelay.bus.lease.lease import FORGET_MS, Lease
 from memrelay.bus.lease.workers import SILENT_MS, BusClock, read_workers, wait_until_served
 from tests.support.client import Client
@@ -74,7 +74,7 @@ def test_a_worker_without_recent_heartbeats_is_not_listed(server: EmbeddedServer
     with Client(server.socket_path) as client:
         assert 0 < client.redis.pttl(worker_key("a/1")) <= LEASE_MS
         client.redis.pexpire(worker_key("a/1"), 1)
-        client.redis.zincrby(WORKERS, -SILENT_MS - 2000, "c/1")
+        client.redis.zincrby(workers_key(), -SILENT_MS - 2000, "c/1")
         time.sleep(0.01)
 
     assert list_reports(server) == [report("b")]
@@ -84,7 +84,7 @@ def test_a_report_has_the_age_of_its_heartbeat(server: EmbeddedServer) -> None:
     register(server, "a", "b")
 
     with Client(server.socket_path) as client:
-        client.redis.zincrby(WORKERS, -5000, "a/1")
+        client.redis.zincrby(workers_key(), -5000, "a/1")
     silent, recent = on_a_line(server, read_workers)
 
     assert 4 <= silent["silent_s"] < 8
@@ -94,11 +94,11 @@ def test_a_report_has_the_age_of_its_heartbeat(server: EmbeddedServer) -> None:
 def test_names_of_long_dead_workers_are_deleted(server: EmbeddedServer) -> None:
     register(server, "old")
     with Client(server.socket_path) as client:
-        client.redis.zincrby(WORKERS, -FORGET_MS - 1, "old/1")
+        client.redis.zincrby(workers_key(), -FORGET_MS - 1, "old/1")
 
         register(server, "new")
 
-        assert client.redis.zrange(WORKERS, 0, -1) == [b"new/1"]
+        assert client.redis.zrange(workers_key(), 0, -1) == [b"new/1"]
 
 
 @pytest.mark.parametrize(

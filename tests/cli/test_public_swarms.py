@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from memrelay.bus.keys import LISTENERS
+from memrelay.bus.keys import listeners_key
 from memrelay.bus.permissions import client_rules
 from tests.support.bundles import Json, make_bundle, make_memory
 from tests.support.program import Program
@@ -66,7 +66,7 @@ def test_the_acl_allows_reading_and_publishing_on_the_public_swarms_of_the_pipel
         (False, ("XADD", f"swarm:{{public}}:{NEWS}", "*", "a", "b")),
         (False, ("XLEN", "swarm:{public}:x")),
         (False, ("PUBLISH", "swarm:{public}:x", "{}")),
-        (False, ("ZREM", LISTENERS, "x")),
+        (False, ("ZREM", listeners_key(), "x")),
     ):
         assert (redis.execute_command("ACL", "DRYRUN", "confined", *words) == b"OK") == allowed, (
             words
@@ -74,12 +74,12 @@ def test_the_acl_allows_reading_and_publishing_on_the_public_swarms_of_the_pipel
 
 
 def test_doctor_reports_a_listening_pipeline_without_a_worker(program: Program) -> None:
-    program.client().redis.zadd(LISTENERS, {"news\n0\nlost": 0})
+    program.client().redis.zadd(listeners_key(), {"news\n0\nlost": 0})
 
     found = [
         one for one in program.run("doctor", "--json").lines if one["check"] == "public swarms"
     ]
-    program.client().redis.zrem(LISTENERS, "news\n0\nlost")
+    program.client().redis.zrem(listeners_key(), "news\n0\nlost")
 
     assert [(one["level"], "no worker serves lost" in one["text"]) for one in found] == [
         ("warning", True)
@@ -89,10 +89,11 @@ def test_doctor_reports_a_listening_pipeline_without_a_worker(program: Program) 
 def test_a_removed_pipeline_no_longer_listens(program: Program, tmp_path: Path) -> None:
     deploy(program, tmp_path, "gone")
     listeners = program.client().redis
-    wait_for(lambda: b"gone" in b"".join(listeners.zrange(LISTENERS, 0, -1)), "it listens")
+    wait_for(lambda: b"gone" in b"".join(listeners.zrange(listeners_key(), 0, -1)), "it listens")
 
     assert program.run("rm", "gone").code == 0
 
     wait_for(
-        lambda: b"gone" not in b"".join(listeners.zrange(LISTENERS, 0, -1)), "it listens no more"
+        lambda: b"gone" not in b"".join(listeners.zrange(listeners_key(), 0, -1)),
+        "it listens no more",
     )

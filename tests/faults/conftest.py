@@ -45,6 +45,7 @@ ALWAYS = {
     "test_messages_survive_the_loss_of_postgresql",
     "test_a_lost_host_is_replaced_with_all_its_records",
     "test_a_paused_host_changes_nothing_after_it_was_replaced",
+    "test_failovers_and_moved_slots_of_a_cluster_apply_nothing_twice",
     "test_an_acknowledged_dead_letter_survives_a_power_cut",
     "test_a_stale_condition_changes_nothing",
     "test_ten_thousand_random_calls_see_nothing_of_another_pipeline",

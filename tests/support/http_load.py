@@ -15,14 +15,15 @@ THREADS = 8
 
 
 class HttpLoad:
-    """Sends writes to the swarm `chat` while the context is open.
+    """Sends writes to the swarm `chat` of pipelines in turn while the context is open.
 
     `accepted` has the texts that the server has accepted, and `refusals` when it accepted none, as
     (time.monotonic(), seconds).
     """
 
-    def __init__(self, *hosts: Host, uid: str, rate: float = 200.0) -> None:
-        self._hosts, self._uid, self._pause_s = hosts, uid, THREADS / rate
+    def __init__(self, *hosts: Host, uid: str | list[str], rate: float = 200.0) -> None:
+        self._uids = [uid] if isinstance(uid, str) else uid
+        self._hosts, self._pause_s = hosts, THREADS / rate
         self._numbers, self._ending = count(), threading.Event()
         self._failed, self._lock = False, threading.Lock()
         self.accepted: list[str] = []
@@ -49,6 +50,13 @@ class HttpLoad:
         for thread in self._threads:
             thread.join()
 
+    def accepted_of(self, uid: str) -> list[str]:
+        """Return the accepted texts of one pipeline."""
+        return [text for text in self.accepted if self._uid_of(text) == uid]
+
+    def _uid_of(self, text: str) -> str:
+        return self._uids[int(text.split()[1]) % len(self._uids)]
+
     def await_accepted(self, more: int) -> None:
         """Wait until so many more writes are accepted."""
         wanted = len(self.accepted) + more
@@ -70,7 +78,7 @@ class HttpLoad:
             time.sleep(self._pause_s)
 
     def _send(self, host: Host, text: str) -> bool:
-        path = f"/v1/pipelines/{self._uid}/swarms/chat/messages"
+        path = f"/v1/pipelines/{self._uid_of(text)}/swarms/chat/messages"
         try:
             answer = host.ask(
                 "POST", path, {"text": f"/write {text}"}, webhook_id=text.replace(" ", "-")

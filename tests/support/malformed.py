@@ -7,17 +7,17 @@ import redis
 
 from memrelay.bus.keys import (
     CHANGES,
-    LISTENERS,
     PUBLIC,
-    REINDEX_REQUESTS,
-    WORKERS,
     ask_channel,
     input_key,
+    listeners_key,
     owner_key,
+    reindex_key,
     stores_key,
     swarm_key,
     timers_key,
     worker_key,
+    workers_key,
 )
 
 Fields = dict[bytes, bytes]
@@ -98,12 +98,12 @@ class Malformed:
         lease, report = random.choice(("x/1", "../../x/1", "y")), self._json(REPORT)
         return random.choice(
             (
-                lambda pipe: pipe.zadd(LISTENERS, {member: 0}),
-                lambda pipe: pipe.hset(REINDEX_REQUESTS, word, other),
+                lambda pipe: pipe.zadd(listeners_key(), {member: 0}),
+                lambda pipe: pipe.hset(reindex_key(), word, other),
                 lambda pipe: pipe.hset(timers_key(uid), self._timer, timer),
                 lambda pipe: pipe.hset(stores_key(uid), word, other),
                 lambda pipe: pipe.hset(owner_key(uid), "gaps", other),
-                lambda pipe: pipe.set(worker_key(lease), report).zadd(WORKERS, {lease: 1e13}),
+                lambda pipe: pipe.set(worker_key(lease), report).zadd(workers_key(), {lease: 1e13}),
             )
         )
 

@@ -5,14 +5,16 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import redis
+from redis.crc import key_slot
 
 from memrelay.bus.embedded.binary import find_binary
+from memrelay.bus.keys import CELL
 from tests.support.waiting import wait_for
 
 SERVICE = "memrelay-test"
@@ -31,7 +33,7 @@ sentinel parallel-syncs {SERVICE} 1
 
 
 def free_port() -> int:
-    """Return a free port of loopback below 50,000, so that its cluster port is valid too."""
+    """Return a free port of loopback below 50,000."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = int(server.getsockname()[1])
@@ -43,7 +45,7 @@ class BusServer:
     """One server process, which can be killed and started again on its files."""
 
     def __init__(self, folder: Path, port: int, *words: str) -> None:
-        self.folder, self.port, self._words = folder, port, words
+        self.folder, self.port, self.words = folder, port, words
         folder.mkdir(parents=True)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -51,7 +53,7 @@ class BusServer:
         """Start the server and wait until it answers."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [find_binary(None), *self._words, *more], cwd=self.folder, stdout=log, stderr=log
+                [find_binary(None), *self.words, *more], cwd=self.folder, stdout=log, stderr=log
             )
         wait_for(self.answers, f"the server on port {self.port} answers")
 
@@ -208,3 +210,130 @@ def single_bus(folder: Path) -> Iterator[str]:
         yield f"redis://:{PASSWORD}@127.0.0.1:{port}/0"
     finally:
         server.kill()
+
+
+class ClusterBus:
+    """A cluster of three primaries, each with a replica, as a context."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.servers: list[BusServer] = []
+
+    def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            undo.callback(self._kill_all)
+            self._start()
+            undo.pop_all()
+        return self
+
+    def _kill_all(self) -> None:
+        for server in self.servers:
+            server.kill()
+
+    def _start(self) -> None:
+        for _ in range(6):
+            self._start_server()
+        first, *others = self.servers
+        for server in others:
+            self._call(first, "CLUSTER", "MEET", "127.0.0.1", server.port, self._bus_port(server))
+        wait_for(lambda: all(self._knows(one, 6) for one in self.servers), "the nodes have met")
+        for number, server in enumerate(self.servers[:3]):
+            last = (number + 1) * 5462 - 1
+            self._call(server, "CLUSTER", "ADDSLOTSRANGE", number * 5462, min(last, 16383))
+        for replica, primary in zip(self.servers[3:], self.servers[:3], strict=True):
+            ident = self._call(primary, "CLUSTER", "MYID")
+            wait_for(lambda r=replica, i=ident: self._may_call(r, "CLUSTER", "REPLICATE", i), "ok")
+        wait_for(self.is_whole, "the cluster is whole")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._kill_all()
+
+    @property
+    def url(self) -> str:
+        hosts = ",".join(f"127.0.0.1:{one.port}" for one in self.servers)
+        return f"cluster://:{PASSWORD}@{hosts}"
+
+    @property
+    def owner(self) -> BusServer:
+        """Return the primary of Memrelay's keys."""
+        return wait_for(self._find_owner, "a primary has the keys")
+
+    def kill_owner(self) -> BusServer:
+        """Kill the primary of Memrelay's keys, and return it once another one has them."""
+        killed = self.owner
+        killed.kill()
+        wait_for(lambda: (found := self._find_owner()) and found is not killed, "a replica follows")
+        return killed
+
+    def restore(self, killed: BusServer) -> None:
+        """Start a killed server, which becomes a replica."""
+        killed.start()
+        wait_for(self.is_whole, "the cluster is whole")
+
+    def move_keys(self) -> None:
+        """Move the slot of Memrelay's keys to another primary."""
+        owner, slot = self.owner, key_slot(f"{{{CELL}}}".encode())
+        target = next(one for one in self.servers if one is not owner and self._is_primary(one))
+        ident = self._call(target, "CLUSTER", "MYID")
+        words = ("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", ident)
+        self._call(owner, *words)
+        wait_for(lambda: self._find_owner() is target, "the keys have moved")
+
+    def is_whole(self) -> bool:
+        """Return whether all slots are served, with a replica for each primary."""
+        return (
+            all(b"cluster_state:ok" in self._call(one, "CLUSTER", "INFO") for one in self.servers)
+            and sum(map(self._has_replica, self.servers)) == 3
+        )
+
+    def _has_replica(self, server: BusServer) -> bool:
+        role = self._call(server, "ROLE")
+        return role[0] == b"master" and len(role[2]) > 0
+
+    def _is_primary(self, server: BusServer) -> bool:
+        return server.lives and self._call(server, "ROLE")[0] == b"master"
+
+    def _find_owner(self) -> BusServer | None:
+        slot = key_slot(f"{{{CELL}}}".encode())
+        for asked in self.servers:
+            if not asked.lives or b"cluster_state:ok" not in self._call(asked, "CLUSTER", "INFO"):
+                continue
+            for first, last, primary, *_ in self._call(asked, "CLUSTER", "SLOTS"):
+                if first <= slot <= last:
+                    found = next(one for one in self.servers if one.port == primary[1])
+                    return found if self._is_primary(found) else None
+        return None
+
+    def _knows(self, server: BusServer, count: int) -> bool:
+        return b"cluster_known_nodes:%d" % count in self._call(server, "CLUSTER", "INFO")
+
+    def _may_call(self, server: BusServer, *words: str | int) -> bool:
+        with suppress(redis.ResponseError):
+            self._call(server, *words)
+            return True
+        return False
+
+    def _call(self, server: BusServer, *words: str | int) -> Any:
+        with server.client() as client:
+            client.response_callbacks.clear()
+            return client.execute_command(*words)
+
+    def _bus_port(self, server: BusServer) -> int:
+        return int(server.words[server.words.index("--cluster-port") + 1])
+
+    def _start_server(self) -> None:
+        port = free_port()
+        login = ("--requirepass", PASSWORD, "--masterauth", PASSWORD)
+        durable = ("--appendonly", "yes", "--appendfsync", "always", "--save", "")
+        quick = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
+        cluster = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1500")
+        place = ("--port", str(port), "--cluster-port", str(free_port()), "--bind", "127.0.0.1")
+        words = (*place, *login, *durable, *quick, *cluster)
+        server = BusServer(self._folder / f"server-{port}", port, *words)
+        server.start()
+        self.servers.append(server)

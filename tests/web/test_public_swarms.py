@@ -1,6 +1,6 @@
 """Public swarms over HTTP: sending, reading the log, and following it."""
 
-from memrelay.bus.keys import LISTENERS
+from memrelay.bus.keys import listeners_key
 from tests.support.bundles import Json, make_agent, make_memory, make_relay, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, make_key
@@ -29,7 +29,7 @@ def deploy(served: Served, swarm: str, *agents: Json) -> str:
     """Deploy a pipeline on a public swarm, wait until it is a member, and return its uid."""
     uid = served.deploy(*agents, swarms=[{"name": swarm, "visibility": "public"}])
     wait_for(
-        lambda: uid in str(served.house.client.redis.zrange(LISTENERS, 0, -1)),
+        lambda: uid in str(served.house.client.redis.zrange(listeners_key(), 0, -1)),
         "the pipeline is a member",
     )
     return uid

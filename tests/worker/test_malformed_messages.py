@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from memrelay.bus.client.url import Address
-from memrelay.bus.keys import WORKERS, ask_channel, owner_key, worker_key
+from memrelay.bus.keys import ask_channel, owner_key, worker_key, workers_key
 from memrelay.bus.request import Requester
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.follow import Follower
@@ -172,7 +172,7 @@ def test_a_malformed_worker_report_is_left_out(house: House) -> None:
     redis = house.client.redis
     for number, report in enumerate((b"{", b"[]", b'{"name":1}', b'{"name":"a","pipelines":[]}')):
         redis.set(worker_key(f"{number}/1"), report)
-        redis.zadd(WORKERS, {f"{number}/1": 1e13})
+        redis.zadd(workers_key(), {f"{number}/1": 1e13})
 
     house.deploy(make_bundle(uid))
 

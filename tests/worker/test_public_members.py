@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memrelay.bus.keys import LISTENERS, PUBLIC
+from memrelay.bus.keys import PUBLIC, listeners_key
 from tests.support.bundles import make_uid
 from tests.support.client import input_of, make_envelope
 from tests.support.house import House
@@ -98,7 +98,7 @@ def test_owners_register_again_after_the_server_lost_everything(house: House) ->
     speaker, keeper = deploy(house, make_speaker(make_uid(), SWARM), make_keeper(make_uid(), SWARM))
 
     house.client.redis.flushall()
-    assert not house.client.redis.exists(LISTENERS)
+    assert not house.client.redis.exists(listeners_key())
     await_listening(house, keeper)
     house.client.enter(speaker, "/tell tea")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from memrelay.bus.keys import LISTENERS, PUBLIC
+from memrelay.bus.keys import PUBLIC, listeners_key
 from memrelay.bus.public_listeners import Member
 from tests.support.bundles import (
     STORE,
@@ -52,7 +52,7 @@ def deploy(house: House, *bundles: Json) -> list[str]:
 
 
 def members(house: House) -> list[Member]:
-    return [Member.of(word) for word in house.client.redis.zrange(LISTENERS, 0, -1)]
+    return [Member.of(word) for word in house.client.redis.zrange(listeners_key(), 0, -1)]
 
 
 def await_quiet(house: House, *uids: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import WORKERS, fence_key
+from memrelay.bus.keys import fence_key, workers_key
 from memrelay.memory.lock_holder import find_writer
 from memrelay.memory.memory_id import store_path
 from memrelay.worker.ownership.host_locks import HostLocks
@@ -76,7 +76,7 @@ class HungWorkers:
 
     async def _has_lease(self, identity: str) -> bool:
         """Return whether a lease of a worker is not fenced."""
-        names: list[bytes] = await self._control.call("ZRANGE", WORKERS, 0, -1)
+        names: list[bytes] = await self._control.call("ZRANGE", workers_key(), 0, -1)
         leases = [name.decode() for name in names if name.startswith(f"{identity}/".encode())]
         keys = [fence_key(lease) for lease in leases]
         return bool(keys and await self._control.call("EXISTS", *keys))
