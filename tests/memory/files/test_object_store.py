@@ -9,6 +9,7 @@ from memrelay.memory.errors import BadBackup
 from memrelay.memory.files.backup import Manifest, back_up, read_manifest
 from memrelay.memory.files.backup_names import choose_surplus, name_of
 from memrelay.memory.files.object_store import Backups
+from memrelay.memory.files.store_files import LocalFiles
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import Place, deploy
 
@@ -29,7 +30,8 @@ def url(tmp_path: Path) -> str:
 def make_backup(tmp_path: Path, name: str, made_at: int) -> Path:
     root, folder = tmp_path / "root", tmp_path / name
     deploy(Place(root))
-    back_up(root, folder, [], Manifest(made_at, "1", [], [], {}), root / "system.db")
+    about = Manifest(made_at, "1", [], [], {})
+    back_up(root, folder, [], about, system=root / "system.db", files=LocalFiles(root))
     return folder
 
 
