@@ -1,9 +1,10 @@
-"""usage: .venv/bin/python benchmarks/plan.py [--pipelines N] [--seconds N] [--json FILE]
+"""usage: .venv/bin/python benchmarks/plan.py [--pipelines N] [--seconds N] [--interval S]
+[--json FILE]
 
 Measures unit costs of many quiet pipelines with journals in PostgreSQL, and derives a plan for
-1,000,000 pipelines with 100,000 messages per second. In the measurement, as in the plan, each
-pipeline gets one message in 10 seconds. So every message opens a store, is a commit of its own, and
-the store rests afterwards.
+1,000,000 pipelines with 100,000 messages per second. In the measurement, each pipeline gets one
+message in 10 seconds, as in the plan. So every message opens the stores of its pipeline, is a
+commit of its own, and the stores rest afterwards. With --interval 5, the stores stay open.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,6 @@ from memrelay.bus.client.resp import pack
 from tests.support.postgres import Postgres
 
 PIPELINES, RATE = 1_000_000, 100_000
-INTERVAL_S = PIPELINES / RATE
 # Part of a core or disk that a plan uses, and the size of a host.
 SHARE, CORES, MEMORY_GB = 0.6, 16, 64
 PARTS = "worker", "bus", "postgres"
@@ -40,11 +41,12 @@ DAY_S = 86_400
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """Return the processor seconds that processes have used."""
+    """Return the processor seconds of processes and of their children that have ended."""
     total = 0
     for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
+        with suppress(FileNotFoundError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15]))
     return total / TICK
 
 
@@ -92,20 +94,20 @@ class Installation:
         }
 
 
-def send_steadily(made: Installation, uids: list[str], seconds: float) -> int:
-    """Send one message to each pipeline in INTERVAL_S, and return their number."""
-    count, sent, part = len(uids), 0, max(1, int(len(uids) / INTERVAL_S / 10))
+def send_steadily(made: Installation, uids: list[str], seconds: float, interval_s: float) -> int:
+    """Send one message to each pipeline in each interval, and return their number."""
+    count, sent, part = len(uids), 0, max(1, int(len(uids) / interval_s / 10))
     began = time.monotonic()
     while time.monotonic() - began < seconds:
         made.send([uids[(sent + number) % count] for number in range(part)])
         sent += part
-        time.sleep(max(0.0, began + sent * INTERVAL_S / count - time.monotonic()))
+        time.sleep(max(0.0, began + sent * interval_s / count - time.monotonic()))
     return sent
 
 
-def observe(pipelines: int, seconds: float) -> tuple[State, State, State, int]:
-    """Return the states before the pipelines had a message, at rest, and after `seconds` of
-    messages, and the number of these.
+def observe(pipelines: int, seconds: float, interval_s: float) -> tuple[list[State], int]:
+    """Return the states before the pipelines had a message, at rest, half of `seconds` later, and
+    after `seconds` of messages, and the number of these.
     """
     uids = [f"p{number}" for number in range(pipelines)]
     with temporary_bus("plan") as (folder, bus), Postgres() as server:
@@ -115,22 +117,26 @@ def observe(pipelines: int, seconds: float) -> tuple[State, State, State, int]:
             made.send(uids)
             made.await_messages(3 * pipelines)
             time.sleep(REST_S)
+            idle = made.state()
+            time.sleep(seconds / 2)
             rest = made.state()
-            sent = send_steadily(made, uids, seconds) if seconds else 0
+            sent = send_steadily(made, uids, seconds, interval_s) if seconds else 0
             made.await_messages(3 * (pipelines + sent))
-            return empty, rest, made.state(), sent
+            return [empty, idle, rest, made.state()], sent
         finally:
             stop_all([made.worker])
 
 
-def measure(pipelines: int, seconds: float) -> State:
+def measure(pipelines: int, seconds: float, interval_s: float) -> State:
     """Return the costs of a message, and of a pipeline."""
-    _, few, _, _ = observe(FEW, 0)
-    empty, rest, after, sent = observe(pipelines, seconds)
+    (_, few, _, _), _ = observe(FEW, 0, interval_s)
+    (empty, idle, rest, after), sent = observe(pipelines, seconds, interval_s)
     of_message = {name: (after[name] - rest[name]) / sent for name in rest}
+    at_rest = {name: (rest[name] - idle[name]) / (pipelines * seconds / 2) for name in rest}
     grown = {name: (rest[name] - empty[name]) / pipelines for name in rest}
     return {
         **{f"{name} per message": of_message[f"{name} cpu"] for name in PARTS},
+        **{f"{name} per idle pipeline and second": at_rest[f"{name} cpu"] for name in PARTS},
         "journal bytes per message": of_message["postgres bytes"],
         "log bytes per message": of_message["log bytes"],
         "bus bytes per pipeline": grown["bus bytes"],
@@ -164,14 +170,15 @@ def main() -> None:
     parser.add_argument("--pipelines", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--interval", type=float, default=PIPELINES / RATE)
     given = parser.parse_args()
-    costs = measure(given.pipelines, given.seconds)
+    costs = measure(given.pipelines, given.seconds, given.interval)
     plan = derive(costs)
     for name, value in costs.items():
-        is_time = name.endswith("per message") and "bytes" not in name
-        print(f"{name:>28}: {value * 1e6:,.0f} us" if is_time else f"{name:>28}: {value:,.0f}")
+        is_time = "bytes" not in name
+        print(f"{name:>38}: {value * 1e6:,.1f} us" if is_time else f"{name:>38}: {value:,.0f}")
     for name, value in plan.items():
-        print(f"{name:>28}: {value:,.0f}")
+        print(f"{name:>38}: {value:,.0f}")
     write_result({"costs": costs, "plan": plan}, given.json)
 
 
