@@ -7,12 +7,12 @@ SOCKET. With --postgres, stores have journals in a new database of that server.
 
 import argparse
 import asyncio
+import importlib
 import signal
 import sys
 import time
 from pathlib import Path
 
-import psycopg
 import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -62,6 +62,7 @@ def create_database(server: str) -> str:
     if not server:
         return ""
     name = f"bench{time.time_ns()}"
+    psycopg = importlib.import_module("psycopg")  # it takes 9 MB
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
     return f"{server}/{name}"
