@@ -86,6 +86,7 @@ def test_failovers_and_moved_slots_of_a_cluster_apply_nothing_twice(
 
 def count_missing(host: Host, uid: str, accepted: list[str]) -> int:
     """Wait for all accepted messages, and return how many did not come: no replica had them."""
+    host.await_count(uid, 0)
     deadline = time.monotonic() + 15
     while (lost := len(set(accepted) - set(host.contents(uid)))) and time.monotonic() < deadline:
         time.sleep(0.2)
