@@ -143,6 +143,11 @@ def parse(url: str) -> Address:
         return _parse_sentinels(rest, tls=scheme != "sentinel")
     if separator and scheme in CLUSTER_SCHEMES:
         return _parse_cluster(rest, tls=scheme != "cluster")
+    return _parse_server(url)
+
+
+def _parse_server(url: str) -> Address:
+    """Parse the URL of one server. Raises BadAddress."""
     try:
         parts, options = urlsplit(url), parse_url(url)
         # The resolver would raise UnicodeError instead of a network error.
