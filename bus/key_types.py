@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import (
+    all_cells,
     input_key,
     listeners_key,
     owner_key,
@@ -36,7 +37,11 @@ class WrongType(NamedTuple):
 
 def shared_keys() -> dict[str, str]:
     """Return the expected type of each key of all pipelines together."""
-    return {workers_key(): "zset", listeners_key(): "zset", reindex_key(): "hash"}
+    of_cells = [(workers_key(cell), reindex_key(cell)) for cell in all_cells()]
+    types = {listeners_key(): "zset"}
+    for workers, requests in of_cells:
+        types |= {workers: "zset", requests: "hash"}
+    return types
 
 
 def all_keys(uid: str) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Names of Redis keys and channels (docs/architecture.md, "The wire")."""
 
 import re
+from binascii import crc_hqx
 
 # The consumer group that reads the input of a pipeline.
 GROUP = "owner"
@@ -8,67 +9,93 @@ GROUP = "owner"
 CHANGES = "memrelay:changes"
 # Replaces the uid of a pipeline in the keys of public swarms.
 PUBLIC = "public"
-# The cell of a cluster. All its keys have this hash tag, so that they are in one slot.
-CELL = "c00"
-
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # A swarm's name is the last part of a key and a line of the inbox.
 SWARM = re.compile(r"[^\x00-\x1f\x7f{}]{1,128}")
 
 
+# The cell in the name of a worker's lease.
+LEASE_CELL = re.compile(r"@(c[0-9]{2})/")
+
+
 class _Layout:
-    """The hash tags of the keys. Without a cell, the tag of a pipeline's keys is its uid."""
+    """How many cells the bus has. On a single server, 0: the hash tag of a pipeline is its uid."""
 
-    cell = ""
-
-
-def use_cell(cell: str) -> None:
-    """Give all keys the hash tag of a cell, "" for none. Call it before a key is made."""
-    _Layout.cell = cell
+    cells = 0
 
 
-def _tag(name: str) -> str:
-    return f"{{{_Layout.cell}}}{name}" if _Layout.cell else f"{{{name}}}"
+def use_cells(count: int) -> None:
+    """Spread the keys over so many cells of a cluster, 0 on a single server.
+
+    All keys of a cell have its name as hash tag, so that they are in one slot. Call it before a key
+    is made.
+    """
+    _Layout.cells = count
 
 
-def workers_key() -> str:
-    """Return the sorted set of workers by their last heartbeat in Unix ms."""
-    return f"memrelay:{_tag('workers')}"
+def all_cells() -> list[str]:
+    """Return the names of all cells; [""] on a single server."""
+    return [f"c{number:02d}" for number in range(_Layout.cells)] or [""]
+
+
+def cell_of(uid: str) -> str:
+    """Return the cell of a pipeline; "" on a single server. The number is CRC-16 of the uid."""
+    return f"c{crc_hqx(uid.encode(), 0) % _Layout.cells:02d}" if _Layout.cells else ""
+
+
+def cell_of_worker(worker: str) -> str:
+    """Return the cell in the name of a lease; the first one if it names none."""
+    found = LEASE_CELL.search(worker)
+    return found[1] if found else all_cells()[0]
+
+
+def _tag(name: str, cell: str) -> str:
+    return f"{{{cell}}}{name}" if cell else f"{{{name}}}"
+
+
+def workers_key(cell: str = "") -> str:
+    """Return the sorted set of a cell's workers by their last heartbeat in Unix ms."""
+    return f"memrelay:{_tag('workers', cell)}"
 
 
 def listeners_key() -> str:
     """Return the sorted set of the pipelines on public swarms (bus/public_listeners.py)."""
-    return f"listeners:{_tag(PUBLIC)}"
+    return f"listeners:{_tag(PUBLIC, cell_of(PUBLIC))}"
 
 
-def reindex_key() -> str:
-    """Return the hash of the pipelines whose vectors are to be recomputed."""
-    return f"memrelay:{_tag('remake')}" if _Layout.cell else "memrelay:remake"
+def reindex_key(cell: str = "") -> str:
+    """Return the hash of the pipelines of a cell whose vectors are to be recomputed."""
+    return f"memrelay:{_tag('remake', cell)}" if cell else "memrelay:remake"
 
 
-def probe_key(name: str) -> str:
-    """Return a key that is written to test the server."""
-    return f"memrelay:{_tag('probe')}:{name}" if _Layout.cell else f"memrelay:probe:{name}"
+def cells_key(cell: str) -> str:
+    """Return the key with the number of cells, which is fixed when a cluster is first used."""
+    return f"memrelay:{_tag('cells', cell)}"
+
+
+def probe_key(name: str, cell: str = "") -> str:
+    """Return a key that is written to test the server of a cell."""
+    return f"memrelay:{_tag('probe', cell)}:{name}" if cell else f"memrelay:probe:{name}"
 
 
 def input_key(uid: str) -> str:
     """Return the input stream of a pipeline: `swarm`, `agent` or `op`, and `data`."""
-    return f"pipeline:{_tag(uid)}:in"
+    return f"pipeline:{_tag(uid, cell_of(uid))}:in"
 
 
 def ask_channel(uid: str) -> str:
     """Return the channel on which a pipeline's owner receives read-only operation calls."""
-    return f"pipeline:{_tag(uid)}:ask"
+    return f"pipeline:{_tag(uid, cell_of(uid))}:ask"
 
 
 def timers_key(uid: str) -> str:
     """Return the hash with the last tick of each agent of a pipeline, by alias."""
-    return f"pipeline:{_tag(uid)}:timers"
+    return f"pipeline:{_tag(uid, cell_of(uid))}:timers"
 
 
 def stores_key(uid: str) -> str:
     """Return the hash from a pipeline's `memory_id`s to their last acknowledged commits."""
-    return f"pipeline:{_tag(uid)}:stores"
+    return f"pipeline:{_tag(uid, cell_of(uid))}:stores"
 
 
 def swarm_key(uid: str, swarm: str) -> str:
@@ -76,32 +103,37 @@ def swarm_key(uid: str, swarm: str) -> str:
 
     The `uid` of a public swarm is PUBLIC.
     """
-    return f"swarm:{_tag(uid)}:{swarm}"
+    return f"swarm:{_tag(uid, cell_of(uid))}:{swarm}"
 
 
 def reply_channel(uid: str, token: str) -> str:
     """Return the channel on which one caller awaits its answer."""
-    return f"reply:{_tag(uid)}:{token}"
+    return f"reply:{_tag(uid, cell_of(uid))}:{token}"
+
+
+def reply_pattern(token: str) -> str:
+    """Return the pattern of the channels with that token, of all pipelines."""
+    return f"reply:{{*:{token}"
 
 
 def changed_channel(uid: str) -> str:
     """Return the channel that announces changes of a pipeline's stores that have a change feed."""
-    return f"changed:{_tag(uid)}"
+    return f"changed:{_tag(uid, cell_of(uid))}"
 
 
 def live_channel(uid: str) -> str:
     """Return the channel of a pipeline's events that no store keeps, such as finished runs."""
-    return f"live:{_tag(uid)}"
+    return f"live:{_tag(uid, cell_of(uid))}"
 
 
 def worker_key(worker: str) -> str:
     """Return the lease of a worker: its last report as JSON, which expires without heartbeats."""
-    return f"{workers_key()}:{worker}"
+    return f"{workers_key(cell_of_worker(worker))}:{worker}"
 
 
 def fence_key(worker: str) -> str:
     """Return the fence of a worker, which a successor deletes to fence it."""
-    return f"{workers_key()}:{worker}:fence"
+    return f"{workers_key(cell_of_worker(worker))}:{worker}:fence"
 
 
 def owner_key(uid: str) -> str:
@@ -109,4 +141,4 @@ def owner_key(uid: str) -> str:
 
     `gaps` and `deaf_ms` count how often and how long it had no owner.
     """
-    return f"pipeline:{_tag(uid)}:owner"
+    return f"pipeline:{_tag(uid, cell_of(uid))}:owner"

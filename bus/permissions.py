@@ -16,7 +16,9 @@ from memrelay.bus.keys import (
     CHANGES,
     GROUP,
     PUBLIC,
+    all_cells,
     ask_channel,
+    cell_of,
     changed_channel,
     fence_key,
     input_key,
@@ -26,6 +28,7 @@ from memrelay.bus.keys import (
     probe_key,
     reindex_key,
     reply_channel,
+    reply_pattern,
     stores_key,
     swarm_key,
     timers_key,
@@ -157,8 +160,9 @@ async def check_writable(client: ReconnectingConnection) -> None:
 
     Raises BusRefused and BusUnavailable.
     """
-    key = probe_key(str(os.getpid()))
-    await client.call("SET", key, time.time_ns(), "PX", PROBE_TTL_MS)
+    for cell in client.cells:
+        key = probe_key(str(os.getpid()), cell)
+        await client.call("SET", key, time.time_ns(), "PX", PROBE_TTL_MS)
 
 
 def _describe(words: Sequence[str], *, unknown: bool) -> RefusedCommand:
@@ -210,7 +214,7 @@ def _channel_commands(uid: str) -> list[str]:
         *_on(reply_channel(uid, "x"), "publish x"),
         *_on(changed_channel(uid), "publish x", "subscribe", "unsubscribe"),
         *_on(live_channel(uid), "publish x", "subscribe", "unsubscribe"),
-        f"psubscribe {reply_channel('*', 'x')}",
+        f"psubscribe {reply_pattern('x')}",
         *_on(CHANGES, "publish x", "subscribe"),
     ]
     for log in _logs(uid):
@@ -223,18 +227,19 @@ def _hash_commands(uid: str) -> list[str]:
         *_on(owner_key(uid), "hget a", "hmget a b", "hset a b", "hdel a", "hincrby a 1"),
         *_on(timers_key(uid), "hget a", "hset a b"),
         *_on(stores_key(uid), "hgetall", "hset a b"),
-        *_on(reindex_key(), "hgetall", "hexists a", "hset a b", "hdel a"),
+        *_on(reindex_key(cell_of(uid)), "hgetall", "hexists a", "hset a b", "hdel a"),
     ]
 
 
 def _worker_commands() -> list[str]:
+    cell = all_cells()[0]
     return [
         *("ping", "time", "multi", "exec", "client setname x", "client id", "client unblock 1"),
         *("wait 1 1", "role"),
         *_on(fence_key(NOBODY), "set x", "exists", "watch", "del"),
         *_on(worker_key(NOBODY), "set x px 1", "exists", "mget", "del"),
         *_on(
-            workers_key(),
+            workers_key(cell),
             "zadd 1 a",
             "zrem a",
             "zscore a",

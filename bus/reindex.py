@@ -7,7 +7,7 @@ import re
 import secrets
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import UID, reindex_key
+from memrelay.bus.keys import UID, cell_of, reindex_key
 from memrelay.bus.malformed import MALFORMED
 
 TOKEN = re.compile(r"[0-9a-f]{16}")
@@ -15,12 +15,12 @@ TOKEN = re.compile(r"[0-9a-f]{16}")
 
 async def request_reindex(client: ReconnectingConnection, uid: str) -> None:
     """Ask the owner of a pipeline to recompute its vectors. Raises BusUnavailable, BusRefused."""
-    await client.call("HSET", reindex_key(), uid, secrets.token_hex(8))
+    await client.call("HSET", reindex_key(cell_of(uid)), uid, secrets.token_hex(8))
 
 
 async def is_reindex_requested(client: ReconnectingConnection, uid: str) -> bool:
     """Return whether a request still waits for the owner."""
-    return bool(await client.call("HEXISTS", reindex_key(), uid))
+    return bool(await client.call("HEXISTS", reindex_key(cell_of(uid)), uid))
 
 
 async def read_reindex_requests(client: ReconnectingConnection) -> dict[str, str]:
@@ -28,7 +28,14 @@ async def read_reindex_requests(client: ReconnectingConnection) -> dict[str, str
 
     Requests in another form are deleted.
     """
-    words: list[bytes] = await client.call("HGETALL", reindex_key())
+    requests: dict[str, str] = {}
+    for cell in client.cells:
+        requests |= await _read_cell(client, reindex_key(cell))
+    return requests
+
+
+async def _read_cell(client: ReconnectingConnection, key: str) -> dict[str, str]:
+    words: list[bytes] = await client.call("HGETALL", key)
     requests: dict[str, str] = {}
     for word, value in zip(words[::2], words[1::2], strict=True):
         uid, token = word.decode(errors="replace"), value.decode(errors="replace")
@@ -36,10 +43,10 @@ async def read_reindex_requests(client: ReconnectingConnection) -> dict[str, str
             requests[uid] = token
             continue
         MALFORMED.drop("reindex_request", f"{uid[:100]!r} has the token {token[:100]!r}")
-        await client.call("HDEL", reindex_key(), word)
+        await client.call("HDEL", key, word)
     return requests
 
 
 async def clear_reindex_request(client: ReconnectingConnection, uid: str) -> None:
     """Delete a request, because the owner has begun."""
-    await client.call("HDEL", reindex_key(), uid)
+    await client.call("HDEL", reindex_key(cell_of(uid)), uid)

@@ -43,7 +43,7 @@ class Replication:
         """
         began_s = time.monotonic()
         # WAIT counts the replicas that have the last write of its connection and all before it.
-        write = "SET", probe_key("replicas"), 1, "PX", 10 * WAIT_MS
+        write = "SET", probe_key("replicas", client.cells[0]), 1, "PX", 10 * WAIT_MS
         wait = "WAIT", self.wanted, WAIT_MS
         _, count = await client.call_all((write, wait), keep_refusals=True)
         if not isinstance(count, BusRefused) and count >= self.wanted:

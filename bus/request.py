@@ -27,7 +27,7 @@ from memrelay.bus.errors import (
     NoAnswer,
     NoOwner,
 )
-from memrelay.bus.keys import ask_channel, reply_channel
+from memrelay.bus.keys import ask_channel, reply_channel, reply_pattern
 from memrelay.bus.malformed import MALFORMED, REPLY
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress, IngressLimits
@@ -273,7 +273,7 @@ class Requester:
         """Subscribe to all reply channels of this requester, once for all waiting callers."""
         async with self._subscribing:
             if self._receiving is None or self._receiving.done():
-                pattern = reply_channel("*", f"{self._token}.*")
+                pattern = reply_pattern(f"{self._token}.*")
                 subscription = await self._replies.subscribe(pattern)
                 self._receiving = asyncio.create_task(self._receive(subscription))
 

@@ -13,7 +13,7 @@ from memrelay.bus.client.url import Address, parse
 from memrelay.bus.embedded.socket_path import find_socket
 from memrelay.bus.embedded.users import PASSWORD_NAME, find_address
 from memrelay.bus.errors import BusError, BusRefused, EmbeddedServerError
-from memrelay.bus.keys import CELL, use_cell
+from memrelay.bus.keys import use_cells
 from memrelay.cli.logs import LogFormat, configure_logging
 from memrelay.cli.settings import (
     Settings,
@@ -27,6 +27,7 @@ from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.disk import FREE_SPACE, is_disk_full
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.seal_keys import SealKeys
+from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.errors import first_cause
 from memrelay.worker.ownership.host_locks import NotTheOwner
@@ -34,6 +35,7 @@ from memrelay.worker.ownership.host_locks import NotTheOwner
 Result = TypeVar("Result")
 # Errors that a user can cause. They end a command with a sentence instead of a traceback.
 USER_ERRORS = (
+    BundleRefused,
     BusError,
     EmbeddedServerError,
     MemoryFault,
@@ -154,7 +156,7 @@ def bus_address(settings: Settings) -> Address:
     """
     if settings.bus.url:
         bus, server = settings.bus, parse(settings.bus.url)
-        use_cell(CELL if server.nodes else "")
+        use_cells(bus.cells if server.nodes else 0)
         return replace(
             server,
             ca=str(bus.ca or ""),

@@ -3,19 +3,26 @@
 Separate from web_server, because a worker must not import aiohttp.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from memrelay.bus.client.url import Address
+from memrelay.bus.keys import all_cells
 from memrelay.cli.composition import make_secrets
 from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings, read_secret
 from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.service import Worker, WorkerOptions
+from memrelay.worker.service import CellWorkers, Worker, WorkerOptions
 
 
-def make_worker(settings: Settings, address: Address) -> Worker:
-    """Return a worker with these settings."""
+def make_worker(settings: Settings, address: Address) -> Worker | CellWorkers:
+    """Return a worker with these settings: in a cluster, one for each cell."""
+    workers = [_make_worker(settings, replace(address, cell=cell)) for cell in all_cells()]
+    return workers[0] if len(workers) == 1 else CellWorkers(workers)
+
+
+def _make_worker(settings: Settings, address: Address) -> Worker:
     options = WorkerOptions(
         address,
         settings.memory.root,

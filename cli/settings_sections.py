@@ -200,6 +200,7 @@ class BusSettings(_Section):
     log_length: Count = 10_000
     log_bytes: Annotated[int, Field(ge=65_536, le=2**53)] = 67_108_864
     min_replicas: Annotated[int, Field(ge=0, le=100)] = 0
+    cells: Annotated[int, Field(ge=1, le=100)] = 1
 
 
 class WorkerSettings(_Section):

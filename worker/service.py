@@ -15,6 +15,7 @@ from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import all_keys, shared_keys, wrong_type_keys
+from memrelay.bus.keys import cell_of
 from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
@@ -103,7 +104,7 @@ class Worker:
         options = self._options
         async with AsyncExitStack() as stack:
             host_locks = stack.enter_context(
-                HostLocks(options.memory_root.resolve(), str(options.address))
+                HostLocks(options.memory_root.resolve(), str(options.address), options.address.cell)
             )
             catalog = await stack.enter_async_context(options.make_catalog())
             embedding = EmbeddingThread(options.embedding)
@@ -248,13 +249,15 @@ class Worker:
         await session.stop(self._options.limits.grace_s)
 
     async def _read_uids(self, shared: WorkerContext) -> list[str]:
-        return await self._read_catalog(shared.plans.uids) or []
+        uids = await self._read_catalog(shared.plans.uids) or []
+        return [uid for uid in uids if cell_of(uid) == self._options.address.cell]
 
     async def _read_plans(
         self, shared: WorkerContext, uids: Collection[str] | None = None
     ) -> list[Plan]:
-        """Return the plans of the pipelines in service, or of those of them in `uids`."""
-        return await self._read_catalog(partial(shared.plans.active, uids)) or []
+        """Return the plans of the cell's pipelines in service, or of those of them in `uids`."""
+        plans = await self._read_catalog(partial(shared.plans.active, uids)) or []
+        return [plan for plan in plans if cell_of(plan.uid) == self._options.address.cell]
 
     async def _read_catalog(self, read: Callable[[], Awaitable[Result]]) -> Result | None:
         """Return what `read` returns, as soon as the catalog can be read; None after `stop`."""
@@ -265,6 +268,31 @@ class Worker:
                 log.warning("catalog_busy", reason=str(error))
             await wait(self._stopping, LONGEST_PAUSE_S)
         return None
+
+
+class CellWorkers:
+    """The workers of one process, one for each cell of a cluster. It has the methods of Worker."""
+
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self._workers, self.ready = workers, asyncio.Event()
+
+    def stop(self) -> None:
+        """End the workers, as `Worker.stop` does."""
+        for worker in self._workers:
+            worker.stop()
+
+    async def run(self) -> None:
+        """Serve until `stop`. Raises as `Worker.run` does."""
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(worker.run()) for worker in self._workers]
+            waiting = tasks.create_task(self._await_ready())
+            await asyncio.gather(*running)
+            waiting.cancel()
+
+    async def _await_ready(self) -> None:
+        for worker in self._workers:
+            await worker.ready.wait()
+        self.ready.set()
 
 
 def start_steps(uids: Sequence[str]) -> list[set[str]]:

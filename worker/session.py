@@ -23,7 +23,7 @@ from memrelay.bus.errors import BusRefused, BusUnavailable
 from memrelay.bus.keys import CHANGES, fence_key, input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.lease.lease import Lease
-from memrelay.bus.lease.workers import HEARTBEAT_S, read_workers
+from memrelay.bus.lease.workers import HEARTBEAT_S, fix_cells, read_workers
 from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
 from memrelay.bus.streams.log_size import LogTrimmer
@@ -113,6 +113,7 @@ class Session:
         shared, limits, host_locks = self._shared, self._shared.limits, self._memory.host_locks
         before, name = host_locks.last_lease, host_locks.new_lease()
         self._control = await self._stack.enter_async_context(ReconnectingConnection(self._address))
+        await fix_cells(self._control)
         await shared.clock.look(self._control)
         writing, blocking = await self._connect(), await self._connect()
         writer, echo = FencedWriter(writing, fence_key(name)), EchoFilter()

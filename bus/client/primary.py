@@ -1,6 +1,6 @@
 """Finds the primary of a group of servers, through redis-py: by Sentinel, or in a cluster.
 
-In a cluster, all keys of Memrelay are in one slot (bus/keys.py), which one primary serves.
+In a cluster, all keys of a cell are in one slot (bus/keys.py), which one primary serves.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from redis.exceptions import AuthenticationError, ConnectionError, RedisError
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusUnavailable
-from memrelay.bus.keys import CELL
+from memrelay.bus.keys import all_cells
 
 # How long one Sentinel may take.
 ASK_TIMEOUT_S = 1.0
@@ -101,8 +101,8 @@ class ClusterFinder(PrimaryFinder):
         return "no node of the cluster knows the primary of the keys"
 
     async def ask(self, host: str, port: int) -> tuple[str, int]:
-        """Ask one node which primary has the slot of Memrelay's keys."""
-        slot = key_slot(f"{{{CELL}}}".encode())
+        """Ask one node which primary has the slot of the cell, by default of the first one."""
+        slot = key_slot(f"{{{self._address.cell or all_cells()[0]}}}".encode())
         async with Redis(host=host, port=port, **self._make_options(with_login=True)) as client:
             client.response_callbacks.clear()
             ranges: Any = await client.execute_command("CLUSTER SLOTS")  # type: ignore[no-untyped-call]

@@ -5,8 +5,10 @@ uses `connection.Connection` instead.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any, Self
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -29,12 +31,15 @@ from memrelay.bus.client.primary import make_pool_options
 from memrelay.bus.client.resp import Word
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, BusUnavailable
+from memrelay.bus.keys import all_cells
 
 CONNECT_TIMEOUT_S = 5.0
 # How long a silent server is waited for. Longer than any blocking read.
 REPLY_TIMEOUT_S = 7.5
 # Errors of a node for keys that another one has.
 OF_CLUSTER = (AskError, MovedError, ClusterDownError, TryAgainError)
+# A cell in a key.
+HASH_TAG = re.compile(r"\{(c[0-9]{2})\}")
 # A silent TLS server would delay the close by half a minute.
 CLOSE_TIMEOUT_S = 0.25
 
@@ -53,49 +58,57 @@ class ReconnectingConnection:
 
     def __init__(self, address: Address, *, connections: int = 4) -> None:
         self._address = address
-        self._redis = Redis.from_pool(
-            BlockingConnectionPool(
-                max_connections=connections,
-                timeout=REPLY_TIMEOUT_S,
-                protocol=2,
-                retry=Retry(NoBackoff(), 0),
-                # redis-py would wait with asyncio.wait_for, which swallows cancellation in Python
-                # 3.11. `_translate_errors` bounds the wait instead.
-                socket_timeout=None,
-                socket_connect_timeout=CONNECT_TIMEOUT_S,
-                driver_info=None,
-                **make_pool_options(address),
-            )
-        )
-        self._redis.response_callbacks.clear()
+        # The cells whose keys it reaches: one, or all of a cluster.
+        self.cells = all_cells() if address.nodes and not address.cell else [address.cell]
+        self._clients = {
+            cell: _make_client(replace(address, cell=cell), connections) for cell in self.cells
+        }
+        self._first = self.cells[0]
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with suppress(TimeoutError, RedisError):
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await self._redis.aclose()
+        for client in self._clients.values():
+            with suppress(TimeoutError, RedisError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await client.aclose()
+
+    def _cell_of(self, words: Sequence[Word], default: str) -> str:
+        """Return the cell of the keys in a command, `default` if it has none."""
+        if len(self._clients) == 1:
+            return self._first
+        for word in words:
+            text = word if isinstance(word, str) else ""
+            if found := HASH_TAG.search(text):
+                return found[1]
+        return default
 
     async def call(self, *words: Word) -> Any:
         """Run one command and return its reply. Raises BusRefused and BusUnavailable."""
+        client = self._clients[self._cell_of(words, self._first)]
         async with self._translate_errors():
-            return await self._redis.execute_command(*words)  # type: ignore[no-untyped-call]
+            return await client.execute_command(*words)  # type: ignore[no-untyped-call]
 
     async def call_all(
         self, commands: Sequence[Sequence[Word]], *, keep_refusals: bool = False
     ) -> list[Any]:
-        """Run several commands in one write and return their replies.
+        """Run several commands in one write for each cell and return their replies.
 
-        With `keep_refusals` a refused command has a BusRefused in place of its reply. Otherwise
-        the first one is raised; the other commands have run. Raises BusUnavailable: some commands
-        may have run.
+        A command without a key goes where the one before it goes. With `keep_refusals` a refused
+        command has a BusRefused in place of its reply. Otherwise the first one is raised; the other
+        commands have run. Raises BusUnavailable: some commands may have run.
         """
-        pipeline = self._redis.pipeline(transaction=False)
-        for words in commands:
-            pipeline.execute_command(*words)
-        async with self._translate_errors():
-            replies = await pipeline.execute(raise_on_error=False)
+        of_cells: dict[str, list[int]] = {}
+        cell = self._first
+        for number, words in enumerate(commands):
+            cell = self._cell_of(words, cell)
+            of_cells.setdefault(cell, []).append(number)
+        replies: list[Any] = [None] * len(commands)
+        for cell, numbers in of_cells.items():
+            found = await self._call_cell(cell, [commands[number] for number in numbers])
+            for number, reply in zip(numbers, found, strict=True):
+                replies[number] = reply
         refusals = [reply for reply in replies if isinstance(reply, RedisError)]
         if not refusals:
             return replies
@@ -103,6 +116,13 @@ class ReconnectingConnection:
         if not keep_refusals:
             raise self._translate(refusals[0])
         return [self._translate(one) if isinstance(one, RedisError) else one for one in replies]
+
+    async def _call_cell(self, cell: str, commands: Sequence[Sequence[Word]]) -> list[Any]:
+        pipeline = self._clients[cell].pipeline(transaction=False)
+        for words in commands:
+            pipeline.execute_command(*words)
+        async with self._translate_errors():
+            return await pipeline.execute(raise_on_error=False)
 
     async def run_script(self, script: str, keys: Sequence[str], *arguments: Word) -> Any:
         """Run a Lua script and return its result. Raises BusRefused and BusUnavailable."""
@@ -113,7 +133,8 @@ class ReconnectingConnection:
 
         It occupies one connection of the pool. Raises BusRefused and BusUnavailable.
         """
-        subscription = self._redis.pubsub()
+        # A message in a cluster reaches the subscribers of all nodes.
+        subscription = self._clients[self._first].pubsub()
         async with AsyncExitStack() as undo:
             undo.push_async_callback(subscription.aclose)
             async with self._translate_errors():
@@ -138,7 +159,8 @@ class ReconnectingConnection:
     async def _leave_moved(self, refusals: Sequence[RedisError]) -> None:
         """Reconnect if another server has the keys now: the address may name it."""
         if any(isinstance(refusal, (ReadOnlyError, *OF_CLUSTER)) for refusal in refusals):
-            await self._redis.connection_pool.disconnect(inuse_connections=False)
+            for client in self._clients.values():
+                await client.connection_pool.disconnect(inuse_connections=False)
 
     def _translate(self, error: RedisError) -> BusError:
         # On a Unix socket redis-py wraps errors of the handshake.
@@ -150,6 +172,25 @@ class ReconnectingConnection:
             # redis-py removes the first word from the errors that it knows.
             return BusRefused(f"{error.status_code or ''} {error}".strip())
         return BusUnavailable(f"no server answers at {self._address}: {error}")
+
+
+def _make_client(address: Address, connections: int) -> Redis:
+    client = Redis.from_pool(
+        BlockingConnectionPool(
+            max_connections=connections,
+            timeout=REPLY_TIMEOUT_S,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            # redis-py would wait with asyncio.wait_for, which swallows cancellation in Python
+            # 3.11. `_translate_errors` bounds the wait instead.
+            socket_timeout=None,
+            socket_connect_timeout=CONNECT_TIMEOUT_S,
+            driver_info=None,
+            **make_pool_options(address),
+        )
+    )
+    client.response_callbacks.clear()
+    return client
 
 
 class Backoff:

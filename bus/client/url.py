@@ -24,7 +24,7 @@ CLUSTER_PORT = 6379
 class Address:
     """A server: the `path` of a Unix socket, `host` and `port`, the primary of the group `service`
     that the `sentinels` (host and port) watch, or the primary of Memrelay's keys in the cluster
-    with these `nodes`.
+    with these `nodes`. With a `cell`, only its keys are reached (bus/keys.py).
 
     `min_replicas` replicas must have an entry before it counts as appended.
 
@@ -38,6 +38,7 @@ class Address:
     sentinels: tuple[tuple[str, int], ...] = ()
     service: str = ""
     nodes: tuple[tuple[str, int], ...] = ()
+    cell: str = ""
     tls: bool = False
     username: str = ""
     password: str = field(default="", repr=False)

@@ -20,7 +20,7 @@ from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import Word
 from memrelay.bus.errors import BusRefused, Fenced
-from memrelay.bus.keys import fence_key, owner_key, worker_key, workers_key
+from memrelay.bus.keys import cell_of_worker, fence_key, owner_key, worker_key, workers_key
 
 log = structlog.stdlib.get_logger(__name__)
 # How long the last heartbeat of a worker is kept after the worker ended without unregistering.
@@ -125,6 +125,7 @@ class Lease:
 
     def __init__(self, control: ReconnectingConnection, name: str, lease_ms: int) -> None:
         self._control, self.name, self._lease_ms = control, name, lease_ms
+        self._workers = workers_key(cell_of_worker(name))
         self._epochs: dict[str, int] = {}  # by pipeline that it owns
 
     async def register(self, connections: Iterable[Connection], report: dict[str, Any]) -> None:
@@ -144,7 +145,7 @@ class Lease:
         keys = [
             fence_key(self.name),
             worker_key(self.name),
-            workers_key(),
+            self._workers,
             *map(owner_key, self._epochs),
         ]
         is_alive = await self._control.run_script(
@@ -169,10 +170,10 @@ class Lease:
 
     async def acquire_each(self, groups: Sequence[Sequence[str]], at_least: int = 0) -> list[Grant]:
         """Acquire each of these groups of pipelines, as `acquire` does, in one round trip."""
-        fixed = self.name, at_least, worker_key("")
+        fixed = self.name, at_least, f"{self._workers}:"
         commands: list[tuple[Word, ...]] = []
         for uids in groups:
-            keys = [fence_key(self.name), workers_key(), *map(owner_key, uids)]
+            keys = [fence_key(self.name), self._workers, *map(owner_key, uids)]
             commands.append(("EVAL", _ACQUIRE, len(keys), *keys, *fixed))
         grants, fenced = [], set[bytes]()
         for uids, answer in zip(groups, await self._control.call_all(commands), strict=True):
@@ -208,7 +209,7 @@ class Lease:
     async def unregister(self) -> None:
         """Unregister the lease. Its pipelines must have been released."""
         await self.declare_dead(self.name)
-        await self._control.call("ZREM", workers_key(), self.name)
+        await self._control.call("ZREM", self._workers, self.name)
 
     async def _close_connections(self, names: set[bytes]) -> None:
         """Close the connections of fenced workers, so that nothing more is read from them."""

@@ -10,7 +10,8 @@ import orjson
 from msgspec import Struct
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import worker_key, workers_key
+from memrelay.bus.errors import BadAddress
+from memrelay.bus.keys import all_cells, cells_key, worker_key, workers_key
 from memrelay.bus.malformed import MALFORMED
 
 # Between two heartbeats of a worker.
@@ -26,26 +27,52 @@ async def read_server_time(client: ReconnectingConnection) -> int:
     return seconds * 1000 + micros // 1000
 
 
+async def fix_cells(client: ReconnectingConnection) -> None:
+    """Fix the number of cells at the first use of a cluster.
+
+    Raises BadAddress: the cluster was first used with another number. Raises BusUnavailable.
+    """
+    count, cell = len(all_cells()), client.cells[0]
+    if not cell:
+        return
+    fixed = await client.call("SET", cells_key(cell), count, "NX", "GET")
+    if fixed is not None and int(fixed) != count:
+        raise BadAddress(
+            f"bus.cells is {count}, and this cluster was first used with {int(fixed)}; set "
+            f"bus.cells to {int(fixed)}"
+        )
+
+
 async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
     """Return the last report of each live worker, sorted by name.
 
-    Each has its `lease` and its age in seconds (`silent_s`). Malformed reports are left out. Raises
-    BusUnavailable and BusRefused.
+    Each has its `lease` and its age in seconds (`silent_s`). Malformed reports are left out. A
+    worker of several cells has one report with all pipelines. Raises BusUnavailable and BusRefused.
     """
     now_ms = await read_server_time(client)
+    reports: dict[str, dict[str, Any]] = {}
+    for cell in client.cells:
+        for report in await _read_cell(client, cell, now_ms):
+            known = reports.setdefault(str(report["name"]), report)
+            known["pipelines"] |= report["pipelines"]
+    return sorted(reports.values(), key=lambda report: str(report["name"]))
+
+
+async def _read_cell(
+    client: ReconnectingConnection, cell: str, now_ms: int
+) -> list[dict[str, Any]]:
     listed: list[bytes] = await client.call(
-        "ZRANGEBYSCORE", workers_key(), now_ms - SILENT_MS, "+inf", "WITHSCORES"
+        "ZRANGEBYSCORE", workers_key(cell), now_ms - SILENT_MS, "+inf", "WITHSCORES"
     )
     if not listed:
         return []
     names = [name.decode(errors="replace") for name in listed[::2]]
     leases = await client.call("MGET", *map(worker_key, names))
-    reports = [
+    return [
         report | {"lease": name, "silent_s": max(0.0, (now_ms - float(at_ms)) / 1000)}
         for name, at_ms, lease in zip(names, listed[1::2], leases, strict=True)
         if lease and (report := _parse_report(lease)) is not None
     ]
-    return sorted(reports, key=lambda report: str(report["name"]))
 
 
 class _Latency(Struct):

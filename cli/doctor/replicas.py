@@ -1,8 +1,9 @@
 """Checks of the replicas of the bus server: what a failover can lose."""
 
 from memrelay.bus.client.primary import count_answering
-from memrelay.bus.errors import BusRefused
+from memrelay.bus.errors import BadAddress, BusRefused
 from memrelay.bus.info import parse_info
+from memrelay.bus.lease.workers import fix_cells
 from memrelay.cli.composition import bus_address
 from memrelay.cli.doctor import DoctorContext, Finding, fault, ok, unknown, warning
 
@@ -34,6 +35,10 @@ async def check_watchers(context: DoctorContext) -> list[Finding]:
     address = bus_address(context.settings)
     if not address.watchers:
         return []
+    try:
+        await fix_cells(context.connection)
+    except BadAddress as error:
+        return [fault("cells", str(error), "use the same number on all hosts")]
     total, answering = len(address.watchers), await count_answering(address)
     kind = "nodes" if address.nodes else "Sentinels"
     of = "the keys" if address.nodes else repr(address.service)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from redis.crc import key_slot
@@ -13,6 +14,7 @@ from memrelay.bus.client.primary import count_answering
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address, parse
 from memrelay.bus.errors import BadAddress, BusUnavailable
+from memrelay.bus.lease.workers import fix_cells
 from tests.support.replicated_bus import ClusterBus, free_port
 from tests.support.waiting import wait_for
 
@@ -25,20 +27,22 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterBus]:
 
 @pytest.fixture
 def in_cell() -> Iterator[None]:
-    keys.use_cell(keys.CELL)
+    keys.use_cells(1)
     yield
-    keys.use_cell("")
+    keys.use_cells(0)
 
 
 def all_keys() -> list[str]:
     uids = ("p1", "p2")
     of_pipelines = (keys.input_key, keys.timers_key, keys.stores_key, keys.owner_key)
-    of_workers = (keys.worker_key, keys.fence_key, keys.probe_key)
+    of_workers = (keys.worker_key, keys.fence_key)
+    cell = keys.all_cells()[0]
     return [
         *(key(uid) for uid in uids for key in of_pipelines),
         *(keys.swarm_key(uid, "chat") for uid in (*uids, keys.PUBLIC)),
         *(key("w/1") for key in of_workers),
-        *(keys.workers_key(), keys.listeners_key(), keys.reindex_key()),
+        *(keys.workers_key(cell), keys.listeners_key(), keys.reindex_key(cell)),
+        keys.probe_key("a", cell),
     ]
 
 
@@ -47,6 +51,43 @@ def test_all_keys_of_a_cluster_are_in_one_slot(in_cell: None) -> None:
 
     assert slots == {key_slot(b"{c00}")}
     assert len(set(all_keys())) == len(all_keys())
+
+
+def test_several_cells_have_one_slot_each(in_cell: None) -> None:
+    keys.use_cells(4)
+    uids = [f"p{number}" for number in range(100)]
+
+    slots = {keys.cell_of(uid): key_slot(keys.input_key(uid).encode()) for uid in uids}
+
+    assert sorted(slots) == keys.all_cells() == ["c00", "c01", "c02", "c03"]
+    assert all(slots[cell] == key_slot(f"{{{cell}}}".encode()) for cell in slots)
+    assert keys.fence_key("host:1:ab@c02/7") == "memrelay:{c02}workers:host:1:ab@c02/7:fence"
+
+
+def test_one_client_reaches_all_cells(bus: ClusterBus, in_cell: None) -> None:
+    keys.use_cells(16)
+    uids = [f"p{number}" for number in range(40)]
+
+    async def run() -> list[Any]:
+        async with ReconnectingConnection(parse(bus.url)) as client:
+            await client.call_all([("SET", keys.stores_key(uid), uid) for uid in uids])
+            one = await client.call("GET", keys.stores_key("p7"))
+            words = [("GET", keys.stores_key(uid)) for uid in uids]
+            return [one, *await client.call_all([*words, ("PING",)])]
+
+    assert asyncio.run(run()) == [b"p7", *(uid.encode() for uid in uids), b"PONG"]
+
+
+def test_the_number_of_cells_is_fixed_at_the_first_use(bus: ClusterBus, in_cell: None) -> None:
+    async def run(count: int) -> None:
+        keys.use_cells(count)
+        async with ReconnectingConnection(parse(bus.url)) as client:
+            await fix_cells(client)
+
+    asyncio.run(run(2))
+    asyncio.run(run(2))
+    with pytest.raises(BadAddress, match=r"set bus\.cells to 2"):
+        asyncio.run(run(3))
 
 
 def test_the_keys_of_a_single_server_keep_their_names() -> None:
@@ -81,14 +122,14 @@ def test_open_connections_follow_keys_that_move(bus: ClusterBus, in_cell: None) 
         address = parse(bus.url)
         async with ReconnectingConnection(address) as control:
             data = await connect(address)
-            await control.call("SET", keys.probe_key("a"), 1)
+            await control.call("SET", keys.probe_key("a", "c00"), 1)
             await asyncio.to_thread(bus.move_keys)
 
             with pytest.raises(BusUnavailable):
-                await control.call("GET", keys.probe_key("a"))
+                await control.call("GET", keys.probe_key("a", "c00"))
             data.send(b"*2\r\n$3\r\nGET\r\n$27\r\nmemrelay:{c00}probe:missing\r\n")
             await asyncio.wait_for(data.closed, 10)
-            assert await control.call("GET", keys.probe_key("a")) == b"1"
+            assert await control.call("GET", keys.probe_key("a", "c00")) == b"1"
 
     asyncio.run(run())
     wait_for(bus.is_whole, "the cluster is whole")

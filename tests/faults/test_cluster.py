@@ -23,9 +23,10 @@ class Amounts(NamedTuple):
     moved_slots: int
     killed_workers: int
     pipelines: int
+    cells: int
 
 
-SHORT, LONG = Amounts(1, 1, 1, 3), Amounts(5, 3, 20, 60)
+SHORT, LONG = Amounts(1, 1, 1, 6, 4), Amounts(5, 3, 20, 60, 16)
 AMOUNTS = [SHORT, pytest.param(LONG, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
 
 
@@ -56,7 +57,8 @@ def test_failovers_and_moved_slots_of_a_cluster_apply_nothing_twice(
     amounts: Amounts, bus: ClusterBus, tmp_path: Path, tell: Tell
 ) -> None:
     uids, moments = [make_uid() for _ in range(amounts.pipelines)], random.Random(31)
-    with Host(tmp_path / "host", BUS__URL=bus.url, WORKER__LEASE_S="2") as host:
+    settings = {"BUS__URL": bus.url, "BUS__CELLS": str(amounts.cells), "WORKER__LEASE_S": "2"}
+    with Host(tmp_path / "host", **settings) as host:
         host.start_web()
         for _ in range(4):
             host.start_worker()

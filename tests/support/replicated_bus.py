@@ -14,9 +14,9 @@ import redis
 from redis.crc import key_slot
 
 from memrelay.bus.embedded.binary import find_binary
-from memrelay.bus.keys import CELL
 from tests.support.waiting import wait_for
 
+CELL = "c00"  # the first cell, whose primary is killed and whose slot moves
 SERVICE = "memrelay-test"
 PASSWORD = "secret"
 DOWN_AFTER_MS = 1000

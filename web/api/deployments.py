@@ -9,12 +9,15 @@ from collections.abc import Callable
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
-from memrelay.bus.keys import CHANGES
+from memrelay.bus.keys import CHANGES, all_cells, cell_of
 from memrelay.bus.lease.workers import wait_until_served
 from memrelay.memory.control.catalog import Catalog, Deployed, DeployResult
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, Precondition, over
 from memrelay.memory.errors import PreconditionNotMet
 from memrelay.pipelines.check import CheckedBundle, check
+from memrelay.pipelines.checked import BundleRefused
+from memrelay.pipelines.plan import Plan
+from memrelay.pipelines.report import Fault
 from memrelay.pipelines.secret_references import SecretResolver
 
 # How long a deploy waits for a worker to report the new version.
@@ -40,7 +43,13 @@ class Deployments:
     async def deploy(
         self, bundle: CheckedBundle, expected: Precondition = ANYTHING
     ) -> DeployResult:
-        """Activate a bundle for its pipeline. Raises PreconditionNotMet and StoreBusy."""
+        """Activate a bundle for its pipeline.
+
+        Raises PreconditionNotMet and StoreBusy. Raises BundleRefused if it needs two cells of a
+        cluster.
+        """
+        if faults := _find_other_cells(bundle):
+            raise BundleRefused(faults)
         now_ms = time.time_ns() // 1_000_000
         swapped = await self._catalog.deploy(
             bundle.uid, bundle.name, bundle.hash, bundle.source, now_ms, expected=expected
@@ -121,6 +130,22 @@ class Deployments:
             await self._line.call("PUBLISH", CHANGES, change)
         except BusError:
             return
+
+
+def _find_other_cells(bundle: CheckedBundle) -> list[Fault]:
+    """Return a fault for each thing that other cells of the cluster have (bus/keys.py)."""
+    if len(all_cells()) == 1:
+        return []
+    here, faults = cell_of(bundle.uid), []
+    for swarm in bundle.public:
+        rule = f"the public swarm {swarm!r} needs a bus with one cell; set bus.cells to 1"
+        faults.append(Fault("/swarms", rule))
+    for store in Plan(bundle).all_stores:
+        folder, owner, *_ = [*store.split("/"), ""]
+        if cell_of(owner if folder == "instances" else store) != here:
+            rule = f"the store {store!r} belongs to another cell of the cluster"
+            faults.append(Fault("", rule, "deploy the bundle under another uid, or share no store"))
+    return faults
 
 
 def _find_version(versions: list[Deployed], uid: str, version: int | None) -> Deployed | None:

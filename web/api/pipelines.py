@@ -80,6 +80,8 @@ async def create(request: web.Request) -> web.Response:
             f"pipeline {bundle.uid} is already active; replace it with "
             f"PUT /v1/pipelines/{bundle.uid}"
         ) from error
+    except BundleRefused as error:
+        raise _refused("this cluster cannot serve the bundle", error) from error
     return await _deployed_response(request, swapped, checked)
 
 
@@ -108,6 +110,8 @@ async def replace(request: web.Request) -> web.Response:
         swapped = await get_services(request).deployments.deploy(bundle, expected)
     except PreconditionNotMet as error:
         raise precondition_failed(error) from error
+    except BundleRefused as error:
+        raise _refused("this cluster cannot serve the bundle", error) from error
     return await _deployed_response(request, swapped, checked)
 
 
@@ -269,11 +273,14 @@ async def rollback(request: web.Request) -> web.Response:
     except PreconditionNotMet as error:
         raise precondition_failed(error) from error
     except BundleRefused as error:
-        raise Unprocessable(
-            "this release does not accept the bundle of that version; see `faults`",
-            faults=[fault.as_json() for fault in error.faults],
-        ) from error
+        reason = "this release does not accept the bundle of that version"
+        raise _refused(reason, error) from error
     return await _deployed_response(request, swapped)
+
+
+def _refused(reason: str, error: BundleRefused) -> Unprocessable:
+    faults = [fault.as_json() for fault in error.faults]
+    return Unprocessable(f"{reason}; see `faults`", faults=faults)
 
 
 async def _deployed_response(

@@ -7,6 +7,7 @@ import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusRefused
+from memrelay.bus.keys import all_cells
 from memrelay.bus.lease.fencing import FencedWriter, log_refusals
 from memrelay.bus.public_listeners import (
     Member,
@@ -39,8 +40,11 @@ class PublicMembers:
     async def serve(self, plans: Sequence[Plan]) -> None:
         """Register exactly these pipelines of this worker. Raises BusUnavailable and Fenced.
 
-        Pipelines of other workers stay. Removed pipelines go, whichever worker owned them.
+        Pipelines of other workers stay. Removed pipelines go, whichever worker owned them. With
+        several cells there are no public swarms.
         """
+        if len(all_cells()) > 1:
+            return
         self._members = [member for plan in plans for member in members_of(plan)]
         uids, wanted = {plan.uid for plan in plans}, set(self._members)
         registered = await list_members(self._control)

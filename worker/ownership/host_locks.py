@@ -30,15 +30,16 @@ class NotTheOwner(Exception):
 class HostLocks:
     """The locks of one worker, as a context for the life of its process.
 
-    All workers of a memory root share its pipelines, and need the same `bus` address. Entering the
+    All workers of a memory root share its pipelines, and need the same `bus` address. The names of
+    leases have the `cell` of a cluster. Entering the
     context raises NotTheOwner if workers of another bus use the memory root.
     """
 
-    def __init__(self, memory_root: Path, bus: str) -> None:
+    def __init__(self, memory_root: Path, bus: str, cell: str = "") -> None:
         self.root, self._bus = memory_root, bus
         self._folder = memory_root / "workers"
         self.name = f"{socket.gethostname()}:{os.getpid()}"
-        self._identity = f"{self.name}:{secrets.token_hex(4)}"
+        self._identity = f"{self.name}:{secrets.token_hex(4)}{f'@{cell}' if cell else ''}"
         self._leases = 0
         # Whether the bus still knows a lease of this worker.
         self._has_lease = False

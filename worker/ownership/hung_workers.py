@@ -6,6 +6,7 @@ process ends.
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterable
 
@@ -51,7 +52,7 @@ class HungWorkers:
         try:
             # The handle belongs to the process that has the lock now, and to no later one.
             identity = self._host_locks.find_identity(process)
-            if not identity or await self._has_lease(identity):
+            if not identity or await self._has_lease(process):
                 return
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             log.warning(
@@ -74,9 +75,11 @@ class HungWorkers:
         finally:
             os.close(handle)
 
-    async def _has_lease(self, identity: str) -> bool:
-        """Return whether a lease of a worker is not fenced."""
-        names: list[bytes] = await self._control.call("ZRANGE", workers_key(), 0, -1)
-        leases = [name.decode() for name in names if name.startswith(f"{identity}/".encode())]
+    async def _has_lease(self, process: int) -> bool:
+        """Return whether a lease of a process of this host is not fenced."""
+        (cell,) = self._control.cells
+        names: list[bytes] = await self._control.call("ZRANGE", workers_key(cell), 0, -1)
+        of_process = f"{socket.gethostname()}:{process}:".encode()
+        leases = [name.decode() for name in names if name.startswith(of_process)]
         keys = [fence_key(lease) for lease in leases]
         return bool(keys and await self._control.call("EXISTS", *keys))
