@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
@@ -30,10 +31,16 @@ class Replication:
         confirmed_s = float("-inf") if address.may_fail_over else float("inf")
         return cls(max(1, address.min_replicas), confirmed_s)
 
-    async def watch(self, client: ReconnectingConnection) -> None:
-        """Look repeatedly, if a replica may replace the server. Raises BusUnavailable."""
+    async def watch(
+        self, client: ReconnectingConnection, is_needed: Callable[[], object] = lambda: True
+    ) -> None:
+        """Look repeatedly, if a replica may replace the server and it is needed.
+
+        Raises BusUnavailable.
+        """
         while self.confirmed_s < float("inf"):
-            await self.look(client)
+            if is_needed():
+                await self.look(client)
             await asyncio.sleep(PAUSE_S)
 
     async def look(self, client: ReconnectingConnection) -> None:

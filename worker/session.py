@@ -157,7 +157,7 @@ class Session:
                 self._start_reindexes,
                 self._end_hung_workers,
                 self._keep_connections_open,
-                partial(self._shared.replication.watch, self._control),
+                partial(self._shared.replication.watch, self._control, self._groups.__len__),
             )
             background += [tasks.create_task(work()) for work in works]
             await self._announce()
@@ -277,15 +277,14 @@ class Session:
             await wait(self._applied, min(HEARTBEAT_S, self._shared.limits.lease_s / 3))
             self._applied.clear()
             await self._lease.send_heartbeat(self._describe_worker())
-            if self._turns.unfinished:
-                log.info(
-                    "pipelines_recovering", left=self._turns.unfinished, groups=len(self._groups)
-                )
+            if left := self._turns.unfinished:
+                log.info("pipelines_recovering", left=left, groups=len(self._groups))
             await self._shared.clock.look(self._control)
 
     async def _start_reindexes(self) -> None:
         while True:
-            for uid, token in (await read_reindex_requests(self._control)).items():
+            requests = await read_reindex_requests(self._control) if self._groups else {}
+            for uid, token in requests.items():
                 groups = [group for group in self._groups if uid in group.slots]
                 if any(group.vectors.reindex(token) for group in groups):
                     await clear_reindex_request(self._control, uid)

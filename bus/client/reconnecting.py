@@ -20,6 +20,7 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
+    MasterDownError,
     MovedError,
     ReadOnlyError,
     RedisError,
@@ -166,7 +167,8 @@ class ReconnectingConnection:
         # On a Unix socket redis-py wraps errors of the handshake.
         if isinstance(error.__cause__, RedisError):
             error = error.__cause__
-        if isinstance(error, OF_CLUSTER):
+        # redis-py counts MASTERDOWN, of a replica without its primary, to these.
+        if isinstance(error, OF_CLUSTER) and not isinstance(error, MasterDownError):
             return BusUnavailable(f"the keys move between nodes of {self._address}: {error}")
         if isinstance(error, ResponseError | AuthenticationError | BusyLoadingError):
             # redis-py removes the first word from the errors that it knows.
