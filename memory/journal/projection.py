@@ -7,9 +7,10 @@ changed, and copies these rows from the file of the store. The tables are in the
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ import structlog
 from psycopg import Connection
 
 from memrelay.memory.control.postgres import OPTIONS
-from memrelay.memory.errors import MemoryFault, StoreBusy
+from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
 from memrelay.memory.journal.patches import Patch, Position, read_position
 from memrelay.memory.journal.postgres import PostgresJournals
 from memrelay.memory.memory_id import store_path
@@ -124,6 +125,14 @@ class _Touched:
                     self.keys.setdefault(name, set()).add(values[at])
 
 
+class _Tables(NamedTuple):
+    """The journals, the connection to the readable tables, and these tables."""
+
+    journals: PostgresJournals
+    target: Connection[Any]
+    copied: list[_Copied]
+
+
 class Projector:
     """Keeps the tables of the stores that were woken up to date, in a thread."""
 
@@ -153,10 +162,10 @@ class Projector:
         Raises StoreBusy.
         """
         try:
-            self._project_all({store: epoch})
-            with psycopg.connect(self._url, autocommit=True, **OPTIONS) as target:
+            with self._opened() as tables:
+                self._project(tables, store, epoch)
                 for table in TEXTS:
-                    target.execute(f"VACUUM FULL {SCHEMA}.{table}".encode())
+                    tables.target.execute(f"VACUUM FULL {table}".encode())
         except psycopg.Error as error:
             raise StoreBusy(f"PostgreSQL (storage.url): {error}; it is retried") from error
 
@@ -166,31 +175,35 @@ class Projector:
                 wanted, self._wanted = self._wanted, {}
             try:
                 if wanted:
-                    self._project_all(wanted)
-            except (psycopg.Error, MemoryFault, apsw.Error, OSError) as error:
-                log.warning("projection_failed", reason=str(error)[:300])
-                with self._lock:
-                    self._wanted = wanted | self._wanted
+                    self._project_each(wanted)
+            except (psycopg.Error, MemoryFault) as error:
+                self._put_back(wanted, error)
 
-    def _project_all(self, wanted: dict[str, int]) -> None:
-        with ExitStack() as stack:
-            journals = stack.enter_context(closing(PostgresJournals(self._url)))
-            target = stack.enter_context(
-                psycopg.connect(self._url, autocommit=True, prepare_threshold=None, **OPTIONS)
-            )
-            copied = _prepare(target)
+    def _project_each(self, wanted: dict[str, int]) -> None:
+        with self._opened() as tables:
             for store, epoch in wanted.items():
-                self.project(journals, target, copied, (store, epoch))
+                try:
+                    self._project(tables, store, epoch)
+                except (StoreBusy, StoreBroken, apsw.Error, OSError) as error:
+                    self._put_back({store: epoch}, error)
 
-    def project(
-        self,
-        journals: PostgresJournals,
-        target: Connection[Any],
-        copied: Sequence[_Copied],
-        wanted: tuple[str, int],
-    ) -> None:
+    def _put_back(self, wanted: dict[str, int], error: Exception) -> None:
+        log.warning("projection_failed", stores=list(wanted)[:5], reason=str(error)[:300])
+        with self._lock:
+            self._wanted = wanted | self._wanted
+
+    @contextmanager
+    def _opened(self) -> Iterator[_Tables]:
+        connect = partial(psycopg.connect, autocommit=True, prepare_threshold=None)
+        with (
+            closing(PostgresJournals(self._url)) as journals,
+            connect(self._url, **OPTIONS) as target,
+        ):
+            yield _Tables(journals, target, _prepare(target))
+
+    def _project(self, tables: _Tables, store: str, epoch: int) -> None:
         """Bring the tables of a store up to date, if its owner still has this epoch."""
-        store, epoch = wanted
+        journals, target, copied = tables
         entry = journals.look(store)
         if entry is None or entry.epoch != epoch:
             return
