@@ -9,11 +9,10 @@ GROUP = "owner"
 CHANGES = "memrelay:changes"
 # Replaces the uid of a pipeline in the keys of public swarms.
 PUBLIC = "public"
+
 UID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # A swarm's name is the last part of a key and a line of the inbox.
 SWARM = re.compile(r"[^\x00-\x1f\x7f{}]{1,128}")
-
-
 # The cell in the name of a worker's lease.
 LEASE_CELL = re.compile(r"@(c[0-9]{2})/")
 
@@ -53,6 +52,10 @@ def _tag(name: str, cell: str) -> str:
     return f"{{{cell}}}{name}" if cell else f"{{{name}}}"
 
 
+def _tag_of(uid: str) -> str:
+    return _tag(uid, cell_of(uid))
+
+
 def workers_key(cell: str = "") -> str:
     """Return the sorted set of a cell's workers by their last heartbeat in Unix ms."""
     return f"memrelay:{_tag('workers', cell)}"
@@ -60,7 +63,7 @@ def workers_key(cell: str = "") -> str:
 
 def listeners_key() -> str:
     """Return the sorted set of the pipelines on public swarms (bus/public_listeners.py)."""
-    return f"listeners:{_tag(PUBLIC, cell_of(PUBLIC))}"
+    return f"listeners:{_tag_of(PUBLIC)}"
 
 
 def reindex_key(cell: str = "") -> str:
@@ -80,22 +83,22 @@ def probe_key(name: str, cell: str = "") -> str:
 
 def input_key(uid: str) -> str:
     """Return the input stream of a pipeline: `swarm`, `agent` or `op`, and `data`."""
-    return f"pipeline:{_tag(uid, cell_of(uid))}:in"
+    return f"pipeline:{_tag_of(uid)}:in"
 
 
 def ask_channel(uid: str) -> str:
     """Return the channel on which a pipeline's owner receives read-only operation calls."""
-    return f"pipeline:{_tag(uid, cell_of(uid))}:ask"
+    return f"pipeline:{_tag_of(uid)}:ask"
 
 
 def timers_key(uid: str) -> str:
     """Return the hash with the last tick of each agent of a pipeline, by alias."""
-    return f"pipeline:{_tag(uid, cell_of(uid))}:timers"
+    return f"pipeline:{_tag_of(uid)}:timers"
 
 
 def stores_key(uid: str) -> str:
     """Return the hash from a pipeline's `memory_id`s to their last acknowledged commits."""
-    return f"pipeline:{_tag(uid, cell_of(uid))}:stores"
+    return f"pipeline:{_tag_of(uid)}:stores"
 
 
 def swarm_key(uid: str, swarm: str) -> str:
@@ -103,12 +106,12 @@ def swarm_key(uid: str, swarm: str) -> str:
 
     The `uid` of a public swarm is PUBLIC.
     """
-    return f"swarm:{_tag(uid, cell_of(uid))}:{swarm}"
+    return f"swarm:{_tag_of(uid)}:{swarm}"
 
 
 def reply_channel(uid: str, token: str) -> str:
     """Return the channel on which one caller awaits its answer."""
-    return f"reply:{_tag(uid, cell_of(uid))}:{token}"
+    return f"reply:{_tag_of(uid)}:{token}"
 
 
 def reply_pattern(token: str) -> str:
@@ -118,12 +121,12 @@ def reply_pattern(token: str) -> str:
 
 def changed_channel(uid: str) -> str:
     """Return the channel that announces changes of a pipeline's stores that have a change feed."""
-    return f"changed:{_tag(uid, cell_of(uid))}"
+    return f"changed:{_tag_of(uid)}"
 
 
 def live_channel(uid: str) -> str:
     """Return the channel of a pipeline's events that no store keeps, such as finished runs."""
-    return f"live:{_tag(uid, cell_of(uid))}"
+    return f"live:{_tag_of(uid)}"
 
 
 def worker_key(worker: str) -> str:
@@ -141,4 +144,4 @@ def owner_key(uid: str) -> str:
 
     `gaps` and `deaf_ms` count how often and how long it had no owner.
     """
-    return f"pipeline:{_tag(uid, cell_of(uid))}:owner"
+    return f"pipeline:{_tag_of(uid)}:owner"
