@@ -236,9 +236,7 @@ class ClusterBus:
         first, *others = self.servers
         for server in others:
             self._call(first, "CLUSTER", "MEET", "127.0.0.1", server.port, self._bus_port(server))
-        wait_for(
-            lambda: all(self._knows(one, self._count) for one in self.servers), "the nodes have met"
-        )
+        wait_for(lambda: all(map(self._knows_all, self.servers)), "the nodes have met")
         for number, server in enumerate(self.servers[:3]):
             last = (number + 1) * 5462 - 1
             self._call(server, "CLUSTER", "ADDSLOTSRANGE", number * 5462, min(last, 16383))
