@@ -1,8 +1,9 @@
 """usage: .venv/bin/python benchmarks/cells.py [--messages N] [--pipelines N] [--rounds N]
+[--cells N]
 
 Compares a cluster of three primaries, with pipelines in 16 cells, with one server, in turn. Prints
 messages per second, and the processor time of the worker and of the servers per message. Then it
-prints the processor time of an idle worker with one cell and with 16.
+prints the processor time of an idle worker with one cell and with all.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from tests.support.client import make_envelope
 from tests.support.host import Host
 from tests.support.replicated_bus import ClusterBus, single_bus
 
-CELLS, TOGETHER, IDLE_S = 16, 500, 20
+TOGETHER, IDLE_S = 500, 20
 FIELDS = ("swarm", "chat", "data", make_envelope("/write The meeting is at 3pm"))
 # Messages in the log for each write: itself, the relay's output and the result.
 LOGGED = 3
@@ -72,13 +73,16 @@ async def send(url: str, uids: list[str], count: int) -> float:
         return time.perf_counter() - began
 
 
-def measure(folder: Path, count: int, pipelines: int, *, is_cluster: bool) -> tuple[float, ...]:
-    """Return messages per second, and us of the worker and of the servers per message."""
-    keys.use_cells(CELLS if is_cluster else 0)
+def measure(folder: Path, count: int, pipelines: int, cells: int) -> tuple[float, ...]:
+    """Return messages per second, and us of the worker and of the servers per message.
+
+    Without cells, the bus is one server.
+    """
+    keys.use_cells(cells)
     uids = [f"p{number}" for number in range(pipelines)]
     with (
-        open_bus(folder / "bus", is_cluster=is_cluster) as url,
-        Host(folder / "host", BUS__URL=url, BUS__CELLS=str(CELLS)) as host,
+        open_bus(folder / "bus", is_cluster=bool(cells)) as url,
+        Host(folder / "host", BUS__URL=url, BUS__CELLS=str(cells or 1)) as host,
     ):
         worker = host.start_worker()
         host.start_web()
@@ -111,21 +115,19 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--pipelines", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cells", type=int, default=16)
     given = parser.parse_args()
-    rounds: dict[bool, list[tuple[float, ...]]] = {False: [], True: []}
+    rounds: dict[int, list[tuple[float, ...]]] = {0: [], given.cells: []}
     for _ in range(given.rounds):
-        for is_cluster, found in rounds.items():
+        for cells, found in rounds.items():
             with tempfile.TemporaryDirectory() as folder:
-                found.append(
-                    measure(Path(folder), given.messages, given.pipelines, is_cluster=is_cluster)
-                )
-    for is_cluster, found in rounds.items():
+                found.append(measure(Path(folder), given.messages, given.pipelines, cells))
+    for cells, found in rounds.items():
         rate, worker, servers = (statistics.median(column) for column in zip(*found, strict=True))
-        name = f"cluster, {CELLS} cells" if is_cluster else "one server"
-        print(
-            f"{name:>18}: {rate:,.0f} messages/s, worker {worker:.0f} us, servers {servers:.0f} us"
-        )
-    for cells in (1, CELLS):
+        name = f"cluster, {cells} cells" if cells else "one server"
+        used = f"worker {worker:.0f} us, servers {servers:.0f} us"
+        print(f"{name:>18}: {rate:,.0f} messages/s, {used}")
+    for cells in (1, given.cells):
         with tempfile.TemporaryDirectory() as folder:
             print(f"idle worker, {cells} cells: {measure_idle(Path(folder), cells):.1%} of a core")
 
