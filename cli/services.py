@@ -18,20 +18,22 @@ from memrelay.worker.service import CellWorkers, Worker, WorkerOptions
 
 def make_worker(settings: Settings, address: Address) -> Worker | CellWorkers:
     """Return a worker with these settings: in a cluster, one for each cell."""
-    workers = [_make_worker(settings, replace(address, cell=cell)) for cell in all_cells()]
+    cells = all_cells()
+    workers = [_make_worker(settings, replace(address, cell=cell), len(cells)) for cell in cells]
     return workers[0] if len(workers) == 1 else CellWorkers(workers)
 
 
-def _make_worker(settings: Settings, address: Address) -> Worker:
+def _make_worker(settings: Settings, address: Address, count: int) -> Worker:
+    """Return one of `count` workers, which share open files and search caches."""
     options = WorkerOptions(
         address,
         settings.memory.root,
         settings.memory.threads,
-        resolve_open_files(settings.memory.open_files),
+        max(1, resolve_open_files(settings.memory.open_files) // count),
         make_limits(settings),
         embedding_options(settings),
         settings.embedding.matrix_mib << 20,
-        settings.memory.search_cache_mib << 20,
+        (settings.memory.search_cache_mib << 20) // count,
         make_secrets(settings),
         settings.agents.private,
         settings.storage.url,
