@@ -27,7 +27,6 @@ from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.disk import FREE_SPACE, is_disk_full
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.seal_keys import SealKeys
-from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.errors import first_cause
 from memrelay.worker.ownership.host_locks import NotTheOwner
@@ -35,7 +34,6 @@ from memrelay.worker.ownership.host_locks import NotTheOwner
 Result = TypeVar("Result")
 # Errors that a user can cause. They end a command with a sentence instead of a traceback.
 USER_ERRORS = (
-    BundleRefused,
     BusError,
     EmbeddedServerError,
     MemoryFault,

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from memrelay.cli.composition import make_catalog, note, run, run_with_settings
+from memrelay.cli.composition import fail, make_catalog, note, run, run_with_settings
 from memrelay.cli.deployment import deployments, print_deployed, read_bundle
 from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, precondition_of
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.catalog import Deployed
+from memrelay.pipelines.checked import BundleRefused
 
 Uid = Annotated[
     str | None,
@@ -30,7 +31,10 @@ def deploy(
         async with make_catalog(settings) as catalog:
             before = await catalog.active()
         async with deployments(settings) as service:
-            swapped = await service.deploy(checked.accepted(), precondition_of(if_match))
+            try:
+                swapped = await service.deploy(checked.accepted(), precondition_of(if_match))
+            except BundleRefused as error:
+                fail(str(error))
             _print_likely_mistakes(swapped.after, before)
             await print_deployed(service, swapped.after)
 
