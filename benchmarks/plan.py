@@ -3,8 +3,8 @@
 
 Measures unit costs of many quiet pipelines with journals in PostgreSQL, and derives a plan for
 1,000,000 pipelines with 100,000 messages per second. In the measurement, each pipeline gets one
-message in 10 seconds, as in the plan. So every message opens the stores of its pipeline, is a
-commit of its own, and the stores rest afterwards. With --interval 5, the stores stay open.
+message in 10 seconds, as in the plan. So every message opens the stores of its pipeline, is one
+commit, and the stores rest afterwards. With --interval 5, the stores stay open.
 """
 
 import argparse

@@ -56,9 +56,8 @@ class WorkerOptions:
     """Where and with what resources a worker runs.
 
     `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
-    caches. `storage_url` is that of PostgreSQL, and `storage_tables` keeps readable
-    tables there. `may_call_private` lets errands call
-    services at private addresses.
+    caches. `storage_url` is that of PostgreSQL, and `storage_tables` keeps readable tables there.
+    `may_call_private` lets errands call services at private addresses.
     """
 
     address: Address

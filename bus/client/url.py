@@ -22,9 +22,12 @@ CLUSTER_PORT = 6379
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server: the `path` of a Unix socket, `host` and `port`, the primary of the group `service`
-    that the `sentinels` (host and port) watch, or the primary of Memrelay's keys in the cluster
-    with these `nodes`. With a `cell`, only its keys are reached (bus/keys.py).
+    """A server. One of these names it:
+
+    - the `path` of a Unix socket, or `host` and `port`
+    - `sentinels` (host and port): the primary of the group `service` that they watch
+    - `nodes` of a cluster: the primaries of Memrelay's keys. With a `cell`, only the primary of its
+      keys (bus/keys.py)
 
     `min_replicas` replicas must have an entry before it counts as appended.
 

@@ -50,12 +50,19 @@ async def read_workers(client: ReconnectingConnection) -> list[dict[str, Any]]:
     worker of several cells has one report with all pipelines. Raises BusUnavailable and BusRefused.
     """
     now_ms = await read_server_time(client)
-    reports: dict[str, dict[str, Any]] = {}
-    for cell in client.cells:
-        for report in await _read_cell(client, cell, now_ms):
-            known = reports.setdefault(str(report["name"]), report)
-            known["pipelines"] |= report["pipelines"]
-    return sorted(reports.values(), key=lambda report: str(report["name"]))
+    found = [one for cell in client.cells for one in await _read_cell(client, cell, now_ms)]
+    if len(client.cells) > 1:
+        found = _join_cells(found)
+    return sorted(found, key=lambda report: str(report["name"]))
+
+
+def _join_cells(reports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one report for each process, with its pipelines of all cells."""
+    joined: dict[tuple[str, int], dict[str, Any]] = {}
+    for report in reports:
+        process = str(report["name"]), report.get("started_at", 0)
+        joined.setdefault(process, report)["pipelines"] |= report["pipelines"]
+    return list(joined.values())
 
 
 async def _read_cell(
