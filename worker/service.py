@@ -15,7 +15,7 @@ from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import all_keys, shared_keys, wrong_type_keys
-from memrelay.bus.keys import cell_of
+from memrelay.bus.keys import all_cells, cell_of
 from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
@@ -113,7 +113,7 @@ class Worker:
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions, stack)
-            watchdog = await stack.enter_async_context(Watchdog(options.memory_root, threads))
+            watchdog = await stack.enter_async_context(self._make_watchdog(threads))
             shared = WorkerContext(
                 catalog,
                 PlanCache(catalog),
@@ -130,6 +130,11 @@ class Worker:
                 options.secrets,
             )
             await self._serve(threads, shared, SessionMemory(host_locks))
+
+    def _make_watchdog(self, threads: Sequence[DatabaseThread]) -> Watchdog:
+        options = self._options
+        is_first = options.address.cell == all_cells()[0]
+        return Watchdog(options.memory_root, threads, measures_loop=is_first)
 
     def _make_errand_runner(self) -> ErrandRunner:
         options, limits = self._options, self._options.limits

@@ -22,18 +22,22 @@ PROBE_PAUSE_S = 2.0
 class Watchdog:
     """Watches the loop and the threads, as an asynchronous context.
 
-    `threads` have the stores below the memory root.
+    `threads` have the stores below the memory root. Of several watchdogs on one loop, only one
+    needs to measure it.
     """
 
-    def __init__(self, root: Path, threads: Sequence[DatabaseThread]) -> None:
-        self._root, self._threads = root, threads
+    def __init__(
+        self, root: Path, threads: Sequence[DatabaseThread], *, measures_loop: bool = True
+    ) -> None:
+        self._root, self._threads, self._measures_loop = root, threads, measures_loop
         self._lag_s = 0.0
         self._faults: dict[str, str] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        for work in (self._measure_lag(), self._probe()):
-            await self._stack.enter_async_context(beside(work))
+        await self._stack.enter_async_context(beside(self._probe()))
+        if self._measures_loop:
+            await self._stack.enter_async_context(beside(self._measure_lag()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
