@@ -15,7 +15,7 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.client.url import Address, parse
 from memrelay.bus.errors import BadAddress, BusUnavailable
 from memrelay.bus.lease.workers import fix_cells
-from tests.support.replicated_bus import ClusterBus, free_port
+from tests.support.replicated_bus import ClusterBus, ask_both, free_port
 from tests.support.waiting import wait_for
 
 
@@ -97,16 +97,6 @@ def test_the_keys_of_a_single_server_keep_their_names() -> None:
         "listeners:{public}",
         "memrelay:remake",
     ]
-
-
-async def ask_both(address: Address) -> list[int]:
-    """Return the port of the server that each kind of connection reaches."""
-    async with ReconnectingConnection(address) as control:
-        replies = [await control.call("CONFIG", "GET", "port")]
-    data = await connect(address)
-    replies.append(await data.call("CONFIG", "GET", "port"))
-    await data.close()
-    return [int(port) for _, port in replies]
 
 
 def test_both_kinds_of_connections_reach_the_primary_of_the_keys(bus: ClusterBus) -> None:

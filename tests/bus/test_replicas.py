@@ -16,23 +16,13 @@ from memrelay.bus.errors import BusUnavailable
 from memrelay.bus.replication import Replication
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.ingress import Ingress
-from tests.support.replicated_bus import PASSWORD, SentinelBus, free_port
+from tests.support.replicated_bus import PASSWORD, SentinelBus, ask_both, free_port
 
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SentinelBus]:
     with SentinelBus(tmp_path_factory.mktemp("bus"), replicas=1) as bus:
         yield bus
-
-
-async def ask_both(address: Address) -> list[int]:
-    """Return the port of the server that each kind of connection reaches."""
-    async with ReconnectingConnection(address) as control:
-        replies = [await control.call("CONFIG", "GET", "port")]
-    data = await connect(address)
-    replies.append(await data.call("CONFIG", "GET", "port"))
-    await data.close()
-    return [int(port) for _, port in replies]
 
 
 async def append(address: Address) -> str:

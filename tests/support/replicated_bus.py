@@ -13,6 +13,9 @@ from typing import Any, Self
 import redis
 from redis.crc import key_slot
 
+from memrelay.bus.client.connection import connect
+from memrelay.bus.client.reconnecting import ReconnectingConnection
+from memrelay.bus.client.url import Address
 from memrelay.bus.embedded.binary import find_binary
 from tests.support.waiting import wait_for
 
@@ -39,6 +42,16 @@ def free_port() -> int:
             port = int(server.getsockname()[1])
         if port < 50_000:
             return port
+
+
+async def ask_both(address: Address) -> list[int]:
+    """Return the port of the server that each kind of connection reaches."""
+    async with ReconnectingConnection(address) as control:
+        replies = [await control.call("CONFIG", "GET", "port")]
+    data = await connect(address)
+    replies.append(await data.call("CONFIG", "GET", "port"))
+    await data.close()
+    return [int(port) for _, port in replies]
 
 
 class BusServer:
