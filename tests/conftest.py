@@ -34,8 +34,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("long", deadline=None, max_examples=6_000)  # for `make fuzz`
 hypothesis.settings.load_profile("any machine")
 
-# As in the worker (cli/process.py). A full collection of a test process takes longer than a
-# template may take.
+# As in the worker (memrelay/cli/process.py). A full collection of a test process takes longer
+# than a template may take.
 gc.set_threshold(50_000, 20, 50)
 
 # Ctrl-C must reach the processes that the tests start. A shell ignores it for background jobs.

@@ -7,19 +7,29 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from tests.architecture import imports, sizes
-from tests.architecture.source import PACKAGES, ROOT, YARDSTICK, Source, api_sources, sources
+from tests.architecture.source import (
+    PACKAGES,
+    ROOT,
+    YARDSTICK,
+    Source,
+    api_sources,
+    packages,
+    sources,
+)
 
-ROOT_FOLDERS = {*PACKAGES, "memrelay", "tests", "benchmarks", "deploy", "docs", ".ci"}
+# Links to the packages that users look for first.
+LINKS = ("blocks", "pipelines", "worker")
+ROOT_FOLDERS = {*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", ".ci"}
 ROOT_FILES = {
     *("README.md", "CHANGELOG.md", "LICENSE", "config.yaml", "Procfile", "Makefile"),
     *("pyproject.toml", "requirements.lock", ".gitignore"),
     *("Dockerfile", ".dockerignore", "compose.yaml"),
 }
 # The two outer edges: the worker's message boundary and the HTTP error middleware.
-BROAD_EXCEPT_ALLOWED = ("worker/run/batch.py", "web/server/errors.py")
-ENVIRONMENT_ALLOWED = ("cli/settings.py",)
+BROAD_EXCEPT_ALLOWED = ("memrelay/worker/run/batch.py", "memrelay/web/server/errors.py")
+ENVIRONMENT_ALLOWED = ("memrelay/cli/settings.py",)
 # Optional heavy parts only, each with its reason next to the import.
-INNER_IMPORTS_ALLOWED = ("memory/sqlite/store.py",)
+INNER_IMPORTS_ALLOWED = ("memrelay/memory/sqlite/store.py",)
 # Metaphors that were renamed, by package.
 RENAMED = {
     "worker": "tenure overlooked foresight patience quarantine surroundings upkeep tally usable "
@@ -37,7 +47,7 @@ Rule = Callable[[Source], list[str]]
 
 
 def product(*, but: Iterable[str] = ()) -> list[Source]:
-    return [source for source in sources(*PACKAGES) if source.path not in but]
+    return [source for source in packages(*PACKAGES) if source.path not in but]
 
 
 def everything(*, but: Iterable[str] = ()) -> list[Source]:
@@ -68,7 +78,7 @@ def tracked_files() -> list[str]:
 def renamed_modules(paths: Iterable[str]) -> list[str]:
     found = []
     for path in paths:
-        package, _, rest = path.partition("/")
+        _, package, rest = path.split("/", 2)
         names = RENAMED.get(package, "").split()
         found += [path for part in rest.removesuffix(".py").split("/") if part in names]
     return found
@@ -83,7 +93,7 @@ def test_a_package_imports_no_library_of_another_package() -> None:
 
 
 def test_only_the_composition_root_imports_a_block_by_name() -> None:
-    blocks = imports.block_modules(sources("blocks"))
+    blocks = imports.block_modules(packages("blocks"))
 
     assert "memrelay.blocks.memory_write" in blocks
     hold(lambda source: imports.imports_of_a_block_by_name(source, blocks), product())
@@ -150,14 +160,11 @@ def test_no_module_keeps_a_metaphor_as_its_name() -> None:
     assert renamed_modules(source.path for source in product()) == []
 
 
-def test_each_package_is_linked_into_memrelay() -> None:
-    links = {
-        path.name: path.readlink().as_posix()
-        for path in (ROOT / "memrelay").iterdir()
-        if path.is_symlink()
-    }
+def test_the_links_at_the_root_lead_into_memrelay() -> None:
+    links = {path.name: path.readlink().as_posix() for path in ROOT.iterdir() if path.is_symlink()}
 
-    assert links == {name: f"../{name}" for name in PACKAGES}
+    assert links == {name: f"memrelay/{name}" for name in LINKS}
+    assert not [path for path in (ROOT / "memrelay").rglob("*") if path.is_symlink()]
 
 
 def test_the_yardstick_is_unchanged() -> None:
@@ -177,32 +184,40 @@ def test_every_package_has_its_rules() -> None:
 
 
 def test_a_stranger_at_the_root_is_found() -> None:
-    assert strangers(["cli/main.py", "README.md", "notes.txt", "attic/x.py"]) == [
+    assert strangers(["memrelay/cli/main.py", "README.md", "notes.txt", "attic/x.py"]) == [
         "attic",
         "notes.txt",
     ]
 
 
 def test_a_renamed_module_is_found() -> None:
-    assert renamed_modules(["worker/run/tenure.py", "memory/recall/x.py", "worker/shared.py"]) == [
-        "worker/run/tenure.py",
-        "memory/recall/x.py",
+    assert renamed_modules(
+        [
+            "memrelay/worker/run/tenure.py",
+            "memrelay/memory/recall/x.py",
+            "memrelay/worker/shared.py",
+        ]
+    ) == [
+        "memrelay/worker/run/tenure.py",
+        "memrelay/memory/recall/x.py",
     ]
 
 
 def test_a_full_folder_is_found() -> None:
-    paths = [f"worker/run/f{number}.py" for number in range(21)]
-    blocks = [f"blocks/f{number}.py" for number in range(30)]
+    paths = [f"memrelay/worker/run/f{number}.py" for number in range(21)]
+    blocks = [f"memrelay/blocks/f{number}.py" for number in range(30)]
 
-    assert sizes.full_folders(paths + blocks) == ["worker/run: 21 Python files; at most 20"]
+    assert sizes.full_folders(paths + blocks) == [
+        "memrelay/worker/run: 21 Python files; at most 20"
+    ]
 
 
 def test_an_import_cycle_is_found() -> None:
     cycle = [
-        Source.of("bus/a.py", "from memrelay.bus.b import f"),
-        Source.of("bus/b.py", "import memrelay.bus.c"),
-        Source.of("bus/c.py", "from memrelay.bus import a"),
-        Source.of("bus/d.py", "from memrelay.bus.a import g"),
+        Source.of("memrelay/bus/a.py", "from memrelay.bus.b import f"),
+        Source.of("memrelay/bus/b.py", "import memrelay.bus.c"),
+        Source.of("memrelay/bus/c.py", "from memrelay.bus import a"),
+        Source.of("memrelay/bus/d.py", "from memrelay.bus.a import g"),
     ]
 
     (found,) = imports.import_cycles(cycle)
@@ -213,8 +228,8 @@ def test_an_import_cycle_is_found() -> None:
 def test_imports_for_type_checks_make_no_cycle() -> None:
     typed = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from memrelay.bus.b import f"
     files = [
-        Source.of("bus/a.py", typed),
-        Source.of("bus/b.py", "from memrelay.bus.a import g"),
+        Source.of("memrelay/bus/a.py", typed),
+        Source.of("memrelay/bus/b.py", "from memrelay.bus.a import g"),
     ]
 
     assert imports.import_cycles(files) == []
@@ -235,38 +250,70 @@ def no_block_by_name(source: Source) -> list[str]:
 @pytest.mark.parametrize(
     ("rule", "path", "text"),
     [
-        (imports.imports_of_the_wrong_package, "memory/x.py", "import memrelay.bus.keys"),
-        (imports.imports_of_the_wrong_package, "memory/x.py", "from tests import builders"),
-        (imports.imports_of_the_wrong_package, "memory/x.py", "from memrelay import connect"),
-        (imports.imports_of_the_wrong_package, "blocks/x.py", "from memrelay.bus import codec"),
-        (imports.imports_of_the_wrong_package, "pipelines/x.py", "def f():\n import memrelay.web"),
-        (imports.imports_of_the_wrong_package, "worker/x.py", "from memrelay.web.api import y"),
-        (imports.imports_of_a_forbidden_library, "memory/x.py", "import redis.asyncio as redis"),
-        (imports.imports_of_a_forbidden_library, "blocks/x.py", "from aiohttp import web"),
-        (imports.imports_of_a_forbidden_library, "pipelines/x.py", "import apsw"),
-        (no_block_by_name, "worker/x.py", "from memrelay.blocks.memory_write import write"),
-        (no_block_by_name, "blocks/y.py", "from memrelay.blocks import memory_write"),
-        (imports.short_imports, "bus/x.py", "from memory import records"),
+        (imports.imports_of_the_wrong_package, "memrelay/memory/x.py", "import memrelay.bus.keys"),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/memory/x.py",
+            "from tests import builders",
+        ),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/memory/x.py",
+            "from memrelay import connect",
+        ),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/blocks/x.py",
+            "from memrelay.bus import codec",
+        ),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/pipelines/x.py",
+            "def f():\n import memrelay.web",
+        ),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/worker/x.py",
+            "from memrelay.web.api import y",
+        ),
+        (
+            imports.imports_of_a_forbidden_library,
+            "memrelay/memory/x.py",
+            "import redis.asyncio as redis",
+        ),
+        (imports.imports_of_a_forbidden_library, "memrelay/blocks/x.py", "from aiohttp import web"),
+        (imports.imports_of_a_forbidden_library, "memrelay/pipelines/x.py", "import apsw"),
+        (
+            no_block_by_name,
+            "memrelay/worker/x.py",
+            "from memrelay.blocks.memory_write import write",
+        ),
+        (no_block_by_name, "memrelay/blocks/y.py", "from memrelay.blocks import memory_write"),
+        (imports.short_imports, "memrelay/bus/x.py", "from memory import records"),
         (imports.short_imports, "tests/x.py", "import cli.main"),
-        (imports.short_module_strings, "bus/x.py", "import_module('memory.x')"),
-        (imports.short_module_strings, "bus/x.py", "import_module(f'memory.x.{name}')"),
-        (imports.short_module_strings, "bus/x.py", "importlib.util.find_spec('cli.main')"),
+        (imports.short_module_strings, "memrelay/bus/x.py", "import_module('memory.x')"),
+        (imports.short_module_strings, "memrelay/bus/x.py", "import_module(f'memory.x.{name}')"),
+        (imports.short_module_strings, "memrelay/bus/x.py", "importlib.util.find_spec('cli.main')"),
         (imports.short_module_strings, "tests/x.py", "run([python, '-m', 'cli.main', 'up'])"),
-        (imports.relative_imports, "bus/x.py", "from . import keys"),
+        (imports.relative_imports, "memrelay/bus/x.py", "from . import keys"),
         (imports.imports_of_mocks, "tests/x.py", "from unittest import mock"),
         (imports.imports_of_mocks, "tests/x.py", "from unittest.mock import Mock"),
-        (sizes.imports_in_functions, "bus/x.py", "def f():\n    def g():\n        import os"),
-        (sizes.long_functions, "bus/x.py", f"@d\ndef f():\n    'doc'\n{lines(31)}"),
-        (sizes.long_files, "bus/x.py", "\n" * 501),
+        (
+            sizes.imports_in_functions,
+            "memrelay/bus/x.py",
+            "def f():\n    def g():\n        import os",
+        ),
+        (sizes.long_functions, "memrelay/bus/x.py", f"@d\ndef f():\n    'doc'\n{lines(31)}"),
+        (sizes.long_files, "memrelay/bus/x.py", "\n" * 501),
         (sizes.long_files, "tests/x.py", "\n" * 501),
-        (sizes.deep_nesting, "bus/x.py", f"{IFS}   while d: pass"),
-        (sizes.deep_nesting, "bus/x.py", f"{IFS}  else:\n   if d: pass"),
-        (sizes.many_parameters, "bus/x.py", "def f(a, b, /, c, d, e, g): pass"),
-        (sizes.broad_excepts, "bus/x.py", "try: f()\nexcept: pass"),
-        (sizes.broad_excepts, "bus/x.py", "try: f()\nexcept (OSError, Exception): pass"),
-        (sizes.broad_excepts, "bus/x.py", "with suppress(BaseException): f()"),
-        (sizes.reads_of_the_environment, "bus/x.py", "import os\nos.getenv('A')"),
-        (sizes.reads_of_the_environment, "bus/x.py", "from os import environ"),
+        (sizes.deep_nesting, "memrelay/bus/x.py", f"{IFS}   while d: pass"),
+        (sizes.deep_nesting, "memrelay/bus/x.py", f"{IFS}  else:\n   if d: pass"),
+        (sizes.many_parameters, "memrelay/bus/x.py", "def f(a, b, /, c, d, e, g): pass"),
+        (sizes.broad_excepts, "memrelay/bus/x.py", "try: f()\nexcept: pass"),
+        (sizes.broad_excepts, "memrelay/bus/x.py", "try: f()\nexcept (OSError, Exception): pass"),
+        (sizes.broad_excepts, "memrelay/bus/x.py", "with suppress(BaseException): f()"),
+        (sizes.reads_of_the_environment, "memrelay/bus/x.py", "import os\nos.getenv('A')"),
+        (sizes.reads_of_the_environment, "memrelay/bus/x.py", "from os import environ"),
     ],
 )
 def test_a_violation_is_found_with_its_place(rule: Rule, path: str, text: str) -> None:
@@ -281,32 +328,52 @@ def test_a_violation_is_found_with_its_place(rule: Rule, path: str, text: str) -
     [
         (
             imports.imports_of_the_wrong_package,
-            "blocks/x.py",
+            "memrelay/blocks/x.py",
             "from memrelay.bus.message import Message\nimport memrelay.memory.search, re2",
         ),
         (
             imports.imports_of_the_wrong_package,
-            "blocks/x.py",
+            "memrelay/blocks/x.py",
             "from memrelay.bus import message\nfrom memrelay.blocks.contract import block",
         ),
         (
             imports.imports_of_the_wrong_package,
-            "cli/x.py",
+            "memrelay/cli/x.py",
             "import memrelay.worker.service, memrelay.web.api",
         ),
-        (imports.imports_of_a_forbidden_library, "bus/x.py", "import hiredis, redistribute"),
-        (no_block_by_name, "worker/x.py", "from memrelay.blocks.registry import find"),
-        (no_block_by_name, "cli/x.py", "import memrelay.blocks.memory_write"),
-        (imports.short_imports, "cli/x.py", "import memrelay.bus.keys, cliff, webbrowser"),
-        (imports.short_module_strings, "bus/x.py", "import_module('memrelay.memory.x')"),
-        (sizes.imports_in_functions, "bus/x.py", "try:\n import uvloop\nexcept ImportError: pass"),
-        (sizes.long_functions, "bus/x.py", f"@d\ndef f():\n    'doc'\n\n{lines(30)}"),
-        (sizes.long_functions, "bus/x.py", "def f():\n    'doc'"),
-        (sizes.deep_nesting, "bus/x.py", f"{IFS}  elif d: pass\n  elif e: pass\n  else: pass"),
-        (sizes.deep_nesting, "bus/x.py", f"{IFS}   def f():\n    for x in y: pass"),
-        (sizes.many_parameters, "bus/x.py", "def f(self, a, b, c, d, e, *args, g, **more): pass"),
-        (sizes.broad_excepts, "bus/x.py", "try: f()\nexcept (OSError, ValueError): pass"),
-        (sizes.reads_of_the_environment, "bus/x.py", "def f(environ): return environ['A']"),
+        (
+            imports.imports_of_a_forbidden_library,
+            "memrelay/bus/x.py",
+            "import hiredis, redistribute",
+        ),
+        (no_block_by_name, "memrelay/worker/x.py", "from memrelay.blocks.registry import find"),
+        (no_block_by_name, "memrelay/cli/x.py", "import memrelay.blocks.memory_write"),
+        (imports.short_imports, "memrelay/cli/x.py", "import memrelay.bus.keys, cliff, webbrowser"),
+        (imports.short_module_strings, "memrelay/bus/x.py", "import_module('memrelay.memory.x')"),
+        (
+            sizes.imports_in_functions,
+            "memrelay/bus/x.py",
+            "try:\n import uvloop\nexcept ImportError: pass",
+        ),
+        (sizes.long_functions, "memrelay/bus/x.py", f"@d\ndef f():\n    'doc'\n\n{lines(30)}"),
+        (sizes.long_functions, "memrelay/bus/x.py", "def f():\n    'doc'"),
+        (
+            sizes.deep_nesting,
+            "memrelay/bus/x.py",
+            f"{IFS}  elif d: pass\n  elif e: pass\n  else: pass",
+        ),
+        (sizes.deep_nesting, "memrelay/bus/x.py", f"{IFS}   def f():\n    for x in y: pass"),
+        (
+            sizes.many_parameters,
+            "memrelay/bus/x.py",
+            "def f(self, a, b, c, d, e, *args, g, **more): pass",
+        ),
+        (sizes.broad_excepts, "memrelay/bus/x.py", "try: f()\nexcept (OSError, ValueError): pass"),
+        (
+            sizes.reads_of_the_environment,
+            "memrelay/bus/x.py",
+            "def f(environ): return environ['A']",
+        ),
     ],
 )
 def test_allowed_code_passes(rule: Rule, path: str, text: str) -> None:
@@ -315,8 +382,10 @@ def test_allowed_code_passes(rule: Rule, path: str, text: str) -> None:
 
 def test_a_block_file_is_known_by_its_decorator() -> None:
     block = Source.of(
-        "blocks/memory_write.py", '@block("memory_write", access="write")\ndef f(): 0'
+        "memrelay/blocks/memory_write.py", '@block("memory_write", access="write")\ndef f(): 0'
     )
-    contract = Source.of("blocks/contract.py", "def block(name): pass\n@dataclass()\nclass Call: 0")
+    contract = Source.of(
+        "memrelay/blocks/contract.py", "def block(name): pass\n@dataclass()\nclass Call: 0"
+    )
 
     assert imports.block_modules([block, contract]) == BLOCKS

@@ -1,5 +1,5 @@
-"""usage: word_signs.py. Rebuild memory/embedding/word_signs.bin from the built-in model, and
-word_neighbors.bin from it, in two minutes.
+"""usage: word_signs.py. Rebuild word_signs.bin in memrelay/memory/embedding from the built-in
+model, and word_neighbors.bin from it, in two minutes.
 
 The vector of a piece is its state alone between [CLS] and [SEP]. The mean covers the pieces from
 the first word on. The pieces before it are special tokens, unused tokens, signs and letters.
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from memrelay.memory.embedding.near_words import BITS, MOST_NEIGHBORS
 from memrelay.memory.embedding.wordpiece import pieces
 
-FOLDER = Path(__file__).resolve().parents[2] / "memory" / "embedding"
+FOLDER = Path(__file__).resolve().parents[2] / "memrelay" / "memory" / "embedding"
 TABLE, NEIGHBORS = FOLDER / "word_signs.bin", FOLDER / "word_neighbors.bin"
 # Piece numbers in the vocabulary, and its size.
 BEGIN, END, FIRST_WORD, PIECES = 101, 102, 1000, 30_522

@@ -8,7 +8,7 @@ from typing import Any
 from memrelay.blocks.contract import Block, BlockArgs
 from memrelay.blocks.registry import built_in_blocks
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "blocks.md"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "blocks.md"
 BEGIN = "<!-- from here on: python -m memrelay.blocks.reference -->\n"
 END = "<!-- to here -->\n"
 TYPES = {

@@ -40,7 +40,8 @@ from memrelay.pipelines.rules import rule_of
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
-CHECKOUT_FILE = Path(__file__).resolve().parent.parent / "config.yaml"
+CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT_FILE = CHECKOUT / "config.yaml"
 
 # Kubernetes and Docker set these variables next to a service named memrelay or memrelay-NAME.
 SERVICE_LINK = re.compile(
@@ -183,7 +184,9 @@ def default_config_file(environ: Mapping[str, str] | None = None) -> Path | None
     """
     if named := _or_current(environ).get(CONFIG_VARIABLE):
         return Path(named)
-    return next((file for file in (Path("config.yaml"), CHECKOUT_FILE) if file.is_file()), None)
+    is_checkout = (CHECKOUT / "pyproject.toml").is_file()
+    files = [Path("config.yaml"), *([CHECKOUT_FILE] if is_checkout else [])]
+    return next((file for file in files if file.is_file()), None)
 
 
 def process_environment() -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""The form and the place of a sealed value (memory/sealing.py)."""
+"""The form and the place of a sealed value (memrelay/memory/sealing.py)."""
 
 import re
 from collections.abc import Mapping

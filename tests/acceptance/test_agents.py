@@ -15,7 +15,7 @@ from tests.support.house import House
 from tests.support.model_server import Json, ModelServer, calls, fault
 from tests.support.waiting import wait_for
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "assistant.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "assistant.json"
 IDENTIFY = make_agent("who", "identify_user", {"forward": True}, hears="User", to="known")
 # Checks a bundle with an agent and loads its block, as a worker does before the first turn.
 LOAD = """

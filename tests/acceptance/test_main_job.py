@@ -284,7 +284,7 @@ def test_a_worker_serves_on_a_configured_bus(program: Program) -> None:
     with Program() as other:
         url = {"MEMRELAY_BUS__URL": program.run("bus", "--url").out.strip()}
         other.environment |= url
-        sample = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+        sample = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
         assert other.run("deploy", sample, "--uid", "elsewhere").code == 0
 
         other.up("worker")

@@ -27,14 +27,16 @@ class Source:
 
     @property
     def package(self) -> str:
-        """The top folder: `worker` for `worker/run/batch.py`."""
-        return self.path.split("/")[0]
+        """The package: `worker` for `memrelay/worker/run/batch.py`, `memrelay` for its own files,
+        and the top folder for other files.
+        """
+        top, *folders, _ = self.path.split("/")
+        return folders[0] if top == "memrelay" and folders else top
 
     @property
     def module(self) -> str:
-        """The import name: `memrelay.worker.run.batch` for `worker/run/batch.py`."""
-        name = self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        return f"memrelay.{name}" if self.package in PACKAGES else name
+        """The import name: `memrelay.worker.run.batch` for `memrelay/worker/run/batch.py`."""
+        return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     def at(self, node: ast.stmt | ast.expr | ast.ExceptHandler, fault: str) -> str:
         return f"{self.path}:{node.lineno}: {fault}"
@@ -64,12 +66,11 @@ def sources(*folders: str) -> tuple[Source, ...]:
     )
 
 
-@cache
+def packages(*names: str) -> tuple[Source, ...]:
+    """Every Python file of these packages."""
+    return sources(*(f"memrelay/{name}" for name in names))
+
+
 def api_sources() -> tuple[Source, ...]:
-    """The files of memrelay/ itself, without the linked packages."""
-    folders = (ROOT / "memrelay", ROOT / "memrelay" / "methods")
-    files = sorted(file for folder in folders for file in folder.glob("*.py"))
-    return tuple(
-        Source.of(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8"))
-        for file in files
-    )
+    """The files of memrelay/ that belong to no package: the public Python API."""
+    return tuple(one for one in sources("memrelay") if one.package not in PACKAGES)

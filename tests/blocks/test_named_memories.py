@@ -12,7 +12,7 @@ from memrelay.pipelines.check import check
 from tests.blocks.calls import MEMORY_ID, answer, args_of, make_call, make_message
 from tests.memory.builders import make_store, perform
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "named_memory.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "named_memory.json"
 FACT = "Customer prefers email over phone calls"
 
 

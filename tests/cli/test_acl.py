@@ -11,7 +11,7 @@ from tests.support.client import input_of, swarm_of
 from tests.support.program import Program
 from tests.support.server import running_server
 
-SAMPLES = Path(__file__).resolve().parents[2] / "pipelines"
+SAMPLES = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines"
 OURS, OTHERS = "ours", "oursx"
 
 

@@ -20,7 +20,7 @@ from tests.support.disk import small_disk
 from tests.support.program import Completed, Program
 from tests.support.waiting import wait_for
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 REFUSE_ALL_BUT = ("+auth", "+ping", "+select", "+subscribe", "+xadd")
 
 

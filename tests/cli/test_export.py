@@ -9,7 +9,7 @@ import pytest
 from tests.support.bundles import make_agent, make_bundle
 from tests.support.program import Program
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.support.program import COMMAND, Program
 from tests.support.tiers import first_always
 from tests.support.waiting import wait_for
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 FULL = Path("/dev/full")
 HEAVY = {
     "pydantic",

@@ -11,7 +11,7 @@ from memrelay.memory.memory_id import store_path
 from tests.support.postgres import Postgres
 from tests.support.program import Program
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 VARIABLE = "MEMRELAY_STORAGE__URL"
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.program import COMMAND, Program
 from tests.support.waiting import wait_for
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.support.postgres import Postgres
 from tests.support.program import SERVING, Program
 from tests.support.tiers import first_always
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 CALLS = {
     "deploy": f"deploy {SAMPLE} --uid third",
     "blocks": "blocks",

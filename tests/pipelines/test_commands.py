@@ -8,7 +8,7 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.commands import commands_of, hint_for
 from tests.support.bundles import make_agent, make_bundle, make_relay
 
-SAMPLES = Path(__file__).resolve().parents[2] / "pipelines"
+SAMPLES = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines"
 
 
 def words(*agents: dict[str, object]) -> list[str]:

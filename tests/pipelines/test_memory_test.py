@@ -8,7 +8,7 @@ from memrelay.blocks.contract import Selector
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle, check
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "memory_test.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "memory_test.json"
 COMMANDS = {
     "write": "/write tea\nwith milk",
     "read": "/read",

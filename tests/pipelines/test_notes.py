@@ -8,7 +8,7 @@ from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from tests.pipelines.builders import UID, faults_of, make_block
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "notes.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "notes.json"
 
 
 def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "webhook_inbox.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "webhook_inbox.json"
 
 
 def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-STATIC = Path(__file__).resolve().parents[2] / "web" / "console" / "static"
+STATIC = Path(__file__).resolve().parents[2] / "memrelay" / "web" / "console" / "static"
 MAX_BYTES = 140_000
 
 

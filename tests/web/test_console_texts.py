@@ -14,7 +14,7 @@ from tests.support.keys import await_closed, make_key
 from tests.support.pages import put
 from tests.support.served import Served
 
-CONSOLE = Path(__file__).resolve().parents[2] / "web" / "console"
+CONSOLE = Path(__file__).resolve().parents[2] / "memrelay" / "web" / "console"
 # The texts of each page of `fill_console`, by its title there and a query.
 TEXTS = {
     "Pipelines": ("Pipelines", "Find", "Dead letters", "Status", "Keys", "API reference"),

@@ -9,7 +9,7 @@ from tests.support.bundles import make_uid
 from tests.support.calls import call, refused
 from tests.support.house import House
 
-SAMPLE = Path(__file__).resolve().parents[2] / "pipelines" / "notes.json"
+SAMPLE = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines" / "notes.json"
 
 
 def use(house: House, uid: str, command: str, key: str = "", **given: Any) -> Any:

@@ -1,6 +1,6 @@
 """Finds the primary of a group of servers, through redis-py: by Sentinel, or in a cluster.
 
-In a cluster, all keys of a cell are in one slot (bus/keys.py), which one primary serves.
+In a cluster, all keys of a cell are in one slot (memrelay/bus/keys.py), which one primary serves.
 """
 
 from abc import ABC, abstractmethod

@@ -27,7 +27,7 @@ class Address:
     - the `path` of a Unix socket, or `host` and `port`
     - `sentinels` (host and port): the primary of the group `service` that they watch
     - `nodes` of a cluster: the primaries of Memrelay's keys. With a `cell`, only the primary of its
-      keys (bus/keys.py)
+      keys (memrelay/bus/keys.py)
 
     `min_replicas` replicas must have an entry before it counts as appended.
 

@@ -106,7 +106,7 @@ if redis.call('HGET', KEYS[1], 'worker') == ARGV[1] then
   redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
 end
 """
-# Field of the owner hash: the rest note (worker/ownership/rest_note.py).
+# Field of the owner hash: the rest note (memrelay/worker/ownership/rest_note.py).
 REST = "rest"
 
 

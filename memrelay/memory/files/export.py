@@ -1,5 +1,5 @@
 """Write and read export files: one JSON object per line for records, their earlier versions, named
-memories, and rows of further tables (memory/files/export_rows.py).
+memories, and rows of further tables (memrelay/memory/files/export_rows.py).
 
 Ids and scopes that contain the pipeline's uid have `${pipeline_uid}` in its place, so that another
 pipeline can import them.

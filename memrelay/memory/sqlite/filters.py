@@ -10,7 +10,7 @@ from memrelay.memory.filter.fields import FIELDS
 from memrelay.memory.filter.parser import AllOf, AnyOf, Condition, Node, Not, Scalar, parse_filter
 
 HAS_TAG = "EXISTS (SELECT 1 FROM json_each(r.tags) WHERE value = ?)"
-# memory/sqlite/memories.py registers the function.
+# memrelay/memory/sqlite/memories.py registers the function.
 TAG_MATCHES = "tags_match(r.tags, ?)"
 
 # The comparisons are under NOT, so that SQLite selects no index by them.
@@ -50,11 +50,11 @@ class Conditions(Struct, frozen=True):
     after_ms: int | None = None
     # Created before this time, Unix ms.
     before_ms: int | None = None
-    # Any of these globs matches a tag (memory/sqlite/memories.py). Empty: no condition.
+    # Any of these globs matches a tag (memrelay/memory/sqlite/memories.py). Empty: no condition.
     globs: tuple[str, ...] = ()
     # A compiled filter (docs/filters.md).
     given: Given | None = None
-    # Whether the memory of agents is left out (memory/records/kinds.py).
+    # Whether the memory of agents is left out (memrelay/memory/records/kinds.py).
     without_agents: bool = False
 
     def clauses(self) -> tuple[list[str], list[Any]]:

@@ -5,7 +5,7 @@ FTS5 flushes its buffer before every query, and whenever rows arrive out of rowi
 deletions precede insertions, each in ascending order: 8 microseconds per row instead of 20 to 40.
 
 `records_fts` indexes the content of all records. `parts_fts` indexes content and parts of the
-records that have parts (memory/text/words.py).
+records that have parts (memrelay/memory/text/words.py).
 """
 
 from collections.abc import Iterator, Sequence

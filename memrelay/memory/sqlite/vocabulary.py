@@ -2,8 +2,8 @@
 full-text indexes.
 
 No other data is stored for it: fts5vocab counts a word's records at 30 ns each. Parts of words
-(memory/text/words.py) are words too. If a record has a word in its content, the same word in its
-parts does not count.
+(memrelay/memory/text/words.py) are words too. If a record has a word in its content, the same word
+in its parts does not count.
 """
 
 from collections.abc import Iterable, Sequence

@@ -28,7 +28,7 @@ def is_word(word: str) -> bool:
 
 
 class Stems:
-    """Stems of one of the languages in memory/text/languages.py, for one thread.
+    """Stems of one of the languages in memrelay/memory/text/languages.py, for one thread.
 
     "none" leaves words unchanged.
     """

@@ -5,9 +5,9 @@ unicode61 keeps `userName` and a Chinese sentence whole. So such a record has a 
 text, its `parts`:
 - Identifiers are split where the case changes or a digit meets a letter.
 - Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer are split into letters.
-- Letters are folded (memory/text/folding.py).
+- Letters are folded (memrelay/memory/text/folding.py).
 - Numbers have no separators.
-- Emoji are words (memory/text/emoji.py).
+- Emoji are words (memrelay/memory/text/emoji.py).
 
 Texts that unicode61 splits itself need no parts: `user_name`, `user-name`, an email address.
 """

@@ -133,7 +133,7 @@ class Deployments:
 
 
 def _find_other_cells(bundle: CheckedBundle) -> list[Fault]:
-    """Return a fault for each thing that other cells of the cluster have (bus/keys.py)."""
+    """Return a fault for each thing that other cells of the cluster have (memrelay/bus/keys.py)."""
     if len(all_cells()) == 1:
         return []
     here, faults = cell_of(bundle.uid), []

@@ -70,7 +70,7 @@ def _summarize(fault: str, show_reason: bool) -> str:
     return (fault if show_reason else "not ok") if fault else "ok"
 
 
-# Its route is that of the page, which shows the same data (web/console/pages/status.py).
+# Its route is that of the page, which shows the same data (memrelay/web/console/pages/status.py).
 @documented(
     {
         200: "The current status. A browser, which prefers text/html, gets a page instead.",

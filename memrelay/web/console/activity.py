@@ -25,7 +25,7 @@ WINDOW_MS = 10_000
 MAX_ENTRIES, MAX_SWARMS = 50, 20
 # The newest dead letters in which failing agents are looked for.
 MAX_LETTERS = 50
-# The end of a dead letter's reason (worker/errors.py).
+# The end of a dead letter's reason (memrelay/worker/errors.py).
 STATION = re.compile(r"\(agent (.*?), block [^()]*\)")
 SENDER = re.compile(rb'\{"from":("(?:[^"\\]|\\.)*")')
 

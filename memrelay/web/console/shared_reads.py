@@ -13,7 +13,7 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.web.api.directory import Served
 from memrelay.web.server.cached_read import CachedRead
 
-# The status of the system (web/api/status.py).
+# The status of the system (memrelay/web/api/status.py).
 STATUS = web.AppKey("status", CachedRead[dict[str, Any]])
 # How long a pipeline is read after the last request of one of its pages.
 WATCHED_S = 10.0

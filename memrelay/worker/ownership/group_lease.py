@@ -2,7 +2,7 @@
 
 The bus also remembers the last acknowledged commit of each store, so that a store that lost
 commits is detected. `pipeline:{uid}:stores` is a hash from `memory_id` to the store's mark
-(memory/sqlite/connection.py).
+(memrelay/memory/sqlite/connection.py).
 """
 
 import re

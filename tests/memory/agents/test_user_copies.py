@@ -95,7 +95,9 @@ def test_a_migration_renames_records_of_users_with_these_kinds(tmp_path: Path) -
         connection.execute(f"DROP INDEX {index}")
     connection.execute("UPDATE records SET kind = 'memory.user'")
     connection.execute(
-        (Path(__file__).parents[3] / "memory/sqlite/migrations/0023_episodes.sql").read_text()
+        (
+            Path(__file__).parents[3] / "memrelay/memory/sqlite/migrations/0023_episodes.sql"
+        ).read_text()
     )
 
     kinds = list(connection.execute("SELECT kind, crc FROM records"))

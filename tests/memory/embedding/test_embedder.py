@@ -1,4 +1,4 @@
-"""The contract of memory/embedding/embedder.py, for every embedder."""
+"""The contract of memrelay/memory/embedding/embedder.py, for every embedder."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

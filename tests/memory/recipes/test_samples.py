@@ -12,7 +12,9 @@ from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform, write_all
 
 CONVERSATION = RECIPES_ID.replace("/recipes", "/conversation")
-SAMPLES = sorted((Path(__file__).resolve().parents[3] / "pipelines" / "recipes").glob("*.json"))
+SAMPLES = sorted(
+    (Path(__file__).resolve().parents[3] / "memrelay" / "pipelines" / "recipes").glob("*.json")
+)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The column lists in memory/records/columns.py match the tuples and the tables."""
+"""The column lists in memrelay/memory/records/columns.py match the tuples and the tables."""
 
 from contextlib import closing
 from pathlib import Path

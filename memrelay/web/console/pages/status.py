@@ -1,6 +1,6 @@
 """The page `/status`: bus, workers, pipelines with charts, stores, and the last backup.
 
-The address also returns the status as JSON, for programs (web/api/health.py).
+The address also returns the status as JSON, for programs (memrelay/web/api/health.py).
 """
 
 import re

@@ -8,7 +8,7 @@ from memrelay.web.api.directory import Served
 # Records of one agent and message that are recognized.
 MAX_NUMBERS = 16
 # The paths of inputs that are recognized: the message itself, and the later steps of its cascade,
-# by the number of messages published before and that of the step (web/trace/inputs.py).
+# by the number of messages published before and that of the step (memrelay/web/trace/inputs.py).
 PATHS = ("", *(f".{published}+{step}" for published in range(8) for step in range(4)))
 
 
