@@ -7,18 +7,18 @@
 FROM python:3.12-slim AS build
 ARG EMBEDDER=local
 WORKDIR /src
-COPY deploy/container/*.lock ./
+COPY . .
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
-RUN python -m venv --without-pip /opt/memrelay && \
-    case "$EMBEDDER" in \
-        local) lock=requirements.lock ;; \
-        none) lock=requirements-slim.lock ;; \
+# deploy/install.py takes the hashes of requirements.lock. uv and pip stay in this stage.
+RUN case "$EMBEDDER" in \
+        local) embedder=(--extra local) ;; \
+        none) embedder=() ;; \
         *) echo 'EMBEDDER must be local or none' >&2; exit 1 ;; \
     esac && \
-    pip --python /opt/memrelay/bin/python install --no-cache-dir --require-hashes \
-        --only-binary=:all: -r "$lock"
-COPY . .
-RUN pip --python /opt/memrelay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
+    python -m venv /opt/tools && \
+    python -m venv --without-pip /opt/memrelay && \
+    python deploy/install.py --into /opt/memrelay --tools /opt/tools --no-editable --group build \
+        --extra mcp --extra postgres --extra objects --extra jwt --extra seal "${embedder[@]}"
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --user-group --home-dir /data --shell /usr/sbin/nologin memrelay && \

@@ -17,17 +17,15 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # Most tests wait for a server or a disk, so twice as many workers as processors keep both busy.
 PARALLEL := -n 4 --dist loadfile
-INSTALL := $(BIN)/python -m pip install -q --no-user --disable-pip-version-check
-LOCKED := $(INSTALL) --require-hashes --only-binary=:all: -r
-COMPILE := pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--upgrade --custom-compile-command 'make lock' --group build
-# The extras of the container image.
-IMAGE := --extra mcp --extra postgres --extra objects --extra jwt --extra seal
+# Installs chosen extras and groups of pyproject.toml, with the versions and hashes of requirements.lock.
+INSTALL := deploy/install.py --into .venv --extra local --extra mcp --group checkout
+# `make test` also needs the packages of all optional parts.
+DEV := --group dev --extra agents --extra jwt --extra objects --extra postgres --extra seal --extra wordllama
 has_chromium = { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
 apt_get = $$([ "$$(id -u)" = 0 ] || echo sudo -n) env DEBIAN_FRONTEND=noninteractive apt-get -q
 QUERIES ?= 100000
 
-.PHONY: help up test test-all faults fuzz check lint types chromium bench bench-recall lock clean
+.PHONY: help up test test-all faults fuzz check lint types chromium bench bench-recall docs lock clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1@\2/p' Makefile | tr '@' '\t' | expand -t 20
@@ -70,14 +68,12 @@ bench: .venv/.installed-dev  ## measure speed next to the programs of benchmarks
 bench-recall: .venv/.installed-dev  ## measure search quality: make bench-recall DATA=folder of LoCoMo, Cranfield, BEIR
 	@$(BIN)/python benchmarks/recall/run.py $(if $(DATA),--data "$(DATA)")
 
-lock:  ## renew the lock files from pyproject.toml
-	@$(need_python)
-	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && "$(PYTHON)" -m venv "$$tools" && \
-	"$$tools/bin/python" -m pip install -q --disable-pip-version-check uv && \
-	"$$tools/bin/uv" $(COMPILE) --extra local --extra mcp pyproject.toml -o requirements.lock && \
-	"$$tools/bin/uv" $(COMPILE) $(IMAGE) --extra local -c requirements.lock pyproject.toml -o deploy/container/requirements.lock && \
-	"$$tools/bin/uv" $(COMPILE) $(IMAGE) -c requirements.lock pyproject.toml -o deploy/container/requirements-slim.lock && \
-	"$$tools/bin/uv" $(COMPILE) $(IMAGE) --extra local --extra wordllama --extra agents --group dev -c requirements.lock pyproject.toml -o tests/requirements.lock
+docs: .venv/.installed-dev  ## build the site of the documents in build/site
+	$(BIN)/mkdocs build -q --strict
+
+lock: .venv/.installed-dev  ## renew requirements.lock from pyproject.toml
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --upgrade \
+	--custom-compile-command 'make lock' --all-extras --group checkout --group dev pyproject.toml -o requirements.lock
 
 clean:  ## remove .venv and the caches; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
@@ -92,13 +88,12 @@ endif
 
 .venv/.installed: requirements.lock pyproject.toml
 	@$(need_python)
-	@echo 'Installing Memrelay into .venv: a minute or two the first time' >&2
-	@$(usable) || "$(PYTHON)" -m venv --clear .venv
-	@$(LOCKED) requirements.lock
-	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@echo 'Installing Memrelay into .venv: seconds with uv, which pip gets if it is missing' >&2
+	@$(usable) || "$(PYTHON)" -m venv --without-pip --clear .venv
+	@"$(PYTHON)" $(INSTALL)
 	@touch $@
 
-.venv/.installed-dev: tests/requirements.lock .venv/.installed
-	@echo 'Installing the test tools into .venv: some minutes the first time' >&2
-	@$(LOCKED) tests/requirements.lock
+.venv/.installed-dev: requirements.lock .venv/.installed
+	@echo 'Installing the test tools into .venv' >&2
+	@"$(PYTHON)" $(INSTALL) $(DEV)
 	@touch $@
