@@ -143,10 +143,12 @@ def find_uv(tools: Path, lock: Path) -> str | None:
 
 
 def make_pip(tools: Path) -> list[str]:
-    """Return the command of the pip of `tools`. Python brings it along."""
+    """Return the command of the pip of `tools`. Python brings one along if there is none."""
     python = str(tools / "bin" / "python")
-    subprocess.run([python, "-m", "ensurepip"], capture_output=True, check=False)
-    return [python, "-m", "pip"]
+    pip = [python, "-m", "pip"]
+    if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode:
+        subprocess.run([python, "-m", "ensurepip"], capture_output=True, check=False)
+    return pip
 
 
 def install(command: list[str], lock: Path, environment: dict[str, str], editable: bool) -> bool:

@@ -12,12 +12,12 @@ from tests.support.child import CHECKOUT
 STAND_IN = """#!/bin/sh
 echo "$PYTHONHOME$PYTHONPATH$PYTHONDONTWRITEBYTECODE$*" >> "$NOTES"
 case "$*" in
-    "-m venv --clear .venv") rm -rf .venv && mkdir -p .venv/bin && cp "$0" .venv/bin/python;;
-    *" -r requirements.lock") [ -z "$FAILS" ];;
-    *" -e .") echo "#!$(pwd -P)/.venv/bin/python" > .venv/bin/memrelay;;
+    "-m venv "*) rm -rf .venv && mkdir -p .venv/bin && cp "$0" .venv/bin/python;;
+    "deploy/install.py "*)
+        [ -z "$FAILS" ] && echo "#!$(pwd -P)/.venv/bin/python" > .venv/bin/memrelay;;
 esac
 """
-NEW_VENV = "-m venv --clear .venv"
+NEW_VENV = "-m venv --without-pip --clear .venv"
 
 
 @pytest.fixture(name="checkout")
@@ -31,20 +31,20 @@ def a_checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def python_calls(checkout: Path, **environment: str) -> list[str]:
-    """Return the Python calls of `make .venv/.installed`, without the version check."""
+def python_calls(checkout: Path, target: str = ".venv/.installed", **environment: str) -> list[str]:
+    """Return the Python calls of a target, without the version check."""
     notes = checkout.parent / "notes"
     notes.write_text("")
-    given = {
+    variables = {
         "PATH": os.environ["PATH"],
         "NOTES": str(notes),
         "PYTHON": str(checkout.parent / "python"),
         **environment,
     }
     subprocess.run(
-        ["make", ".venv/.installed"],
+        ["make", target],
         cwd=checkout,
-        env=given,
+        env=variables,
         check="FAILS" not in environment,
         capture_output=True,
     )
@@ -55,8 +55,18 @@ def test_an_installation_is_not_repeated(checkout: Path) -> None:
     first = python_calls(checkout)
 
     assert first[0] == NEW_VENV
-    assert first[-1].endswith(" -e .")
+    assert first[-1].startswith("deploy/install.py --into .venv ")
     assert python_calls(checkout) == []
+
+
+def test_the_test_tools_are_installed_only_for_the_tests(checkout: Path) -> None:
+    (for_up,) = python_calls(checkout)[1:]
+    (for_tests,) = python_calls(checkout, ".venv/.installed-dev")
+
+    assert "--group dev" in for_tests
+    assert "--group dev" not in for_up
+    assert "--extra postgres" in for_tests
+    assert "--extra postgres" not in for_up
 
 
 def test_an_interrupted_installation_starts_over(checkout: Path) -> None:
@@ -91,18 +101,18 @@ def test_new_requirements_are_installed_into_the_existing_venv(checkout: Path) -
     again = python_calls(checkout)
 
     assert NEW_VENV not in again
-    assert again[0].endswith(" -r requirements.lock")
+    assert again[0].startswith("deploy/install.py ")
 
 
 def test_the_users_python_path_is_ignored(checkout: Path) -> None:
-    told = python_calls(checkout, PYTHONHOME="/usr", PYTHONPATH="/elsewhere")
+    calls = python_calls(checkout, PYTHONHOME="/usr", PYTHONPATH="/elsewhere")
 
-    assert told[0] == NEW_VENV
-    assert not [line for line in told if line.startswith("/")]
+    assert calls[0] == NEW_VENV
+    assert not [line for line in calls if line.startswith("/")]
 
 
 def test_bytecode_is_kept_whatever_the_user_has_set(checkout: Path) -> None:
-    told = python_calls(checkout, PYTHONDONTWRITEBYTECODE="compiled every time")
+    calls = python_calls(checkout, PYTHONDONTWRITEBYTECODE="compiled every time")
 
-    assert told[0] == NEW_VENV
-    assert not [line for line in told if "compiled every time" in line]
+    assert calls[0] == NEW_VENV
+    assert not [line for line in calls if "compiled every time" in line]
