@@ -19,11 +19,15 @@ from tests.architecture.source import (
 
 # Links to the packages that users look for first.
 LINKS = ("blocks", "pipelines", "worker")
-ROOT_FOLDERS = {*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", ".ci"}
+ROOT_FOLDERS = {
+    *(*LINKS, "memrelay", "tests", "benchmarks", "deploy", "docs", "examples"),
+    *(".ci", ".github"),
+}
 ROOT_FILES = {
     *("README.md", "CHANGELOG.md", "LICENSE", "config.yaml", "Procfile", "Makefile"),
     *("pyproject.toml", "requirements.lock", ".gitignore"),
-    *("Dockerfile", ".dockerignore", "compose.yaml"),
+    *("Dockerfile", ".dockerignore", "compose.yaml", "mkdocs.yml", ".pre-commit-config.yaml"),
+    *("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
 }
 # The two outer edges: the worker's message boundary and the HTTP error middleware.
 BROAD_EXCEPT_ALLOWED = ("memrelay/worker/run/batch.py", "memrelay/web/server/errors.py")
