@@ -21,7 +21,15 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/mcp").glob("*.md")),
     *sorted((ROOT / "docs" / "coming-from").glob("*.md")),
+    *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
 ]
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
 HOPS = re.findall(r"`([a-z_/0-9]+)\.py:([A-Za-z_.]+)`", (ROOT / "docs" / "route.md").read_text())
 
 
@@ -34,14 +42,14 @@ def test_the_route_has_hops() -> None:
     assert len(HOPS) > 15
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_each_link_leads_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text())
 
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=page_id)
 def test_each_link_into_a_page_leads_to_a_heading(page: Path) -> None:
     links = re.findall(r"\]\(([\w./-]*\.md|)#([^)]+)\)", page.read_text())
 
@@ -57,7 +65,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_each_command_named_exists(page: Path) -> None:
     named = set(re.findall(r"memrelay ([a-z]+(?:-[a-z]+)*)", page.read_text()))
 
@@ -81,6 +89,14 @@ def test_the_bundles_shown_can_be_deployed_and_each_key_of_ours_is_told() -> Non
     assert [
         key for key in sorted(AgentSpec.keys()) if key.startswith("wf_w") and f"`{key}`" not in page
     ] == []
+
+
+def test_the_bundle_of_the_tutorial_can_be_deployed() -> None:
+    (shown,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs/tutorial.md").read_text(), re.S)
+
+    checked = check(json.loads(shown))
+
+    assert (checked.faults, checked.warnings) == ((), ())
 
 
 def test_the_timer_shown_can_be_deployed() -> None:

@@ -18,7 +18,7 @@ async def main() -> None:
         print("tools:", ", ".join(tool.name for tool in tools.tools))
         await client.call_tool("memory_remember", {"text": "Ada prefers tabs to spaces"})
         answer = await client.call_tool("memory_recall", {"query": "tabs or spaces?"})
-        print(answer.content[0].text)
+        print(*(part.text for part in answer.content if part.type == "text"))
 
 
 if __name__ == "__main__":
