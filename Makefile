@@ -69,7 +69,7 @@ bench-recall: .venv/.installed-dev  ## measure search quality: make bench-recall
 	@$(BIN)/python benchmarks/recall/run.py $(if $(DATA),--data "$(DATA)")
 
 docs: .venv/.installed-dev  ## build the site of the documents in build/site
-	$(BIN)/mkdocs build -q --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 
 lock: .venv/.installed-dev  ## renew requirements.lock from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --upgrade \

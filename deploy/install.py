@@ -93,8 +93,9 @@ def normalize(name: str) -> str:
 
 
 def pick_locked(lock: str, names: set[str]) -> str:
-    """Return the part of the lock file that these packages need: themselves and, as the comments
-    `# via` say, what they depend on.
+    """Return the part of a lock file with these packages and their dependencies.
+
+    The comments `# via` of the lock file name the packages that need a package.
     """
     packages = [(match[1], match[0]) for match in LOCKED_PACKAGE.finditer(lock)]
     parents = {

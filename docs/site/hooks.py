@@ -1,4 +1,4 @@
-"""What the site does beyond Markdown, as hooks of mkdocs.
+"""Hooks of mkdocs: features of the site that Markdown does not have.
 
 - Linked files of the repository outside `docs/` become files of the site, below `repository/`.
 - Each page links the first use of a term to the glossary.
@@ -20,6 +20,8 @@ COPIES = "repository"
 LINK = re.compile(r"(?<=\]\()([\w./-]+)(#[\w-]+)?(?=\))")
 CODE_BLOCK = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 TERM_ROW = re.compile(r"^\| ([^|`]+?) \| (.+?) \|$", re.MULTILINE)
+# In docstrings a word such as `thread` has its meaning in Python.
+UNLINKED = ("glossary.md", "api.md")
 # In their text no term is linked.
 CLOSED_TAGS = ("a", "code", "pre", "h1", "h2", "h3", "h4", "h5", "h6", "script", "style", "th")
 
@@ -56,18 +58,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Link the first use of each term of the glossary."""
-    if page.file.src_uri == "glossary.md":
+    if page.file.src_uri in UNLINKED:
         return html
     glossary = posixpath.relpath("glossary/", page.url or ".")
-    terms = dict(read_glossary())
+    terms = {term.lower(): meaning for term, meaning in read_glossary()}
     words = "|".join(re.escape(term) for term in sorted(terms, key=len, reverse=True))
-    pattern = re.compile(rf"\b({words})(?=s?\b)", re.IGNORECASE)
+    pattern = re.compile(rf"\b({words})s?\b", re.IGNORECASE)
 
     def link(match: re.Match[str]) -> str:
-        meaning = terms.pop(match[0].lower(), None)
+        meaning = terms.pop(match[1].lower(), None)
         if meaning is None:
             return match[0]
-        anchor = make_anchor(match[0])
+        anchor = make_anchor(match[1])
         title = re.sub(r"[`*]|\]\([^)]*\)|\[", "", meaning).replace('"', "&quot;")
         return f'<a class="term" href="{glossary}/#{anchor}" title="{title}">{match[0]}</a>'
 
@@ -89,6 +91,7 @@ def split_html(html: str) -> Iterator[tuple[str, bool]]:
 
 
 def read_glossary() -> list[tuple[str, str]]:
+    """Return each term with its meaning."""
     rows = TERM_ROW.findall((ROOT / "docs" / "glossary.md").read_text())
     return [(term, meaning) for term, meaning in rows if term not in ("term", "---")]
 

@@ -1,4 +1,4 @@
-"""A chat bot that remembers what people told it, also after a restart."""
+"""A chat bot that remembers its users, also after a restart."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def answer(client: BlockingClient, user: str, text: str) -> str:
-    """Store what the user says, and let the model answer with what is known about it.
+    """Store the message, and let the model answer with the stored facts that fit to it.
 
     A repeated sentence is not stored twice: entries of a named memory are deduplicated.
     """

@@ -1,7 +1,7 @@
 """Check the signature of GitHub's webhooks, and pass the events on to Memrelay.
 
-GitHub signs in a way of its own (X-Hub-Signature-256). The id of a delivery becomes the id of the
-message, so a delivery that GitHub repeats is stored once.
+Memrelay checks Standard Webhooks, GitHub signs differently (X-Hub-Signature-256). The id of a
+delivery becomes the id of the message, so a repeated delivery is stored once.
 """
 
 import hashlib

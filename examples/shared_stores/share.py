@@ -12,7 +12,7 @@ PIPELINE = "newsroom"
 def main() -> None:
     with connect_sync(SERVER) as client:
         client.deploy({"pipeline_name": "newsroom", "agents": []}, uid=PIPELINE)
-        # The id of an agent is also the id of its own store.
+        # The store of an agent has the agent's id.
         client.items.put(
             PIPELINE, "researcher", "bridge", "The bridge opened in 1932", agent="researcher"
         )

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -51,7 +52,9 @@ class Checkout:
             )
         )
 
-    def install(self, path: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def install(
+        self, path: str, stderr: int = subprocess.PIPE, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Install as pip is configured: from the folder of wheels, with no network."""
         kept = {
             name: value
@@ -62,7 +65,8 @@ class Checkout:
         return subprocess.run(
             [sys.executable, self.root / "deploy" / "install.py", "--into", self.into],
             env=kept | sources | {"PATH": path} | environment,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             timeout=120,
         )
@@ -107,6 +111,22 @@ def test_uv_installs_from_the_sources_of_pip(checkout: Checkout, path_with_uv: s
     assert checkout.has("tiny") and checkout.has("sample")
     assert not checkout.has("other")
     assert "pip does" not in done.stderr
+
+
+def test_progress_is_visible_on_a_terminal_and_nowhere_else(
+    checkout: Checkout, path_with_uv: str
+) -> None:
+    terminal, other_end = pty.openpty()
+
+    shown = checkout.install(path_with_uv, stderr=other_end)
+    text = os.read(terminal, 1 << 16).decode()
+    silent = checkout.install(path_with_uv)
+    os.close(terminal)
+    os.close(other_end)
+
+    assert shown.returncode == silent.returncode == 0
+    assert "Installed 1 package" in text and "tiny" in text
+    assert silent.stderr == ""
 
 
 def test_pip_installs_if_uv_cannot_be_had(checkout: Checkout) -> None:

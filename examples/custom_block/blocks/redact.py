@@ -8,10 +8,10 @@ PRIVATE = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+|\b\d[\d -]{6,}\d\b")
 
 
 class RedactArgs(BlockArgs):
-    """What stands in place of private data."""
+    """The replacement of private data."""
 
     mask: str = "[removed]"
-    """The replacement."""
+    """Text in place of an address or a number."""
 
 
 @block("redact", RedactArgs)
