@@ -125,7 +125,7 @@ def test_progress_is_visible_on_a_terminal_and_nowhere_else(
     os.close(other_end)
 
     assert shown.returncode == silent.returncode == 0
-    assert "Installed 1 package" in text and "tiny" in text
+    assert "packages" in text and "\x1b" in text
     assert silent.stderr == ""
 
 
