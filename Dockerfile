@@ -7,7 +7,8 @@
 FROM python:3.12-slim AS build
 ARG EMBEDDER=local
 WORKDIR /src
-COPY . .
+COPY requirements.lock pyproject.toml ./
+COPY deploy/install.py deploy/
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 # deploy/install.py takes the hashes of requirements.lock. uv and pip stay in this stage.
 RUN case "$EMBEDDER" in \
@@ -17,8 +18,10 @@ RUN case "$EMBEDDER" in \
     esac && \
     python -m venv /opt/tools && \
     python -m venv --without-pip /opt/memrelay && \
-    python deploy/install.py --into /opt/memrelay --tools /opt/tools --no-editable --group build \
+    python deploy/install.py --into /opt/memrelay --tools /opt/tools --project none --group build \
         --extra mcp --extra postgres --extra objects --extra jwt --extra seal "${embedder[@]}"
+COPY . .
+RUN pip --python /opt/memrelay/bin/python install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --user-group --home-dir /data --shell /usr/sbin/nologin memrelay && \

@@ -30,6 +30,11 @@ UV_NAMES = {
     "cert": "SSL_CERT_FILE",
     "no-index": "UV_NO_INDEX",
 }
+PROJECT_OPTIONS = {
+    "editable": ["--no-build-isolation", "-e", "."],
+    "copy": ["--no-build-isolation", "."],
+    "none": [],
+}
 PIP_INSTALL = ("install", "--no-user", "--disable-pip-version-check")
 # One locked package: its pin, hashes and the packages that need it.
 LOCKED_PACKAGE = re.compile(r"^(\S+?)==.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
@@ -51,22 +56,31 @@ def main() -> None:
         uv = find_uv(tools, tool)
         if uv is not None:
             command = [uv, "pip", "install", "--python", str(python)]
-            if install(command, chosen, environment, options.editable):
+            if install(command, chosen, environment, PROJECT_OPTIONS[options.project]):
                 return
         print("uv cannot install here; pip does, which takes some minutes", file=sys.stderr)
         pip = [*make_pip(tools), "--python", str(python), *PIP_INSTALL]
-        if not install(pip, chosen, dict(os.environ), options.editable):
+        if not install(pip, chosen, dict(os.environ), PROJECT_OPTIONS[options.project]):
             sys.exit(1)
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--into", type=Path, required=True, help="a virtual environment")
-    parser.add_argument("--tools", type=Path, help="another one, for uv if the machine has none")
+    parser.add_argument("--into", type=absolute, required=True, help="a virtual environment")
+    parser.add_argument("--tools", type=absolute, help="another one, for a uv that is missing")
     parser.add_argument("--extra", action="append", default=[])
     parser.add_argument("--group", action="append", default=[])
-    parser.add_argument("--no-editable", dest="editable", action="store_false")
+    parser.add_argument(
+        "--project",
+        choices=PROJECT_OPTIONS,
+        default="editable",
+        help="how to install Memrelay itself after its packages",
+    )
     return parser.parse_args()
+
+
+def absolute(path: str) -> Path:
+    return Path(path).absolute()
 
 
 def list_direct_packages(
@@ -120,14 +134,15 @@ def read_pip_sources() -> dict[str, str]:
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     )
-    # pip lists what has precedence last: the environment after the files.
+    # The environment has precedence over the files.
     lines = sorted(listed.stdout.splitlines(), key=lambda line: line.startswith(":env:"))
     settings = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
     for line in lines:
         key, _, value = line.partition("=")
         name = UV_NAMES.get(key.rpartition(".")[2])
         if name is not None:
-            settings[name] = " ".join(value.strip("'\"").replace("\\n", " ").split())
+            separator = "," if name == "UV_FIND_LINKS" else " "
+            settings[name] = separator.join(value.strip("'\"").replace("\\n", " ").split())
     return {name: value for name, value in settings.items() if name not in os.environ}
 
 
@@ -152,17 +167,18 @@ def make_pip(tools: Path) -> list[str]:
     return pip
 
 
-def install(command: list[str], lock: Path, environment: dict[str, str], editable: bool) -> bool:
+def install(
+    command: list[str], lock: Path, environment: dict[str, str], project: list[str]
+) -> bool:
     """Install the locked packages, then the project. Return whether both succeeded."""
     if not sys.stderr.isatty():
         command = [*command, "-q"]
-    hashed = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
-    project = ["--no-deps", "--no-build-isolation", *(["-e"] * editable), "."]
-    return all(
-        subprocess.run([*command, *arguments], env=environment, cwd=ROOT, check=False).returncode
-        == 0
-        for arguments in (hashed, project)
-    )
+    packages = ["--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
+    for what in (packages, project):
+        words = [*command, "--no-deps", *what]
+        if what and subprocess.run(words, env=environment, cwd=ROOT, check=False).returncode:
+            return False
+    return True
 
 
 if __name__ == "__main__":
