@@ -12,9 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_write import WriteInput, write
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.records.writing import AppendInput, WriteInput, append, write
 
 SIZES = (4_000, 43_000, 257_000)
 TOGETHER = (1, 64)

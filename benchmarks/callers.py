@@ -12,8 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from memrelay.memory.sealed_text import Place
-from memrelay.memory.sealing import Sealer
+from memrelay.memory.models.shared_stores.sealing import Sealer
+from memrelay.memory.models.shared_stores.seals import Place
 from memrelay.web.auth.jwt_callers import make_verifier
 from tests.support.jwts import ALGORITHMS, KeyPair, make_issuer, write_key_set
 

@@ -25,13 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.recall_latency import VOCABULARY, Texts, word
 from benchmarks.support.synthetic_vectors import SyntheticVectors
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import EmbeddedQuestion, QuestionEmbedder
-from memrelay.memory.operations.entries_write import NewEntry, write_entry
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.named_memories.entries import NewEntry, write_entry
 from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import EmbeddedQuestion, QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
 
 SIZES = (1_000, 10_000, 100_000)
 MEMORY, BATCH = "mem_bench", 500

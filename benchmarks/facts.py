@@ -25,10 +25,10 @@ import orjson
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.recall_latency import Texts
-from memrelay.memory.agents.facts import SetFact, set_fact
-from memrelay.memory.operation import Context, find_operation
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.agent_memory.facts import SetFact, set_fact
+from memrelay.memory.operations import Context, find_operation
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.sqlite.store import Store
 from memrelay.worker.run.calls import answer_call
 
 NAME, NOW = "instances/be9c4001/memories", 1_700_000_000_000

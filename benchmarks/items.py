@@ -28,15 +28,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.recall.product import embed_all
 from benchmarks.recall_latency import Texts
 from benchmarks.support.synthetic_vectors import LoadedEmbedder, SyntheticVectors
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.operation import Context, find_operation
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
+from memrelay.memory.engine.versions import State
+from memrelay.memory.operations import Context, find_operation
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.versions import State
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.background.expiry import ExpiryTask
 from memrelay.worker.background.index_merge import merge_step
 from memrelay.worker.run.calls import answer_call

@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from memrelay.memory.journal.journal import Journal
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.engine.journal.journal import Journal
+from memrelay.memory.engine.stores import OpenStores
 from tests.memory.builders import MEMORY_ID, perform
 from tests.support.postgres import Postgres
 

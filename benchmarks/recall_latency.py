@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.recall.product import embed_all
 from benchmarks.support.synthetic_vectors import LoadedEmbedder, SyntheticVectors
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.operations.records_search import SearchInput, search
-from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.engine.store import Store
+from memrelay.memory.records.writing import WriteInput, write
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import SearchInput, search
 from memrelay.worker.background.index_merge import merge_step
 
 SIZES, SIZES_OF_VECTORS = (10_000, 100_000, 1_000_000), (10_000, 100_000)

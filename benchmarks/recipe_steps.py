@@ -13,9 +13,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from memrelay.memory.operation import Context
-from memrelay.memory.recipes.execution.conditions import parse_condition
-from memrelay.memory.recipes.step import StepCall, all_step_types
+from memrelay.memory.models.recipes.execution.conditions import parse_condition
+from memrelay.memory.models.recipes.step import StepCall, all_step_types
+from memrelay.memory.operations import Context
 
 STEPS: dict[str, dict[str, Any]] = {
     "derive_query": {"source": "items"},

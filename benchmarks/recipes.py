@@ -28,14 +28,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.recall.product import embed_all
 from benchmarks.recall_latency import Texts
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.operation import Context, find_operation
-from memrelay.memory.operations.documents_put import PutDocument, put
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes.documents import PutDocument, put
+from memrelay.memory.operations import Context, find_operation
 from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
 from memrelay.worker.background.index_merge import merge_step
 from memrelay.worker.run.calls import answer_call
 

@@ -18,7 +18,7 @@ from anthropic.types.beta import (
 from pydantic import BaseModel
 
 from memrelay.client import Client
-from memrelay.memory.tool.arguments import is_read
+from memrelay.memory.models.shared_stores.tool.arguments import is_read
 
 DIALECT: Literal["anthropic"] = "anthropic"
 

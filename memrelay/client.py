@@ -27,9 +27,9 @@ from yarl import URL
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.message import Message, new_message
 from memrelay.errors import RelayError
+from memrelay.memory.engine.identity import VOUCHED
 from memrelay.memory.errors import Refused
-from memrelay.memory.items.identity import VOUCHED
-from memrelay.memory.operation import Operation, input_schema, json_type, known_operation
+from memrelay.memory.operations import Operation, input_schema, json_type, known_operation
 from memrelay.methods import BlockingNouns, RemoteNouns
 from memrelay.web.api.operation_routes import (
     IN_HEADER,

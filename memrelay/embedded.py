@@ -6,7 +6,7 @@ from pathlib import Path
 
 from memrelay.embedded_file import EmbeddedFile, Embedder, open_file
 from memrelay.embedded_seals import EmbeddedSeals
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from memrelay.methods import EmbeddedNouns
 
 ACTOR = "python"

@@ -21,20 +21,25 @@ import structlog
 from pydantic import ValidationError
 
 from memrelay.embedded_seals import EmbeddedSeals
-from memrelay.memory.embedding.backfill import EMBED, compute_vectors, next_task, store_vectors
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.engine.connection import refuse_others, translate_errors
+from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
+from memrelay.memory.engine.retention import HISTORY_DAYS, delete_expired
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import EmbeddingFault, Refused, StoreBusy, VectorPending
-from memrelay.memory.items.identity import CONTEXTS, VOUCHED
-from memrelay.memory.operation import DRY_RUN, Context, Operation, known_operation
+from memrelay.memory.operations import DRY_RUN, Context, Operation, known_operation
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS
-from memrelay.memory.retention import HISTORY_DAYS, delete_expired
+from memrelay.memory.search.embedding.backfill import (
+    EMBED,
+    compute_vectors,
+    next_task,
+    store_vectors,
+)
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.connection import refuse_others, translate_errors
-from memrelay.memory.sqlite.store import Store
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.ownership.host_locks import alone
 

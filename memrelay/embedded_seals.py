@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused, SealKeyMissing
-from memrelay.memory.seal_keys import GET, IMPORT, PUT, load_sealer
-from memrelay.memory.sealed_import import find_internal, seal_line
-from memrelay.memory.sealed_text import Place, is_sealed
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.shared_stores.seals import (
+    GET,
+    IMPORT,
+    PUT,
+    Place,
+    find_internal,
+    is_sealed,
+    load_sealer,
+    seal_line,
+)
+from memrelay.memory.models.shared_stores.table import ItemTable
 
 FIX = "pass the keys of memory.seal_keys to open_store(..., seal_keys=[...])"
 
@@ -49,7 +57,7 @@ class EmbeddedSeals:
 
     def _refuse_if_sealed(self) -> None:
         """Raise Refused if other internal values of the file are sealed."""
-        if self._store.items.has_sealed():
+        if self._store.table(ItemTable).has_sealed():
             raise Refused(
                 f"{self._store.path} has sealed values, so another internal value must not be "
                 f"stored as it is; {FIX}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_origin
 
-from memrelay.memory.operation import (
+from memrelay.memory.operations import (
     Operation,
     all_operations,
     holds_objects,

@@ -33,7 +33,7 @@ ROOT_FILES = {
 BROAD_EXCEPT_ALLOWED = ("memrelay/worker/run/batch.py", "memrelay/web/server/errors.py")
 ENVIRONMENT_ALLOWED = ("memrelay/cli/settings.py",)
 # Optional heavy parts only, each with its reason next to the import.
-INNER_IMPORTS_ALLOWED = ("memrelay/memory/sqlite/store.py",)
+INNER_IMPORTS_ALLOWED = ("memrelay/memory/engine/store.py",)
 # Metaphors that were renamed, by package.
 RENAMED = {
     "worker": "tenure overlooked foresight patience quarantine surroundings upkeep tally usable "

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.recall.collection import Document
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import load
-from memrelay.memory.sqlite.vectors import embedded_text
+from memrelay.memory.engine.vectors import embedded_text
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import load
 
 
 class EmbedderAlone:

@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 
 from benchmarks.recall.collection import Document
-from memrelay.memory.text.stopwords import STOP_WORDS
-from memrelay.memory.text.words import tokens
+from memrelay.memory.search.text.stopwords import STOP_WORDS
+from memrelay.memory.search.text.words import tokens
 
 TABLE = (
     "CREATE VIRTUAL TABLE documents USING fts5(id UNINDEXED, text, tokenize = 'porter unicode61')"

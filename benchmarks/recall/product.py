@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.recall.collection import Document
-from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
-from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions, Model
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_search import SearchInput, search
-from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
 from memrelay.memory.records.ids import derive_guid
 from memrelay.memory.records.record import DEFAULT_KIND
+from memrelay.memory.records.writing import WriteInput, write
+from memrelay.memory.search.embedding.backfill import compute_vectors, next_task, store_vectors
+from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions, Model
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import SearchInput, search
 
 MEMORY_ID = "instances/bench/memories"
 BATCH = 256  # writes per transaction as in a worker, and texts per embedding batch

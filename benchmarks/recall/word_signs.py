@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from memrelay.memory.embedding.near_words import BITS, MOST_NEIGHBORS
-from memrelay.memory.embedding.wordpiece import pieces
+from memrelay.memory.search.embedding.near_words import BITS, MOST_NEIGHBORS
+from memrelay.memory.search.embedding.wordpiece import pieces
 
 FOLDER = Path(__file__).resolve().parents[2] / "memrelay" / "memory" / "embedding"
 TABLE, NEIGHBORS = FOLDER / "word_signs.bin", FOLDER / "word_neighbors.bin"

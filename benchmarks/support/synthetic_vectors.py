@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from memrelay.memory.embedding.embedder import Calibration, Fingerprint
+from memrelay.memory.search.embedding.embedder import Calibration, Fingerprint
 
 DIMENSION, TOPICS = 384, 3000
 # STEEPNESS of the spread over directions. INDIVIDUAL is the part of a vector beyond its topic.

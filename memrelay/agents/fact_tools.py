@@ -9,8 +9,8 @@ from pydantic import WithJsonSchema
 from memrelay.agents.request import TurnRequest
 from memrelay.agents.tool import Arguments, Operate, Tool
 from memrelay.blocks.async_call import OperationFailed
-from memrelay.memory.agents.facts import value_text
-from memrelay.memory.agents.scopes import GLOBAL
+from memrelay.memory.models.agent_memory.facts import value_text
+from memrelay.memory.models.agent_memory.scopes import GLOBAL
 
 Json = dict[str, Any]
 NOT_FOUND = "not_found"

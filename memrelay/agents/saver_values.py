@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from langgraph.checkpoint.base import Checkpoint
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from memrelay.memory.agents.checkpoint_parts import pack, unpack
+from memrelay.memory.models.agent_memory.checkpoint_table import pack, unpack
 
 # Lists are split into items of this type.
 MSGPACK = "msgpack"

@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 from memrelay.agents.calls import Calls, calls_of
 from memrelay.agents.store_batch import run_steps
 from memrelay.agents.store_input import WHOLE_VALUE, Step, checked_fields, checked_ttl, step_of
-from memrelay.memory.memory_id import check
+from memrelay.memory.engine.memory_id import check
 
 # The keys of `index`.
 FIELDS, OTHERS = "fields", ("embed", "dims")

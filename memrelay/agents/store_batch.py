@@ -12,7 +12,7 @@ import orjson
 from langgraph.store.base import Item, SearchItem
 
 from memrelay.agents.store_input import Get, Json, ListScopes, Put, Search, Step
-from memrelay.memory.agents.items import SEPARATOR
+from memrelay.memory.models.langgraph.table import SEPARATOR
 
 # Items of one call, and scopes or items of one page.
 MAX_ITEMS = 1000

@@ -11,8 +11,8 @@ from memrelay.agents.fact_tools import make_recall, make_remember
 from memrelay.agents.request import Knowledge, TurnRequest
 from memrelay.agents.tool import Arguments, Operate, Tool, ToolFault
 from memrelay.blocks.async_call import OperationFailed
-from memrelay.memory.operations.knowledge_search import MOST_CHARACTERS
-from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.models.named_memories.knowledge import MOST_CHARACTERS
 
 Json = dict[str, Any]
 MAX_RECORDS = 10

@@ -36,8 +36,8 @@ from memrelay.agents.tools import find_knowledge, make_tools
 from memrelay.agents.wire import faults_of, from_wire, text_of, to_wire
 from memrelay.blocks.async_call import OperationFailed
 from memrelay.blocks.contract import RunningErrand
-from memrelay.memory.agents.threads import turn_thread
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.models.agent_memory.conversations import turn_thread
 
 Json = dict[str, Any]
 SUMMARY_STEP = "summary"

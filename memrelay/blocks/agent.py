@@ -22,23 +22,23 @@ from memrelay.blocks.memory_args import MemoryId
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
-from memrelay.memory.agents.checkpoint_pruning import prune_thread
-from memrelay.memory.agents.episodes import (
+from memrelay.memory.models.agent_memory.checkpoint_table import prune_thread
+from memrelay.memory.models.agent_memory.conversations import (
+    input_thread,
+    thread_name,
+    turn_thread,
+    user_of_speaker,
+)
+from memrelay.memory.models.agent_memory.episodes import (
     CompletedEpisode,
     NewEpisode,
     NewStep,
     begin_episode,
     complete_episode,
 )
-from memrelay.memory.agents.threads import (
-    input_thread,
-    thread_name,
-    turn_thread,
-    user_of_speaker,
-)
-from memrelay.memory.operation import Context
-from memrelay.memory.operations.knowledge_search import MemoryIds, MemoryTags
-from memrelay.memory.records.memory_view import Ident
+from memrelay.memory.models.named_memories.knowledge import MemoryIds, MemoryTags
+from memrelay.memory.models.named_memories.views import Ident
+from memrelay.memory.operations import Context
 
 USER_ID, SESSION_ID, CHAT_ID, USER_CONTEXT = "user_id", "session_id", "chat_id", "user_context"
 # Other names of tools, as Pipelit calls the nodes that provide them.

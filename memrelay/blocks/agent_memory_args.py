@@ -6,9 +6,9 @@ import orjson
 
 from memrelay.blocks.contract import BlockArgs, Call
 from memrelay.blocks.memory_args import MemoryId
-from memrelay.memory.agents.scopes import MAX_ID_CHARACTERS, Ids
 from memrelay.memory.errors import Refused
-from memrelay.memory.operation import Context
+from memrelay.memory.models.agent_memory.scopes import MAX_ID_CHARACTERS, Ids
+from memrelay.memory.operations import Context
 
 # Fields of a message's part that count only if they are trusted.
 USER, SESSION = "user_id", "session_id"

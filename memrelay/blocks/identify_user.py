@@ -11,11 +11,11 @@ from memrelay.blocks.contract import BlockArgs, Call
 from memrelay.blocks.memory_args import MemoryId, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.agents.people.user_context import UserContext, user_context
-from memrelay.memory.agents.people.user_ids import EMAIL, TELEGRAM
-from memrelay.memory.agents.users import identify
 from memrelay.memory.errors import Refused
-from memrelay.memory.operation import Context
+from memrelay.memory.models.agent_memory.user_context import UserContext, user_context
+from memrelay.memory.models.agent_memory.user_ids import EMAIL, TELEGRAM
+from memrelay.memory.models.agent_memory.users import identify
+from memrelay.memory.operations import Context
 
 WEBHOOK, CHAT, USER = "webhook", "chat", "user"
 # Placeholders that clients send in place of an id.

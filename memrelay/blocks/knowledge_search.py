@@ -21,8 +21,7 @@ from memrelay.blocks.registry import block
 from memrelay.blocks.templates import OutputTemplate
 from memrelay.bus.message import Message
 from memrelay.memory.errors import BadTags, VectorPending
-from memrelay.memory.operation import Context
-from memrelay.memory.operations.knowledge_search import (
+from memrelay.memory.models.named_memories.knowledge import (
     MOST,
     MOST_CHARACTERS,
     Knowledge,
@@ -30,8 +29,9 @@ from memrelay.memory.operations.knowledge_search import (
     SearchKnowledge,
     search_knowledge,
 )
+from memrelay.memory.models.named_memories.views import KIND
+from memrelay.memory.operations import Context
 from memrelay.memory.records import tags as tag_lists
-from memrelay.memory.records.memory_view import KIND
 from memrelay.memory.records.record import Record
 
 

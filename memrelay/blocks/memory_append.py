@@ -9,9 +9,8 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, TEMPLATE_READS, NewRecordArgs
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_write import WriteInput
 from memrelay.memory.records.record import DEFAULT_KIND
+from memrelay.memory.records.writing import AppendInput, WriteInput, append
 
 ADDITION_KEYS = {"guid", "text", "content"}
 

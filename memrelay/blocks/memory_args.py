@@ -15,16 +15,16 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from memrelay.blocks.contract import BlockArgs, Call, Transient
 from memrelay.blocks.templates import MAX_OUTPUT, MAX_SOURCE, OutputTemplate
 from memrelay.bus.message import JSON, Message
-from memrelay.memory import memory_id as memory_ids
+from memrelay.memory.engine import memory_id as memory_ids
+from memrelay.memory.engine.conditions import Given, compiled
 from memrelay.memory.errors import ResultTooLarge, VectorPending
-from memrelay.memory.filter.input import Filter
-from memrelay.memory.operations.records_read import MOST_ESCAPED, Found, too_large
 from memrelay.memory.records import tags as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
+from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.kinds import reserved_fault
+from memrelay.memory.records.reading import MOST_ESCAPED, Found, too_large
 from memrelay.memory.records.record import DEFAULT_KIND, Record
-from memrelay.memory.sqlite.filters import Given, compiled
-from memrelay.memory.text import languages
+from memrelay.memory.search.text import languages
 
 
 def _check_memory_id(value: str) -> str:

@@ -7,7 +7,7 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, MemoryArgs
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.operations.records_delete import DeleteInput, delete
+from memrelay.memory.records.deletion import DeleteInput, delete
 
 
 class DeleteArgs(MemoryArgs):

@@ -5,17 +5,23 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, NamedMemoryArgs, Tags, retry_when_ready
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.dedup.similarity import DUPLICATE, RELATED
-from memrelay.memory.embedding.questions import EmbeddedQuestion
 from memrelay.memory.errors import VectorPending
-from memrelay.memory.operations.entries_create import Threshold, view_written_entry
-from memrelay.memory.operations.entries_write import Mode, NewEntry, WriteResult, write_entry
-from memrelay.memory.operations.memories_create import CreateMemory, add_memory
-from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
-from memrelay.memory.records.entry_vector import request_vector
-from memrelay.memory.records.memory_view import Source
+from memrelay.memory.models.named_memories.dedup.similarity import DUPLICATE, RELATED
+from memrelay.memory.models.named_memories.entries import (
+    Mode,
+    NewEntry,
+    Threshold,
+    WriteResult,
+    view_written_entry,
+    write_entry,
+)
+from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.models.named_memories.entry_vector import request_vector
+from memrelay.memory.models.named_memories.memories import CreateMemory, add_memory
+from memrelay.memory.models.named_memories.table import Memory
+from memrelay.memory.models.named_memories.views import Source
 from memrelay.memory.records.view import Name
-from memrelay.memory.sqlite.memories import Memory
+from memrelay.memory.search.embedding.questions import EmbeddedQuestion
 
 
 class EntryArgs(NamedMemoryArgs):

@@ -8,8 +8,8 @@ from memrelay.blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import OutputTemplate
 from memrelay.bus.message import Message
-from memrelay.memory.operations.records_read import ReadInput, read
-from memrelay.memory.sqlite.filters import Given
+from memrelay.memory.engine.conditions import Given
+from memrelay.memory.records.reading import ReadInput, read
 
 UNRANKED = (
     "output_template has {{score}}, which is 0.0 for every record of memory_read: only "

@@ -18,14 +18,8 @@ from memrelay.blocks.memory_args import (
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import VectorPending
-from memrelay.memory.operations.records_search import (
-    Mode,
-    SearchInput,
-    search,
-    search_best,
-    search_explained,
-)
 from memrelay.memory.search.query import HALF_LIFE_DAYS, WRONG_MODE, Boosts, Days, Weight
+from memrelay.memory.search.search import Mode, SearchInput, search, search_best, search_explained
 
 
 class SearchArgs(ListingArgs):

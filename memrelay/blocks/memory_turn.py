@@ -10,7 +10,7 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, MemoryArgs, NewKind, Seconds, Tags
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.writing import WriteInput, write
 
 KIND = "turn"
 TOKEN = re.compile(r"\{\{\s*(\w+)\s*\}\}")

@@ -4,7 +4,7 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import NO_MEMORY_ID, NewRecordArgs
 from memrelay.blocks.registry import block
 from memrelay.bus.message import JSON, Message
-from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.writing import WriteInput, write
 
 
 class WriteArgs(NewRecordArgs):

@@ -10,8 +10,9 @@ from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.agents.episodes import recent_episodes
-from memrelay.memory.agents.facts import (
+from memrelay.memory.errors import RecordDamaged, Refused
+from memrelay.memory.models.agent_memory.episodes import recent_episodes
+from memrelay.memory.models.agent_memory.facts import (
     Confidence,
     FactName,
     FactView,
@@ -21,9 +22,8 @@ from memrelay.memory.agents.facts import (
     value_text,
     visible_facts,
 )
-from memrelay.memory.agents.procedures import AgentId, match_procedure
-from memrelay.memory.agents.scopes import GLOBAL, Ids
-from memrelay.memory.errors import RecordDamaged, Refused
+from memrelay.memory.models.agent_memory.procedures import AgentId, match_procedure
+from memrelay.memory.models.agent_memory.scopes import GLOBAL, Ids
 
 # Episodes that a query is compared with.
 NEWEST = 5

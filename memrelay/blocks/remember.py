@@ -6,10 +6,16 @@ from memrelay.blocks.agent_memory_args import AgentMemoryArgs, context_of, ids_o
 from memrelay.blocks.contract import Call
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.agents.facts import DEFAULT_TYPE, SetFact, check_key, set_fact, value_text
-from memrelay.memory.agents.procedures import AgentId
-from memrelay.memory.agents.scopes import GLOBAL
 from memrelay.memory.errors import RecordDamaged, Refused
+from memrelay.memory.models.agent_memory.facts import (
+    DEFAULT_TYPE,
+    SetFact,
+    check_key,
+    set_fact,
+    value_text,
+)
+from memrelay.memory.models.agent_memory.procedures import AgentId
+from memrelay.memory.models.agent_memory.scopes import GLOBAL
 
 NO_KEY, NO_VALUE = "Error: key is required", "Error: value is required"
 

@@ -24,9 +24,9 @@ from memrelay.cli.settings import (
 )
 from memrelay.cli.terminal import escaped
 from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
-from memrelay.memory.disk import FREE_SPACE, is_disk_full
+from memrelay.memory.engine.disk import FREE_SPACE, is_disk_full
 from memrelay.memory.errors import MemoryFault
-from memrelay.memory.seal_keys import SealKeys
+from memrelay.memory.models.shared_stores.seals import SealKeys
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.errors import first_cause
 from memrelay.worker.ownership.host_locks import NotTheOwner

@@ -14,12 +14,19 @@ from memrelay.cli.composition import bus_address, fail, find_pipeline, open_cata
 from memrelay.cli.import_calls import SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
-from memrelay.memory.files.import_call import NAME
-from memrelay.memory.importers.items import Fault
-from memrelay.memory.importers.redis_ams_api import read_api
-from memrelay.memory.importers.report import ImportReport
-from memrelay.memory.importers.run import Options, Outcome, Ready, Same, find_source, read_lines
-from memrelay.memory.importers.source import Given, Source
+from memrelay.memory.transfer.import_call import NAME
+from memrelay.memory.transfer.importers.items import Fault
+from memrelay.memory.transfer.importers.redis_ams_api import read_api
+from memrelay.memory.transfer.importers.report import ImportReport
+from memrelay.memory.transfer.importers.run import (
+    Options,
+    Outcome,
+    Ready,
+    Same,
+    find_source,
+    read_lines,
+)
+from memrelay.memory.transfer.importers.source import Given, Source
 
 # Calls whose answers are awaited at the same time: the next one is made while one runs.
 IN_FLIGHT = 2

@@ -9,7 +9,6 @@ import keyword
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -20,6 +19,7 @@ from typer.main import get_command
 from memrelay.cli.imports import load
 from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.interrupts import exit_on_signals
+from memrelay.memory.engine.models import list_nouns
 
 # typer does not export the common base class of its usage errors.
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
@@ -61,11 +61,8 @@ COMMANDS = {
     "acl": "Print the ACL line that confines a Redis client to one pipeline.",
     "completion": "Print the completion script of a shell.",
 }
-# Each file here declares the operation of its name: `items_put` is the command `items put`.
-OPERATIONS = Path(__file__).parent.parent / "memory" / "operations"
 # The group that also has commands for files.
 RECIPES = "recipes"
-TWO_WORD_NOUNS = ("graph_templates", "knowledge_graph", "memory_tool", "view_templates")
 # Plain help: rich would add 0.1 s to each command.
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -74,25 +71,12 @@ PLAIN: dict[str, Any] = {
 }
 
 
-def _list_groups() -> dict[str, str]:
-    """Return the groups whose commands are generated from operations, with their summaries.
-
-    Only file names are read, because importing the operations would delay help and completion.
-    """
-    nouns = {_noun_of(path.stem) for path in OPERATIONS.glob("[!_]*_*.py")}
-    return {
-        noun.replace("_", "-"): f"Call the operations on {noun.replace('_', ' ')} of a pipeline."
-        for noun in sorted(nouns)
-    }
-
-
-def _noun_of(file: str) -> str:
-    """Return the noun of the operation in that file; both noun and verb may have two words."""
-    two_words = next((noun for noun in TWO_WORD_NOUNS if file.startswith(f"{noun}_")), "")
-    return two_words or file.partition("_")[0]
-
-
-OPERATION_GROUPS = _list_groups()
+# The groups whose commands are generated from operations. No operation is loaded here, because
+# that would delay help and completion.
+OPERATION_GROUPS = {
+    noun.replace("_", "-"): f"Call the operations on {noun.replace('_', ' ')} of a pipeline."
+    for noun in list_nouns()
+}
 COMMANDS |= OPERATION_GROUPS
 
 

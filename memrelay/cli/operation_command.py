@@ -25,9 +25,9 @@ from memrelay.cli.composition import (
 from memrelay.cli.options import JsonAnyway, Pipeline, validate_idempotency_key
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json
+from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.errors import Refused
-from memrelay.memory.items.identity import CONTEXTS, VOUCHED
-from memrelay.memory.operation import (
+from memrelay.memory.operations import (
     Operation,
     all_operations,
     holds_objects,

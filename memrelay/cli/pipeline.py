@@ -7,10 +7,10 @@ from memrelay.cli.backups.store_files import open_store_files
 from memrelay.cli.composition import fail, find_pipeline, open_catalog
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.catalog import Catalog, Deployed
-from memrelay.memory.files.backup import BackedUpPipeline
-from memrelay.memory.files.store_files import StoreFiles
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.damage import note_of
+from memrelay.memory.engine.damage import note_of
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.transfer.backup import BackedUpPipeline
+from memrelay.memory.transfer.store_files import StoreFiles
 from memrelay.pipelines.check import CheckedBundle, check
 from memrelay.pipelines.commands import commands_of
 from memrelay.pipelines.plan import Plan

@@ -11,7 +11,7 @@ from memrelay.bus.keys import all_cells
 from memrelay.cli.composition import make_secrets
 from memrelay.cli.open_files import resolve_open_files
 from memrelay.cli.settings import Settings, read_secret
-from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.service import CellWorkers, Worker, WorkerOptions
 

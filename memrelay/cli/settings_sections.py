@@ -20,7 +20,7 @@ from pydantic_settings import NoDecode
 from memrelay.bus.client import url as address
 from memrelay.bus.message import IDENTITY_FIELDS
 from memrelay.cli.logs import LogFormat, LogLevel
-from memrelay.memory.retention import HISTORY_DAYS
+from memrelay.memory.engine.retention import HISTORY_DAYS
 from memrelay.pipelines.secret_grants import Grant, parse_grants
 
 EmbeddingModel = Literal["none", "local", "wordllama", "endpoint"]

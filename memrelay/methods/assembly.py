@@ -6,9 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.assembly_required_variables import RequiredVariables
-from memrelay.memory.operations.assembly_validate import InputChecked
-from memrelay.memory.recipes.assembly.context import AssembledContext
+from memrelay.memory.models.recipes.assembly.context import AssembledContext
+from memrelay.memory.models.recipes.assembly_operations import InputChecked, RequiredVariables
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,7 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.changes_list import ChangeList
+from memrelay.memory.records.changes import ChangeList
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

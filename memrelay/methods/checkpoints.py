@@ -6,12 +6,14 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.checkpoints_copy import ThreadCopied
-from memrelay.memory.operations.checkpoints_delete import CheckpointsDeleted
-from memrelay.memory.operations.checkpoints_get import FoundCheckpoint
-from memrelay.memory.operations.checkpoints_list import CheckpointPage
-from memrelay.memory.operations.checkpoints_put import PutResult
-from memrelay.memory.operations.checkpoints_write import WriteResult
+from memrelay.memory.models.agent_memory.checkpoints import (
+    CheckpointPage,
+    CheckpointsDeleted,
+    FoundCheckpoint,
+    PutResult,
+    ThreadCopied,
+    WriteResult,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,9 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.contexts_close import ContextClosed
-from memrelay.memory.operations.contexts_list import ContextPage
-from memrelay.memory.operations.contexts_open import ContextView
+from memrelay.memory.models.shared_stores.contexts import ContextClosed, ContextPage, ContextView
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

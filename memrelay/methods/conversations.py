@@ -6,8 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.checkpoints_delete import CheckpointsDeleted
-from memrelay.memory.operations.conversations_history import History
+from memrelay.memory.models.agent_memory.checkpoints import CheckpointsDeleted
+from memrelay.memory.models.agent_memory.conversations import History
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

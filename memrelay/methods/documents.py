@@ -6,11 +6,13 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.documents_collections import Collections
-from memrelay.memory.operations.documents_list import DocumentPage
-from memrelay.memory.operations.documents_put import DocumentWritten
-from memrelay.memory.operations.documents_search import DocumentHits
-from memrelay.memory.recipes.documents.documents import DocumentView
+from memrelay.memory.models.recipes.documents import (
+    Collections,
+    DocumentHits,
+    DocumentPage,
+    DocumentView,
+    DocumentWritten,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

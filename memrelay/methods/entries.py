@@ -6,8 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.entries_list import EntryPage
-from memrelay.memory.records.memory_view import EntryView, WrittenEntry
+from memrelay.memory.models.named_memories.entries import EntryPage
+from memrelay.memory.models.named_memories.views import EntryView, WrittenEntry
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

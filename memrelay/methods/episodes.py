@@ -6,12 +6,14 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.agents.deletion import Deleted
-from memrelay.memory.agents.episodes import EpisodeView
-from memrelay.memory.operations.episodes_add import AddedStep
-from memrelay.memory.operations.episodes_begin import BegunEpisode
-from memrelay.memory.operations.episodes_get import WholeEpisode
-from memrelay.memory.operations.episodes_list import EpisodePage
+from memrelay.memory.models.agent_memory.deletion import Deleted
+from memrelay.memory.models.agent_memory.episodes import (
+    AddedStep,
+    BegunEpisode,
+    EpisodePage,
+    EpisodeView,
+    WholeEpisode,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,8 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.events_append import EventsAppended
-from memrelay.memory.operations.events_query import EventPage
+from memrelay.memory.models.recipes.event_log import EventPage, EventsAppended
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

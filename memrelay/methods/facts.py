@@ -6,9 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.agents.deletion import Deleted
-from memrelay.memory.agents.facts import FactView, FactWritten, FoundFacts
-from memrelay.memory.operations.facts_list import FactPage
+from memrelay.memory.models.agent_memory.deletion import Deleted
+from memrelay.memory.models.agent_memory.facts import FactPage, FactView, FactWritten, FoundFacts
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

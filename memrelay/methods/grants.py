@@ -6,9 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.items.grants import GrantView
-from memrelay.memory.operations.grants_list import GrantPage
-from memrelay.memory.operations.grants_remove import GrantRemoved
+from memrelay.memory.models.shared_stores.grants import GrantPage, GrantRemoved, GrantView
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

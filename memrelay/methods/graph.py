@@ -6,12 +6,14 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.graph_add_edges import AddedEdges
-from memrelay.memory.operations.graph_add_nodes import AddedNodes
-from memrelay.memory.operations.graph_list_edges import EdgePage
-from memrelay.memory.operations.graph_list_nodes import NodePage
-from memrelay.memory.operations.graph_subgraph import Subgraph
-from memrelay.memory.recipes.graph.nodes import NodeView
+from memrelay.memory.models.recipes.graph.nodes import NodeView
+from memrelay.memory.models.recipes.graph_operations import (
+    AddedEdges,
+    AddedNodes,
+    EdgePage,
+    NodePage,
+    Subgraph,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,8 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.graph_templates_list import GraphTemplates
-from memrelay.memory.recipes.graph.templates import GraphTemplateView
+from memrelay.memory.models.recipes.graph.templates import GraphTemplateView
+from memrelay.memory.models.recipes.graph_templates import GraphTemplates
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,8 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.instances_list import Instances
-from memrelay.memory.recipes.sources.instances import InstanceView
+from memrelay.memory.models.recipes.instances import Instances, InstanceView
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

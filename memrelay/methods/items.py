@@ -6,13 +6,15 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.items.item import ItemView
-from memrelay.memory.operations.items_delete import ItemDeleted
-from memrelay.memory.operations.items_edit import EditResult
-from memrelay.memory.operations.items_list import ItemPage
-from memrelay.memory.operations.items_put import PutResult
-from memrelay.memory.operations.items_reseal import ItemResealed
-from memrelay.memory.operations.items_search import ItemHits
+from memrelay.memory.models.shared_stores.item import ItemView
+from memrelay.memory.models.shared_stores.items import (
+    EditResult,
+    ItemDeleted,
+    ItemHits,
+    ItemPage,
+    ItemResealed,
+    PutResult,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,8 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.knowledge_context import KnowledgeContext
-from memrelay.memory.operations.knowledge_search import Knowledge
+from memrelay.memory.models.named_memories.knowledge import Knowledge, KnowledgeContext
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,10 +6,12 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.knowledge_graph_add_observations import AddedObservations
-from memrelay.memory.operations.knowledge_graph_create_entities import CreatedEntities
-from memrelay.memory.operations.knowledge_graph_create_relations import CreatedRelations
-from memrelay.memory.recipes.graph.entities import EntityGraph
+from memrelay.memory.models.recipes.graph.entities import EntityGraph
+from memrelay.memory.models.recipes.knowledge_graph import (
+    AddedObservations,
+    CreatedEntities,
+    CreatedRelations,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,13 +6,15 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.kv_clear import PairsDeleted
-from memrelay.memory.operations.kv_count import PairCount
-from memrelay.memory.operations.kv_delete import PairDeleted
-from memrelay.memory.operations.kv_get import FoundPairs
-from memrelay.memory.operations.kv_namespaces import Namespaces
-from memrelay.memory.operations.kv_query import PairPage
-from memrelay.memory.recipes.sources.pairs import PairView
+from memrelay.memory.models.recipes.kv import (
+    FoundPairs,
+    Namespaces,
+    PairCount,
+    PairDeleted,
+    PairPage,
+    PairsDeleted,
+    PairView,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,8 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.memories_list import MemoryPage
-from memrelay.memory.records.memory_view import MemoryView
+from memrelay.memory.models.named_memories.memories import MemoryPage
+from memrelay.memory.models.named_memories.views import MemoryView
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

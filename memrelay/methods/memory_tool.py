@@ -6,7 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.tool.answer import ToolAnswer
+from memrelay.memory.models.shared_stores.tool.answer import ToolAnswer
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,10 +6,13 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.agents.deletion import Deleted
-from memrelay.memory.agents.procedures import ProcedureSaved, ProcedureView
-from memrelay.memory.operations.procedures_list import ProcedurePage
-from memrelay.memory.operations.procedures_match import ProcedureMatch
+from memrelay.memory.models.agent_memory.deletion import Deleted
+from memrelay.memory.models.agent_memory.procedures import (
+    ProcedureMatch,
+    ProcedurePage,
+    ProcedureSaved,
+    ProcedureView,
+)
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

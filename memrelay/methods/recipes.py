@@ -6,14 +6,16 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.recipes_changes import RecipeChanges
-from memrelay.memory.operations.recipes_export import ExportedRecipe
-from memrelay.memory.operations.recipes_import import ImportedRecipe
-from memrelay.memory.operations.recipes_list import RecipeList
-from memrelay.memory.operations.recipes_specs import SpecList
-from memrelay.memory.operations.recipes_store import StoredRecipes
-from memrelay.memory.operations.recipes_validate import Validation
-from memrelay.memory.recipes.stored import RecipeView
+from memrelay.memory.models.recipes.recipes import (
+    ExportedRecipe,
+    ImportedRecipe,
+    RecipeChanges,
+    RecipeList,
+    SpecList,
+    StoredRecipes,
+    Validation,
+)
+from memrelay.memory.models.recipes.stored import RecipeView
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

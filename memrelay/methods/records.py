@@ -6,20 +6,15 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.records_append import Appended
-from memrelay.memory.operations.records_embed import Embedding
-from memrelay.memory.operations.records_erase import Erased
-from memrelay.memory.operations.records_erasures import ErasureList
-from memrelay.memory.operations.records_find import FoundRecords
-from memrelay.memory.operations.records_history import History
-from memrelay.memory.operations.records_import import Imported
-from memrelay.memory.operations.records_list import RecordPage
-from memrelay.memory.operations.records_put import PutOutput
-from memrelay.memory.operations.records_remove import Removed
-from memrelay.memory.operations.records_scopes import Scopes
-from memrelay.memory.operations.records_search import Hits
-from memrelay.memory.operations.records_touch import Touched
+from memrelay.memory.models.langgraph.items import FoundRecords, PutOutput, Removed, Scopes, Touched
+from memrelay.memory.records.deletion import History
+from memrelay.memory.records.erasure import Erased, ErasureList
+from memrelay.memory.records.reading import RecordPage
 from memrelay.memory.records.view import RecordView
+from memrelay.memory.records.writing import Appended
+from memrelay.memory.search.search import Hits
+from memrelay.memory.search.vectors import Embedding
+from memrelay.memory.transfer.import_records import Imported
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,10 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.rules_evaluate import RulesEvaluated
-from memrelay.memory.operations.rules_list import Engines
-from memrelay.memory.operations.rules_variables import RuleVariables
-from memrelay.memory.recipes.assembly.stored_engines import EngineView
+from memrelay.memory.models.recipes.assembly.stored_engines import EngineView
+from memrelay.memory.models.recipes.rules import Engines, RulesEvaluated, RuleVariables
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

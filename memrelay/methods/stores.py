@@ -6,8 +6,7 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.stores_configure import AgentSettingsView
-from memrelay.memory.operations.stores_list import StorePage
+from memrelay.memory.models.shared_stores.stores import AgentSettingsView, StorePage
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

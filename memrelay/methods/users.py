@@ -6,11 +6,11 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.agents.deletion import Deleted
-from memrelay.memory.agents.people.forget import Forgotten
-from memrelay.memory.agents.people.user_context import UserContext
-from memrelay.memory.agents.users import Identified, UserView
-from memrelay.memory.operations.users_list import UserPage
+from memrelay.memory.models.agent_memory.deletion import Deleted
+from memrelay.memory.models.agent_memory.user_context import UserContext
+from memrelay.memory.models.agent_memory.user_erasure import Forgotten
+from memrelay.memory.models.agent_memory.user_records import UserView
+from memrelay.memory.models.agent_memory.users import Identified, UserPage
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,8 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.view_templates_list import ViewTemplates
-from memrelay.memory.recipes.graph.views import ViewTemplateView
+from memrelay.memory.models.recipes.graph.views import ViewTemplateView
+from memrelay.memory.models.recipes.view_templates import ViewTemplates
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

@@ -6,9 +6,8 @@
 
 from typing import Any, Literal
 
-from memrelay.memory.operations.views_execute import ViewResult
-from memrelay.memory.operations.views_list import Views
-from memrelay.memory.recipes.graph.views import ViewView
+from memrelay.memory.models.recipes.graph.views import ViewView
+from memrelay.memory.models.recipes.views import ViewResult, Views
 from memrelay.nouns import (
     Blocking,
     BlockingNoun,

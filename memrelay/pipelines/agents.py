@@ -9,7 +9,7 @@ from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
 from memrelay.blocks.templates import MAX_TOGETHER
-from memrelay.memory.memory_id import home_of
+from memrelay.memory.engine.memory_id import home_of
 from memrelay.pipelines.ai_agents import ai_block
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from memrelay.blocks.contract import Agent, AsyncBlock, BlockArgs, Executor, Handle
 from memrelay.blocks.patterns import PatternSet
-from memrelay.memory.memory_id import HOMES, home_of
+from memrelay.memory.engine.memory_id import HOMES, home_of
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 

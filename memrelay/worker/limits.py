@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memrelay.memory.control.dead_letters import CONTENT_BYTES
-from memrelay.memory.retention import HISTORY_DAYS
+from memrelay.memory.engine.retention import HISTORY_DAYS
 
 
 @dataclass(frozen=True, slots=True)

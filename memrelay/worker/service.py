@@ -19,12 +19,12 @@ from memrelay.bus.keys import all_cells, cell_of
 from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog

@@ -27,7 +27,7 @@ from memrelay.bus.lease.workers import HEARTBEAT_S, fix_cells, read_workers
 from memrelay.bus.malformed import MALFORMED
 from memrelay.bus.reindex import clear_reindex_request, read_reindex_requests
 from memrelay.bus.streams.log_size import LogTrimmer
-from memrelay.memory.threads import DatabaseThread
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.outbox import Outbox
 from memrelay.worker.deliver.public_fanout import PublicFanout

@@ -16,7 +16,7 @@ from tests.support.house import House
 MOST_MB = 110
 WRITES = 5_000
 # Loaded only with `web.jwt` or `memory.seal_keys`, and never by a worker.
-CRYPTOGRAPHY = {"jwt", "cryptography.hazmat", "memrelay.memory.sealing"}
+CRYPTOGRAPHY = {"jwt", "cryptography.hazmat", "memrelay.memory.models.shared_stores.sealing"}
 
 
 def resident_mb(pid: int) -> float:

@@ -15,7 +15,7 @@ LARGE_FOLDERS = (
     "memrelay/memory/operations",
     "memrelay/blocks",
     "memrelay/cli/commands",
-    "memrelay/memory/recipes/steps",
+    "memrelay/memory/models/recipes/steps",
     "memrelay/methods",
 )  # one file per item
 NESTING = 3

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.recall_latency import measure, open_filled, word
-from memrelay.memory.operations.records_search import SearchInput, search_explained
+from memrelay.memory.search.search import SearchInput, search_explained
 
 
 @pytest.mark.parametrize(("vectors", "arms"), [(False, {"text"}), (True, {"text", "vector"})])

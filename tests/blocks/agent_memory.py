@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from memrelay.bus.codec import decode
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.blocks.calls import answer, make_call
 
 MAX_BYTES = 64 << 20

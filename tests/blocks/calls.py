@@ -9,9 +9,9 @@ from memrelay.blocks.contract import Agent, BlockArgs, Call, Limits
 from memrelay.blocks.registry import built_in_blocks
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.message import Message
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.sqlite.store import Store
 
 UID = "a3d8f1b2"
 MEMORY_ID = f"instances/{UID}/memories"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.blocks.calls import MEMORY_ID, args_of, ask, ask_store, told
 from tests.memory.builders import assert_sound, contents, make_guid, make_store, read_all, write_all
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, told
 from tests.memory.builders import fresh_store, make_store, write_all
 

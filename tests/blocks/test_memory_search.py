@@ -7,7 +7,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.blocks.calls import MEMORY_ID, NOW, args_of, ask, ask_store, envelope, told
 from tests.memory.builders import make_store, write_all
 

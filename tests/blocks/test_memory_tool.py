@@ -7,9 +7,9 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.items.identity import MAX_ID_CHARACTERS
-from memrelay.memory.items.store_ids import chat_store, user_store
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.identity import MAX_ID_CHARACTERS
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.shared_stores.stores import chat_store, user_store
 from tests.blocks.calls import UID, answer, args_of, make_call, make_message, told
 from tests.memory.tool.calls import open_home
 

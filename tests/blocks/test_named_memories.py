@@ -7,7 +7,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from memrelay.pipelines.check import check
 from tests.blocks.calls import MEMORY_ID, answer, args_of, make_call, make_message
 from tests.memory.builders import make_store, perform

@@ -7,14 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from memrelay.memory.agents.episodes import (
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.agent_memory.episodes import (
     CompletedEpisode,
     NewEpisode,
     begin_episode,
     complete_episode,
 )
-from memrelay.memory.operation import Context
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.operations import Context
 from tests.blocks.agent_memory import ask
 from tests.memory.builders import NOW, PLENTY, make_guid, make_store, perform
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.blocks.agent_memory import ask
 from tests.memory.builders import make_store, perform
 

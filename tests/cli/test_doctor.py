@@ -13,8 +13,8 @@ import pytest
 
 from memrelay.bus.embedded.binary import find_binary
 from memrelay.bus.embedded.launcher import EmbeddedServer
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
 from tests.support.client import Client
 from tests.support.disk import small_disk
 from tests.support.program import Completed, Program

@@ -8,7 +8,7 @@ import pytest
 
 from memrelay import open_store
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing
-from memrelay.memory.seal_keys import SealKeys
+from memrelay.memory.models.shared_stores.seals import SealKeys
 from tests.memory.test_sealing import Texts
 
 KEY, OTHER = bytes(range(32)).hex(), bytes(range(1, 33)).hex()

@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from memrelay.memory.errors import BadExport
-from memrelay.memory.files.export import ExportedMemory, Line, read_export, verify_export
-from memrelay.memory.files.uid_placeholder import UID
+from memrelay.memory.transfer.export import ExportedMemory, Line, read_export, verify_export
+from memrelay.memory.transfer.uid_placeholder import UID
 from tests.cli.terminal import Terminal
 from tests.support.bundles import make_bundle
 from tests.support.calls import refused

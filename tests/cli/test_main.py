@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from memrelay.cli.composition import run_with_settings
 from memrelay.cli.main import COMMANDS, NAME, OPERATION_GROUPS, find_functions, make_app
 from memrelay.cli.settings import Settings
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from tests.cli.terminal import Terminal
 from tests.support.child import CHECKOUT
 from tests.support.disk import small_disk
@@ -191,7 +191,7 @@ def test_a_command_without_stores_imports_no_store_modules(program: Program) -> 
 
     assert "memrelay.memory.control.catalog" in loaded
     assert (
-        loaded & {"apsw", "re2", "jinja2", "aiohttp", "numpy", "memrelay.memory.sqlite.store"}
+        loaded & {"apsw", "re2", "jinja2", "aiohttp", "numpy", "memrelay.memory.engine.store"}
         == set()
     )
 
@@ -429,4 +429,4 @@ def test_journals_are_loaded_only_with_a_storage_url(program: Program) -> None:
     loaded = set(done.stdout.split()) | loaded_by(program, "backup", "--to", program.folder / "b")
 
     assert "apsw" in loaded
-    assert not {"psycopg", "memrelay.memory.journal"} & loaded
+    assert not {"psycopg", "memrelay.memory.engine.journal"} & loaded

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from memrelay import open_store
+from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.errors import StoreBroken
-from memrelay.memory.memory_id import store_path
 from tests.support.postgres import Postgres
 from tests.support.program import Program
 

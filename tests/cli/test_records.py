@@ -3,7 +3,7 @@
 import pytest
 
 from memrelay.cli.operation_command import OPTIONAL_ARGUMENTS
-from memrelay.memory.operation import all_operations, input_schema, positional_fields
+from memrelay.memory.operations import all_operations, input_schema, positional_fields
 from tests.cli.serving import uid_of
 from tests.support.program import Completed, Program
 

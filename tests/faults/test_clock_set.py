@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from tests.faults.conftest import Tell
 from tests.faults.feeder import Feeder
 from tests.faults.promises import assert_promises

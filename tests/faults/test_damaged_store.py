@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.sqlite.damage import note_of
+from memrelay.memory.engine.damage import note_of
 from tests.faults.conftest import Tell
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import (

@@ -30,7 +30,7 @@ NOT_LOADED = {
     "jinja2",
     "jsonschema",
     "memrelay.blocks.contract",
-    "memrelay.memory.sealing",
+    "memrelay.memory.models.shared_stores.sealing",
     "memrelay.methods",
     "memrelay.pipelines.bundle",
     "memrelay.web.mcp.arguments",

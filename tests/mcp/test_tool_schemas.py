@@ -3,7 +3,7 @@
 import pytest
 from jsonschema import Draft202012Validator
 
-from memrelay.memory.operation import all_operations, input_schema
+from memrelay.memory.operations import all_operations, input_schema
 from memrelay.web.mcp.tool import Hints, Tool
 from memrelay.web.mcp.tools.declaration import UNEXPLAINED, Field, object_of, tool
 from tests.support.mcp_tools import TOOLS

@@ -12,15 +12,14 @@ from typing import Any
 import apsw
 import orjson
 
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operation import Context, all_operations
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_read import ReadInput, read
-from memrelay.memory.operations.records_search import SearchInput, search
-from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.operations import Context, all_operations
 from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.records.reading import ReadInput, read
 from memrelay.memory.records.record import Record
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.records.writing import AppendInput, WriteInput, append, write
+from memrelay.memory.search.search import SearchInput, search
 
 MEMORY_ID = "instances/a3d8f1b2/memories"
 RECIPES_ID = "instances/a3d8f1b2/recipes"

@@ -6,12 +6,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from memrelay.memory.operations.records_search import SearchInput, search
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.engine.store import Store
 from memrelay.memory.records import tags as tag_lists
 from memrelay.memory.records.record import Record
+from memrelay.memory.records.writing import write
 from memrelay.memory.search.query import Query, parse
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import SearchInput, search
 from tests.memory.builders import PLENTY, make_record, make_store
 
 # mode -> extra search input. In `hybrid` the limit is part of the ranking, so nothing may be cut.

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.feed import CREATED, TOGETHER, Change, has_feed
+from memrelay.memory.engine.retention import DAY_MS, delete_expired
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import Refused
-from memrelay.memory.feed import CREATED, TOGETHER, Change, has_feed
-from memrelay.memory.operation import all_operations
-from memrelay.memory.operations.changes_list import MAX_READ
-from memrelay.memory.retention import DAY_MS, delete_expired
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.operations import all_operations
+from memrelay.memory.records.changes import MAX_READ
 from tests.memory.builders import MEMORY_ID, NOW, append_to, make_store, perform, write_all
 
 LONG = "tea " * 2000

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.query import parse
-from memrelay.memory.sqlite.store import Store
 from tests.memory.fuzzing import (
     HOSTILE,
     MODES,

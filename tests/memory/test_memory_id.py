@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.memory_id import check, store_path
 from memrelay.memory.errors import BadMemoryId
-from memrelay.memory.memory_id import check, store_path
 
 ROOT = Path("/srv/memory")
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from memrelay.memory import operations
-from memrelay.memory.operation import (
+from memrelay.memory.operations import (
     Access,
     Context,
     Operation,
@@ -19,7 +19,7 @@ from memrelay.memory.operation import (
     known_operation,
     operation,
 )
-from memrelay.memory.operations.records_get import GetRecord
+from memrelay.memory.records.reading import GetRecord
 
 # Modules that operations and blocks call. No face calls them by name.
 INTERNAL = {"records_write", "records_read", "entries_write"}

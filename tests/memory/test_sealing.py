@@ -9,9 +9,8 @@ import orjson
 import pytest
 
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
-from memrelay.memory.seal_keys import SealKeys
-from memrelay.memory.sealed_text import Place, is_sealed
-from memrelay.memory.sealing import MAX_VALUE_BYTES, Sealer, parse_key
+from memrelay.memory.models.shared_stores.sealing import MAX_VALUE_BYTES, Sealer, parse_key
+from memrelay.memory.models.shared_stores.seals import Place, SealKeys, is_sealed
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 PLACE = Place("p1", "s1", "a1", "", "token")

@@ -6,11 +6,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import MOST_WITH_PAGES, OpenStores
 from memrelay.memory.errors import BadMemoryId, StoreBroken, StoreFenced
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import MOST_WITH_PAGES, OpenStores
+from memrelay.memory.records.writing import write
 from tests.memory.builders import contents, make_record, read_all, write_all
 
 IDS = [f"instances/a3d8f1b2/store{number}" for number in range(5)]

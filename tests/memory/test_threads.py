@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.threads import DatabaseThread
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
 from tests.memory.builders import MEMORY_ID, contents, make_store, read_all, write_all
 
 

@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memrelay.memory.timestamps import LAST_MS, format_time, parse_ms
+from memrelay.memory.engine.timestamps import LAST_MS, format_time, parse_ms
 
 
 @given(st.integers(0, LAST_MS))

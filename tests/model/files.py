@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from memrelay.memory.sqlite.copy import inspect
+from memrelay.memory.engine.copy import inspect
 from tests.model.lives import says
 
 NONE_OF = {

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import orjson
 
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.retention import delete_expired
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.operation import Context, all_operations
+from memrelay.memory.operations import Context, all_operations
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.retention import delete_expired
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, make_store
 from tests.model.faces import ACTOR, Told
 

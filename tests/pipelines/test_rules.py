@@ -6,7 +6,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.operation import find_operation
+from memrelay.memory.operations import find_operation
 from memrelay.pipelines.rules import in_a_line
 
 

@@ -25,8 +25,8 @@ from memrelay.blocks.memory_args import AnyMemoryId, MemoryId, NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.operations.records_read import ReadInput, read
-from memrelay.memory.sqlite.filters import Conditions
+from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.records.reading import ReadInput, read
 from tests.support.errands import (
     UrlArgs,
     asks,

@@ -7,7 +7,7 @@ import orjson
 
 from memrelay.bus.client.url import Address
 from memrelay.bus.request import NewCall, Requester
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from tests.support.house import House
 
 WITHIN_S = 60.0

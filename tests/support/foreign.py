@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from memrelay.memory.importers.items import Found
-from memrelay.memory.importers.source import Given, all_sources
+from memrelay.memory.transfer.importers.items import Found
+from memrelay.memory.transfer.importers.source import Given, all_sources
 
 FIXTURES = Path(__file__).parents[1] / "memory" / "importers" / "fixtures"
 

@@ -16,7 +16,7 @@ from memrelay.bus.embedded.launcher import EmbeddedServer
 from memrelay.bus.keys import CHANGES
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter
-from memrelay.memory.memory_id import store_path
+from memrelay.memory.engine.memory_id import store_path
 from tests.support.child import ChildProcess
 from tests.support.client import Client
 from tests.support.run_worker import deploy

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from memrelay.memory.operation import Context, all_operations, operation
-from memrelay.memory.operations.records_create import CreateRecord, create
-from memrelay.memory.operations.records_read import ReadInput, read
-from memrelay.memory.sqlite.store import Transaction
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.operations import Context, all_operations, operation
+from memrelay.memory.records.reading import ReadInput, read
+from memrelay.memory.records.writing import CreateRecord, create
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from memrelay.bus.client.url import Address
 from memrelay.cli.logs import configure_logging
 from memrelay.cli.process import make_stop_event
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.pipelines.check import check
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.limits import WorkerLimits

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from memrelay.memory.control.keys import SCOPES
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.web.auth.access import OPEN, OWN, get_access, needs_all_pipelines
 from memrelay.web.codebolt.errors import CODEBOLT
 from tests.support.bundles import make_bundle, make_uid

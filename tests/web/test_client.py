@@ -10,7 +10,7 @@ import pytest
 
 from memrelay import BlockingClient, Client, connect, connect_sync, generate
 from memrelay.errors import RelayError
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.keys import make_key

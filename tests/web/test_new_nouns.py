@@ -13,14 +13,8 @@ from typer.testing import CliRunner
 
 from memrelay import generate
 from memrelay.cli.operation_command import encode_input, make_commands
-from memrelay.memory.items.identity import Identity
-from memrelay.memory.operation import (
-    OPERATIONS,
-    Context,
-    Operation,
-    all_operations,
-    operation,
-)
+from memrelay.memory.engine.identity import Identity
+from memrelay.memory.operations import OPERATIONS, Context, Operation, all_operations, operation
 from memrelay.web.api.operation_routes import route_of, selects_store
 from memrelay.web.openapi.groups import GROUPS, MODELS, Group
 from memrelay.web.openapi.pages import DOCUMENT

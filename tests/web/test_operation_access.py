@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from memrelay.memory.control.keys import SCOPES
-from memrelay.memory.operation import Operation, all_operations, input_schema
+from memrelay.memory.operations import Operation, all_operations, input_schema
 from memrelay.web.api.operation_routes import route_of
 from tests.support.http import ask
 from tests.support.keys import Held, await_closed, make_key, revoke

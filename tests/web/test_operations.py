@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.web.api.operation_routes import route_of
 from memrelay.web.api.operation_scopes import scopes_of
 from memrelay.web.auth.access import get_access

@@ -11,9 +11,9 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
 from memrelay.bus.replication import Replication
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBusy
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.settled import SettledInputs

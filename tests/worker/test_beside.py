@@ -9,7 +9,7 @@ import pytest
 
 from memrelay.bus.errors import CallFailed
 from memrelay.bus.request import NewCall
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.memory.builders import make_store, write_all
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands, make_uid
 from tests.support.calls import call_all

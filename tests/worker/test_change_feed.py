@@ -10,7 +10,7 @@ import pytest
 from redis.client import PubSub
 
 from memrelay.bus.errors import NoOwner
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from tests.support.bundles import make_bundle, make_commands, make_relay, make_uid
 from tests.support.calls import call
 from tests.support.house import House

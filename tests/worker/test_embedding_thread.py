@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
 from memrelay.memory.errors import EmbeddingFault, StoreBusy, TextRejected
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.worker.shared import MAX_REASON, EmbeddingThread
 
 

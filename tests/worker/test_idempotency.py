@@ -7,7 +7,7 @@ import pytest
 
 from memrelay.bus.errors import BusError
 from memrelay.bus.request import NewCall
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.worker.run.calls import digest_of
 from memrelay.worker.run.inputs import Call
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid

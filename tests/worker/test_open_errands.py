@@ -5,7 +5,7 @@ import asyncio
 import orjson
 
 from memrelay.bus.client.url import Address
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.engine.inbox import Pending
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.open_errands import OpenErrand, OpenErrands

@@ -12,7 +12,7 @@ from msgspec import Raw
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, NoAnswer, NoOwner
 from memrelay.bus.request import NewCall, Question, Requester
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.queries import Query, QueryQueue

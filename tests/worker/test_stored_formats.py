@@ -6,7 +6,7 @@ import pytest
 from memrelay.bus.codec import encode
 from memrelay.bus.message import new_message
 from memrelay.bus.public_swarms import PublicSwarm
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.engine.inbox import Pending
 from memrelay.pipelines.check import check
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Published, from_pending, to_pending

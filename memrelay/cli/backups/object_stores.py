@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from memrelay.cli.composition import fail, note
 from memrelay.memory.control.key_requests import LIFETIME, UNIT_MS
 from memrelay.memory.errors import MemoryFault
-from memrelay.memory.files.backup import Manifest
-from memrelay.memory.files.backup_names import NAME, choose_surplus
+from memrelay.memory.transfer.backup import Manifest
+from memrelay.memory.transfer.backup_names import NAME, choose_surplus
 
 if TYPE_CHECKING:
-    from memrelay.memory.files.object_store import Backups
+    from memrelay.memory.transfer.object_store import Backups
 
 INSTALL = "backups in object stores need obstore: install memrelay[objects]"
 KEEP = re.compile(r"(?:([1-9][0-9]{0,3})d)?,?(?:([1-9][0-9]{0,3})w)?")
@@ -38,7 +38,7 @@ def is_url(place: str) -> bool:
 def open_backups(url: str) -> "Backups":
     """Return the backups at a URL. End the command if obstore is not installed."""
     try:
-        module = importlib.import_module("memrelay.memory.files.object_store")
+        module = importlib.import_module("memrelay.memory.transfer.object_store")
     except ModuleNotFoundError:
         fail(INSTALL)
     backups: Backups = module.Backups(url)

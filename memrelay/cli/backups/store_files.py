@@ -6,9 +6,9 @@ from pathlib import Path
 
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.opening import make_journal
-from memrelay.memory.files.store_files import LocalFiles, StoreFiles
-from memrelay.memory.memory_id import list_stores, store_path
-from memrelay.memory.sqlite.copy import FOR_EXPORT, temporary_copy, temporary_path
+from memrelay.memory.engine.copy import FOR_EXPORT, temporary_copy, temporary_path
+from memrelay.memory.engine.memory_id import list_stores, store_path
+from memrelay.memory.transfer.store_files import LocalFiles, StoreFiles
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted, moment, table
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import Listed
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.dead_letter_json import (
     NoDeadLetter,
     NotReplayable,

@@ -22,13 +22,13 @@ from memrelay.cli.terminal import escaped
 from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import end_unread, print_json, print_line
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.disk import fsync_path
-from memrelay.memory.files.backup import BackedUpPipeline
-from memrelay.memory.files.export import FORMAT, End, Header, Line, LineWriter, write_export
-from memrelay.memory.files.foreign_export import FORMATS, Format
-from memrelay.memory.files.uid_placeholder import UID, replace_uid
-from memrelay.memory.memory_id import home_of
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.engine.disk import fsync_path
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.transfer.backup import BackedUpPipeline
+from memrelay.memory.transfer.export import FORMAT, End, Header, Line, LineWriter, write_export
+from memrelay.memory.transfer.foreign_export import FORMATS, Format
+from memrelay.memory.transfer.uid_placeholder import UID, replace_uid
 from memrelay.pipelines.json_text import MAX_BYTES
 
 Result = TypeVar("Result")

@@ -23,16 +23,16 @@ from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.memory.files.export import read_export, verify_export
-from memrelay.memory.files.import_call import NAME
-from memrelay.memory.files.uid_placeholder import UID
-from memrelay.memory.importers.items import LeftOut
-from memrelay.memory.importers.report import ImportReport
-from memrelay.memory.importers.run import Options
-from memrelay.memory.importers.source import Given
-from memrelay.memory.importers.targets import TARGETS
-from memrelay.memory.importers.times import read_time
-from memrelay.memory.sealed_import import seal_line
+from memrelay.memory.models.shared_stores.seals import seal_line
+from memrelay.memory.transfer.export import read_export, verify_export
+from memrelay.memory.transfer.import_call import NAME
+from memrelay.memory.transfer.importers.items import LeftOut
+from memrelay.memory.transfer.importers.report import ImportReport
+from memrelay.memory.transfer.importers.run import Options
+from memrelay.memory.transfer.importers.source import Given
+from memrelay.memory.transfer.importers.targets import TARGETS
+from memrelay.memory.transfer.importers.times import read_time
+from memrelay.memory.transfer.uid_placeholder import UID
 
 # Faults of one reason that the report prints; --json has all.
 MOST_OF_A_REASON = 10

@@ -28,10 +28,13 @@ from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line
+from memrelay.memory.engine.memory_id import home_of
 from memrelay.memory.errors import MemoryFault, RecordNotFound, VersionConflict
-from memrelay.memory.items.internal_entries import InternalEntry, list_internal_entries
-from memrelay.memory.memory_id import home_of
-from memrelay.memory.sealed_text import PREFIX, Place, Sealer, is_sealed
+from memrelay.memory.models.shared_stores.internal_entries import (
+    InternalEntry,
+    list_internal_entries,
+)
+from memrelay.memory.models.shared_stores.seals import PREFIX, Place, Sealer, is_sealed
 
 RESEAL = "items.reseal"
 # Entries that are sealed at the same time.

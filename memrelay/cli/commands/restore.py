@@ -16,7 +16,7 @@ from memrelay.cli.options import BackedUpPipelines, Force, Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.files.backup import (
+from memrelay.memory.transfer.backup import (
     BackedUpFile,
     Manifest,
     may_replace,

@@ -13,9 +13,9 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.files.salvage import Salvaged, salvage_store
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.damage import is_emptied, note_of
+from memrelay.memory.engine.damage import is_emptied, note_of
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.transfer.salvage import Salvaged, salvage_store
 from memrelay.worker.ownership.host_locks import alone
 
 Empty = Annotated[bool, typer.Option("--empty", help="Copy nothing: start with an empty store.")]

@@ -12,10 +12,10 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
+from memrelay.memory.engine.copy import FOR_SCRUB, Inspection, inspect, temporary_copy
+from memrelay.memory.engine.damage import note_of, noted
+from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.errors import MemoryFault, StoreBusy
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.copy import FOR_SCRUB, Inspection, inspect, temporary_copy
-from memrelay.memory.sqlite.damage import note_of, noted
 
 
 def scrub(pipelines: Pipelines = None, *, as_json: Json = False) -> None:

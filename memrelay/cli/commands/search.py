@@ -17,7 +17,7 @@ from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import explanation_lines, hit_lines
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 
 MODES = ("fts", "hybrid", "semantic")
 Query = Annotated[

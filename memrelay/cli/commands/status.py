@@ -9,7 +9,7 @@ from memrelay.cli.options import Json
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.status import read_status
 
 

@@ -27,7 +27,7 @@ async def check_seal_keys(settings: Settings) -> list[Finding]:
     resolver, references = make_secrets_of_operator(), seal_references(settings)
     try:
         # cryptography is optional, and only this check needs it.
-        sealing = importlib.import_module("memrelay.memory.sealing")
+        sealing = importlib.import_module("memrelay.memory.models.shared_stores.sealing")
         texts = tuple([await resolver.resolve(one) for one in references])
         sealer = sealing.make_sealer(texts)
     except ModuleNotFoundError:

@@ -17,7 +17,7 @@ from memrelay.cli.open_files import (
     resolve_open_files,
 )
 from memrelay.cli.settings import Settings
-from memrelay.memory.disk import is_disk_full
+from memrelay.memory.engine.disk import is_disk_full
 
 # Free disk space below which a check warns, and below which it reports a fault.
 LOW_BYTES, CRITICAL_BYTES = 1 << 30, 100 << 20

@@ -29,8 +29,8 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.control.system_file import LOST, NAME
+from memrelay.memory.engine.memory_id import list_stores
 from memrelay.memory.errors import MemoryFault, StoreBusy
-from memrelay.memory.memory_id import list_stores
 
 # Paused pipelines that are listed, each with its reason.
 MAX_PAUSED = 20

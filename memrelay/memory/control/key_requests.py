@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from memrelay.memory.control.catalog import Catalog, Deployed
 from memrelay.memory.control.keys import ALL, SCOPES, CreatedKey, Key, NewKey
+from memrelay.memory.engine.timestamps import LAST_MS, format_time
 from memrelay.memory.errors import Fault, InvalidInput, MemoryFault
-from memrelay.memory.timestamps import LAST_MS, format_time
 
 MAX_NAME_CHARACTERS = 100
 NEVER = "never"

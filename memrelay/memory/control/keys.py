@@ -11,7 +11,7 @@ from typing import NamedTuple, get_args
 
 from memrelay.memory.control.database import ControlDatabase
 from memrelay.memory.errors import MemoryFault
-from memrelay.memory.operation import Access
+from memrelay.memory.operations import Access
 
 # Every pipeline.
 ALL = "*"

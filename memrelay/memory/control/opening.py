@@ -10,8 +10,8 @@ from memrelay.memory.control.system_file import SystemFile
 from memrelay.memory.errors import StoreBroken
 
 if TYPE_CHECKING:
-    from memrelay.memory.journal.journal import Journal
-    from memrelay.memory.journal.projection import Projector
+    from memrelay.memory.engine.journal.journal import Journal
+    from memrelay.memory.engine.journal.projection import Projector
 
 # How long a transaction of the control plane may take. Each changes few rows.
 TIMEOUT_S = 10.0
@@ -61,6 +61,6 @@ def make_projector(root: Path, storage_url: str) -> "Projector":
 
 def _import(name: str) -> Any:
     try:
-        return importlib.import_module(f"memrelay.memory.journal.{name}")
+        return importlib.import_module(f"memrelay.memory.engine.journal.{name}")
     except ModuleNotFoundError as error:
         raise StoreBroken(INSTALL) from error

@@ -16,7 +16,7 @@ import aiosqlite
 import structlog
 
 from memrelay.memory.control.database import Row, Sql
-from memrelay.memory.disk import (
+from memrelay.memory.engine.disk import (
     FREE_SPACE,
     ROOM_OR_DISK,
     clear_drafts,
@@ -24,8 +24,8 @@ from memrelay.memory.disk import (
     is_disk_full,
     write_whole_file,
 )
+from memrelay.memory.engine.memory_id import list_stores
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.memory_id import list_stores
 
 log = structlog.stdlib.get_logger(__name__)
 NAME = "system.db"

@@ -1,1 +1,19 @@
-"""Records: their fields, ids, tags, data and API views."""
+"""Records: their fields, ids, tags, data, API views and operations."""
+
+from memrelay.memory.engine.models import Model
+
+MODEL = Model(
+    name="records",
+    nouns={
+        "records": (
+            "writing",
+            "reading",
+            "deletion",
+            "memrelay.memory.search.search",
+            "memrelay.memory.search.vectors",
+            "erasure",
+            "memrelay.memory.transfer.import_records",
+        ),
+        "changes": ("changes",),
+    },
+)

@@ -1,6 +1,7 @@
 """The columns of a record in SQL. Each list exists once, in the order of its tuple."""
 
 from collections.abc import Iterable
+from typing import Literal, get_args
 
 from memrelay.memory.records.record import Further, Record
 
@@ -32,6 +33,20 @@ STATE = (
 )
 # Columns of an exported record or version, in the order of Exported. The import computes `crc`.
 EXPORTED = (*STATE[:-1], "content")
+OrderBy = Literal["created_at", "updated_at", "uses", "seen_at"]
+Direction = Literal["asc", "desc"]
+COLUMNS: dict[str, str] = {
+    "created_at": "r.created_at",
+    "updated_at": "r.updated_at",
+    "uses": "coalesce((SELECT t.uses FROM tallies AS t WHERE t.guid = r.guid), 0)",
+    "seen_at": "coalesce((SELECT t.seen_at FROM tallies AS t WHERE t.guid = r.guid), 0)",
+}
+# By direction for the order of arrival, else by column and direction.
+ORDER = {"asc": " ORDER BY r.row", "desc": " ORDER BY r.row DESC"} | {
+    f"{name} {direction}": f" ORDER BY {column} {direction}, r.row {direction}"
+    for name, column in COLUMNS.items()
+    for direction in get_args(Direction)
+}
 
 
 def column_list(names: Iterable[str], prefix: str = "") -> str:

@@ -5,7 +5,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal
 
-from memrelay.memory.timestamps import LAST_MS
+from memrelay.memory.engine.timestamps import LAST_MS
 
 SEQ_BITS = 24
 SEQ_MASK = (1 << SEQ_BITS) - 1

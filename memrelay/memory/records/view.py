@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from memrelay.memory.engine.timestamps import LAST_MS, Moment, format_time, parse_ms
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.data import kept_data, load_json
 from memrelay.memory.records.record import Further, Record, beginning, checksum, names_of
-from memrelay.memory.timestamps import LAST_MS, Moment, format_time, parse_ms
 
 MOST_TAGS = 64
 Content = Annotated[str, Field(min_length=1)]

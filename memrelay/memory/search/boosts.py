@@ -7,10 +7,10 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memrelay.memory.engine.row_metadata import boost_values, contents
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.search.results import Factor, Floats
-from memrelay.memory.sqlite.outline import boost_values, contents
 
 DAY_MS = 86_400_000
 SLOW = 12  # half-lives in which the second half of recency fades

@@ -11,6 +11,8 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
+from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.boosts import QUESTION_FACTOR
 from memrelay.memory.search.explanation import (
@@ -42,13 +44,11 @@ from memrelay.memory.search.terms import (
     parse_terms,
     stop_words_of,
 )
-from memrelay.memory.search.text_arm import TextScores
-from memrelay.memory.search.vector_arm import VectorScores
-from memrelay.memory.sqlite.filters import Conditions
-from memrelay.memory.sqlite.vocabulary import Vocabulary
-from memrelay.memory.text.folding import shown
-from memrelay.memory.text.stems import Stems
-from memrelay.memory.text.words import plain_tokens
+from memrelay.memory.search.text.folding import shown
+from memrelay.memory.search.text.stems import Stems
+from memrelay.memory.search.text.words import plain_tokens
+from memrelay.memory.search.text_retriever import TextScores
+from memrelay.memory.search.vector_retriever import VectorScores
 
 MAX_SUGGESTIONS = 8  # unknown words of a query that get one; a suggestion takes 10 ms
 MAX_SPELLINGS = 16  # of a term that are shown

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
+from memrelay.memory.engine.conditions import Conditions, Given
 from memrelay.memory.search.query import Query
-from memrelay.memory.sqlite.filters import Conditions, Given
-from memrelay.memory.text.folding import shown
+from memrelay.memory.search.text.folding import shown
 
 MAX_EXPLAINED = 100  # hits
 Where = Literal["record", "window", "segment"]

@@ -10,10 +10,10 @@ import orjson
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from memrelay.memory.engine.conditions import Clause, Conditions, where
+from memrelay.memory.engine.row_arrays import Rows, numbers
+from memrelay.memory.engine.row_metadata import Since, rows_with
 from memrelay.memory.search.layout import Layout
-from memrelay.memory.sqlite.filters import Clause, Conditions, where
-from memrelay.memory.sqlite.outline import Since, rows_with
-from memrelay.memory.sqlite.row_arrays import Rows, numbers
 
 ON_DAYS = "strftime('{form}', r.created_at / 1000, 'unixepoch') IN (SELECT value FROM json_each(?))"
 PARTS = "%Y", "%m", "%d"  # of a day, in the syntax of strftime

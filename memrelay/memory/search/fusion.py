@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.search.results import ArmScores, Floats
-from memrelay.memory.search.text_arm import SPEAKER_BOOST
-from memrelay.memory.search.vector_arm import VectorScores
+from memrelay.memory.search.text_retriever import SPEAKER_BOOST
+from memrelay.memory.search.vector_retriever import VectorScores
 
 # Shares of the arms. Vector shares from 0.25 to 0.4 score the same (docs/recall.md).
 TEXT_SHARE, VECTOR_SHARE = 0.65, 0.35

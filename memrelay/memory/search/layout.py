@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.sqlite.outline import Outline
-from memrelay.memory.sqlite.row_arrays import Rows
-from memrelay.memory.text.words import plain_tokens
+from memrelay.memory.engine.row_arrays import Rows
+from memrelay.memory.engine.row_metadata import Outline
+from memrelay.memory.search.text.words import plain_tokens
 
 Places = NDArray[np.int64]
 # Speakers whose names begin with the same word. Later ones cannot be named in a query.

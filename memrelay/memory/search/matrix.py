@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memrelay.memory.engine.row_arrays import Rows
 from memrelay.memory.search.binary_codes import BYTES, BinaryCodes
 from memrelay.memory.search.layout import Layout
-from memrelay.memory.sqlite.row_arrays import Rows
 
 NOWHERE = -1
 BLOCK = 4096  # vectors processed at a time, to limit memory

@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from threading import Lock, get_ident
 from typing import NamedTuple, Protocol
 
-from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 
 BUDGET = 64 << 20  # bytes
 # The caches that each thread used last stay even above the limit: words and vectors of a store.

@@ -12,10 +12,10 @@ from typing import Annotated
 from msgspec import Struct
 from pydantic import Field
 
+from memrelay.memory.engine.timestamps import parse_ms
 from memrelay.memory.errors import Refused
-from memrelay.memory.text.emoji import SKIN_TONES, emoji_words
-from memrelay.memory.text.words import BREAK, in_parts, taken_apart, tokens
-from memrelay.memory.timestamps import parse_ms
+from memrelay.memory.search.text.emoji import SKIN_TONES, emoji_words
+from memrelay.memory.search.text.words import BREAK, in_parts, taken_apart, tokens
 
 # FTS5's time grows with the square of the number of words, and with each hit in a long text.
 # A few thousand words take seconds.

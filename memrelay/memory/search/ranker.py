@@ -9,6 +9,13 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.records import RecordTable
+from memrelay.memory.engine.row_arrays import Rows
+from memrelay.memory.engine.row_metadata import NOTHING, Since, read_outline
+from memrelay.memory.engine.rows import Changes
+from memrelay.memory.engine.vectors import VectorTable
+from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.errors import EmbeddingFault
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, question_factors
@@ -40,18 +47,11 @@ from memrelay.memory.search.results import (
     candidate_places,
     initial_pool_size,
 )
-from memrelay.memory.search.text_arm import Relevance, TextScores, plain_words, score_text
-from memrelay.memory.search.vector_arm import VectorArm, VectorScores
-from memrelay.memory.sqlite.filters import Conditions
-from memrelay.memory.sqlite.outline import NOTHING, Since, read_outline
-from memrelay.memory.sqlite.records import RecordTable
-from memrelay.memory.sqlite.row_arrays import Rows
-from memrelay.memory.sqlite.rows import Changes
-from memrelay.memory.sqlite.vectors import VectorTable
-from memrelay.memory.sqlite.vocabulary import Vocabulary
-from memrelay.memory.text.dates import LANGUAGES, NO_TIMES, Times, date_phrases, read_times
-from memrelay.memory.text.sentences import asking_part
-from memrelay.memory.text.stems import Stems
+from memrelay.memory.search.text.dates import LANGUAGES, NO_TIMES, Times, date_phrases, read_times
+from memrelay.memory.search.text.sentences import asking_part
+from memrelay.memory.search.text.stems import Stems
+from memrelay.memory.search.text_retriever import Relevance, TextScores, plain_words, score_text
+from memrelay.memory.search.vector_retriever import VectorArm, VectorScores
 
 Mask = NDArray[np.bool_]
 # Days are looked up in stores of at most this many records: one microsecond for each.

@@ -13,12 +13,12 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.embedding.near_words import Words, near_words, words_of
+from memrelay.memory.engine.row_metadata import contents
+from memrelay.memory.search.embedding.near_words import Words, near_words, words_of
 from memrelay.memory.search.granularities import idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.results import Floats, Ranked, ScoreFactors, rank_order
-from memrelay.memory.search.text_arm import TextScores
-from memrelay.memory.sqlite.outline import contents
+from memrelay.memory.search.text_retriever import TextScores
 
 READ = 16  # best records by score that are reranked; up to 48 give the same result
 # A record that has everything gets this factor added to its odds. 0.7 to 1.4 score the same.

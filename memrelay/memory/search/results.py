@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from memrelay.memory.engine.row_arrays import Rows
+from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.search.granularities import Granularities
 from memrelay.memory.search.layout import Layout, Places
-from memrelay.memory.sqlite.row_arrays import Rows
-from memrelay.memory.sqlite.vocabulary import Vocabulary
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from memrelay.memory.embedding.near_words import near_words
+from memrelay.memory.engine.row_arrays import Rows
+from memrelay.memory.engine.vocabulary import Vocabulary
+from memrelay.memory.search.embedding.near_words import near_words
 from memrelay.memory.search.results import SearchContext
 from memrelay.memory.search.terms import MAX_COUNTED, Term, hide_expired, make_term
-from memrelay.memory.sqlite.row_arrays import Rows
-from memrelay.memory.sqlite.vocabulary import Vocabulary
-from memrelay.memory.text.stems import Stems, is_word
-from memrelay.memory.text.stopwords import STOP_WORDS
-from memrelay.memory.text.words import in_letters
+from memrelay.memory.search.text.stems import Stems, is_word
+from memrelay.memory.search.text.stopwords import STOP_WORDS
+from memrelay.memory.search.text.words import in_letters
 
 SHORTEST, LONGEST = 3, 32  # characters of a word that gets a suggestion
 FOR_TWO = 5  # characters from which on two edits are allowed

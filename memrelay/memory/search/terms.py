@@ -8,16 +8,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from memrelay.memory.embedding.near_words import near_words
+from memrelay.memory.engine.postings import Postings
+from memrelay.memory.engine.row_arrays import Rows
+from memrelay.memory.engine.vocabulary import Vocabulary
+from memrelay.memory.search.embedding.near_words import near_words
 from memrelay.memory.search.query import Query, match_all
 from memrelay.memory.search.results import SearchContext
-from memrelay.memory.sqlite.postings import Postings
-from memrelay.memory.sqlite.row_arrays import Rows
-from memrelay.memory.sqlite.vocabulary import Vocabulary
-from memrelay.memory.text.folding import folded
-from memrelay.memory.text.stems import Stems
-from memrelay.memory.text.stopwords import is_stop_pair, without_stop_words
-from memrelay.memory.text.words import in_letters, plain_tokens, taken_apart, tokens
+from memrelay.memory.search.text.folding import folded
+from memrelay.memory.search.text.stems import Stems
+from memrelay.memory.search.text.stopwords import is_stop_pair, without_stop_words
+from memrelay.memory.search.text.words import in_letters, plain_tokens, taken_apart, tokens
 
 MAX_TERMS = 256  # of a query; a phrase of n words counts as n - 1; the rest is ignored
 # The weight of another form of an irregular word, and of a word that means nearly the same

@@ -6,7 +6,7 @@ from typing import Any
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.dead_letters import DeadLetter, Listed
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 
 
 class NoDeadLetter(LookupError):

@@ -14,7 +14,7 @@ import dataclasses
 from functools import cache
 from typing import NamedTuple
 
-from memrelay.memory.operation import Operation, input_schema
+from memrelay.memory.operations import Operation, input_schema
 
 METHODS = {
     "create": "POST",

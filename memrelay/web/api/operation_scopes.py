@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from memrelay.memory.operation import Operation
-from memrelay.memory.tool.file_texts import EDITED
-from memrelay.memory.tool.scopes import scope_of
+from memrelay.memory.models.shared_stores.tool.file_texts import EDITED
+from memrelay.memory.models.shared_stores.tool.scopes import scope_of
+from memrelay.memory.operations import Operation
 from memrelay.web.api.operation_routes import (
     REFERENCE_FIELDS,
     STORED_FIELDS,

@@ -28,7 +28,7 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
-from memrelay.memory.operation import (
+from memrelay.memory.operations import (
     Operation,
     all_operations,
     input_schema,

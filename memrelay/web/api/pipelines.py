@@ -10,8 +10,8 @@ from aiohttp import hdrs, web
 
 from memrelay.memory.control.catalog import Deployed, DeployResult
 from memrelay.memory.control.precondition import NOTHING
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import PreconditionNotMet
-from memrelay.memory.timestamps import format_time
 from memrelay.pipelines.check import Checked, CheckedBundle, check
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.pipelines.json_lines import find_lines

@@ -5,7 +5,7 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.memory.items.identity import VOUCHED
+from memrelay.memory.engine.identity import VOUCHED
 from memrelay.web.auth.access import get_caller
 from memrelay.web.auth.authorizer import TokenIdentity
 from memrelay.web.server.errors import BadRequest, NotAllowed

@@ -19,8 +19,8 @@ import orjson
 import structlog
 from jwt import PyJWK, PyJWTError
 
-from memrelay.memory.embedding.outgoing import open_connection
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
+from memrelay.memory.search.embedding.outgoing import open_connection
 from memrelay.pipelines.secret_references import SecretResolver
 
 log = structlog.stdlib.get_logger(__name__)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jwt
 import orjson
 
-from memrelay.memory.items.identity import MAX_ID_CHARACTERS
+from memrelay.memory.engine.identity import MAX_ID_CHARACTERS
 from memrelay.web.auth.authorizer import Caller, TokenIdentity
 from memrelay.web.auth.jwks import (
     FileKeys,

@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 from aiohttp import web
 
-from memrelay.memory.operations.assembly_required_variables import RequiredVariables
-from memrelay.memory.recipes.assembly.context import AssembledContext
-from memrelay.memory.recipes.recipe import Contribution
+from memrelay.memory.models.recipes.assembly.context import AssembledContext
+from memrelay.memory.models.recipes.assembly_operations import RequiredVariables
+from memrelay.memory.models.recipes.recipe import Contribution
 from memrelay.web.codebolt import shapes
 from memrelay.web.codebolt.answers import all_of, answer_json, answer_output, one_of
 from memrelay.web.codebolt.crud import Crud

@@ -16,7 +16,7 @@ from aiohttp import hdrs, web
 from memrelay.bus.errors import BusError, BusUnavailable
 from memrelay.bus.keys import changed_channel, live_channel
 from memrelay.bus.request import NewCall
-from memrelay.memory.memory_id import home_of
+from memrelay.memory.engine.memory_id import home_of
 from memrelay.memory.records.data import LARGEST
 from memrelay.web.api.answers import refuse_unknown
 from memrelay.web.api.operations import call_operation

@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from memrelay.memory.operation import Operation, all_operations, input_schema, json_type
+from memrelay.memory.operations import Operation, all_operations, input_schema, json_type
 from memrelay.web.api.answers import is_unchanged, parse_if_match, refuse_unknown
 from memrelay.web.api.operation_routes import IN_HEADER
 from memrelay.web.api.operations import call_operation, read_object, validate_input

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from memrelay.bus.errors import BusError
 from memrelay.bus.keys import live_channel
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.server.services import SERVICES
 
 log = structlog.stdlib.get_logger(__name__)

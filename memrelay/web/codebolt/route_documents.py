@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from memrelay.memory.operation import Operation, input_schema
+from memrelay.memory.operations import Operation, input_schema
 from memrelay.web.api.operation_routes import IN_HEADER
 from memrelay.web.codebolt.body_shapes import make_body_shape
 from memrelay.web.codebolt.declaration import PATH_FIELD, Route

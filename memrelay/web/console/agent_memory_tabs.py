@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from memrelay.memory.agents.facts import FACT_TYPES
-from memrelay.memory.agents.scopes import SCOPES
+from memrelay.memory.models.agent_memory.facts import FACT_TYPES
+from memrelay.memory.models.agent_memory.scopes import SCOPES
 from memrelay.web.pipelit.paths import CHECKPOINTS, EPISODES, FACTS, PROCEDURES, USERS, Section
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import orjson
 from multidict import MultiMapping
 
-from memrelay.memory.operations.records_search import Mode
+from memrelay.memory.search.search import Mode
 from memrelay.web.server.errors import BadRequest
 
 Json = dict[str, Any]

@@ -1,6 +1,6 @@
 """The stores of a pipeline whose records the console shows."""
 
-from memrelay.memory.memory_id import home_of, is_closed
+from memrelay.memory.engine.memory_id import home_of, is_closed
 from memrelay.web.api.directory import Served
 
 

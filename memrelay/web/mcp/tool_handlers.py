@@ -9,7 +9,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from memrelay.memory.operation import known_operation
+from memrelay.memory.operations import known_operation
 from memrelay.web.api.operation_scopes import scopes_of
 from memrelay.web.mcp.arguments import (
     ToolKey,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from memrelay.memory.operation import Operation, input_schema
+from memrelay.memory.operations import Operation, input_schema
 
 Json = dict[str, Any]
 LOCAL_REF = "#/$defs/"

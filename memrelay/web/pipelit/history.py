@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from memrelay.memory.timestamps import parse_ms
+from memrelay.memory.engine.timestamps import parse_ms
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation

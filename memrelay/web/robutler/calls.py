@@ -5,8 +5,8 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.memory.items.identity import MAX_ID_CHARACTERS
-from memrelay.memory.tool.shapes import ENTRY_FIELDS
+from memrelay.memory.engine.identity import MAX_ID_CHARACTERS
+from memrelay.memory.models.shared_stores.tool.shapes import ENTRY_FIELDS
 from memrelay.web.api.operations import call_operation
 from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import get_caller

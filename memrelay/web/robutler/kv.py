@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.memory.items.identity import VOUCHED
+from memrelay.memory.engine.identity import VOUCHED
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.operations import read_object
 from memrelay.web.api.path_forms import serve

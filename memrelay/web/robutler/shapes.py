@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field, JsonValue
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
-from memrelay.memory.items.identity import ContextId, StoreId
+from memrelay.memory.engine.identity import ContextId, StoreId
 from memrelay.web.openapi.shapes import exact
 
 Namespace = str

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from memrelay.memory.items.identity import VOUCHED
+from memrelay.memory.engine.identity import VOUCHED
 from memrelay.web.api.answers import (
     check_absence,
     json_response,

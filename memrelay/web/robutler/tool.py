@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from memrelay.memory.tool.arguments import is_read
+from memrelay.memory.models.shared_stores.tool.arguments import is_read
 from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.operations import read_object
 from memrelay.web.api.path_forms import serve

@@ -10,8 +10,8 @@ from memrelay.bus.streams.channels import Channels
 from memrelay.bus.streams.follow import Follower
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.control.catalog import Catalog
-from memrelay.memory.retention import HISTORY_DAYS
-from memrelay.memory.seal_keys import SealKeys
+from memrelay.memory.engine.retention import HISTORY_DAYS
+from memrelay.memory.models.shared_stores.seals import SealKeys
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.bundle_checks import BundleChecks
 from memrelay.web.api.deployments import Deployments

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.memory.records.ids import uid_of
 from memrelay.web.api.answers import json_response
 from memrelay.web.api.operations import validate_input

@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
-from memrelay.memory.operations.entries_create import Threshold
-from memrelay.memory.operations.entries_write import Mode
-from memrelay.memory.operations.knowledge_search import MOST
-from memrelay.memory.records.memory_view import (
+from memrelay.memory.models.named_memories.entries import Mode, Threshold
+from memrelay.memory.models.named_memories.knowledge import MOST
+from memrelay.memory.models.named_memories.views import (
     Description,
     Fact,
     Ident,

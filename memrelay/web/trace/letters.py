@@ -6,7 +6,7 @@ from typing import NamedTuple
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
 from memrelay.memory.control.dead_letters import DeadLetters, Listed, first_line
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.trace.inputs import entry_of
 
 # Longer messages of a list are not read.

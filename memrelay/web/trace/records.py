@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.memory.records.ids import derive_guid
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.directory import Served

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from memrelay.bus.streams.log import parse_cursor
 from memrelay.memory.control.dead_letters import Listed
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.dead_letter_json import to_item
 from memrelay.web.api.directory import Served
 from memrelay.web.server.errors import BadRequest

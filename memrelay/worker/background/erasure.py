@@ -18,11 +18,11 @@ import structlog
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.streams.purge import purge, rewrite_file
-from memrelay.memory.agents.people.quotes import Quotes
+from memrelay.memory.engine.connection import translate_errors
+from memrelay.memory.engine.quotes import Quotes
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.sqlite.connection import translate_errors
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.outcome import redact_answer, redact_outputs
 from memrelay.worker.shared import WorkerContext

@@ -11,10 +11,10 @@ import structlog
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
 from memrelay.bus.lease.workers import read_server_time
+from memrelay.memory.engine.retention import RetentionStep, delete_expired
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.retention import RetentionStep, delete_expired
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.run.busy_retry import run_if_exists
 from memrelay.worker.waiting import wait
 

@@ -9,9 +9,9 @@ from functools import partial
 
 import structlog
 
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.run.busy_retry import run_if_exists
 
 log = structlog.stdlib.get_logger(__name__)

@@ -11,17 +11,9 @@ from typing import TypeVar
 
 import structlog
 
-from memrelay.memory.embedding.backfill import (
-    NOTHING_TO_DO,
-    EmbeddingTask,
-    compute_vectors,
-    inspect_vectors,
-    next_task,
-    start_new_set,
-    store_vectors,
-)
-from memrelay.memory.embedding.embedder import PROBE, Embedder
-from memrelay.memory.embedding.loading import wrong_model_error
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.threads import DatabaseThread
+from memrelay.memory.engine.vectors import Made
 from memrelay.memory.errors import (
     EmbeddingFault,
     EmbeddingUnavailable,
@@ -30,9 +22,19 @@ from memrelay.memory.errors import (
     StoreBusy,
     StoreFenced,
 )
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.vectors import Made
-from memrelay.memory.threads import DatabaseThread
+from memrelay.memory.models.named_memories.table import MemoryTable
+from memrelay.memory.models.recipes.records import RecipeTables
+from memrelay.memory.search.embedding.backfill import (
+    NOTHING_TO_DO,
+    EmbeddingTask,
+    compute_vectors,
+    inspect_vectors,
+    next_task,
+    start_new_set,
+    store_vectors,
+)
+from memrelay.memory.search.embedding.embedder import PROBE, Embedder
+from memrelay.memory.search.embedding.loading import wrong_model_error
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.busy_retry import run_if_exists
 from memrelay.worker.shared import WorkerContext
@@ -272,7 +274,7 @@ class VectorTask:
 def _has_content(store: Store) -> bool:
     """Return whether a home has named memories, documents, or records of another model."""
     if store.memory_id.endswith("/memories"):
-        return store.memories.any()
+        return store.table(MemoryTable).any()
     if store.memory_id.endswith("/recipes"):
-        return store.recipes.documents.any()
+        return store.table(RecipeTables).documents.any()
     return store.records.last_row > 0

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Self
 
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.threads import DatabaseThread
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.worker.waiting import beside
 
 # A loop that is blocked for longer than this is always noticed.

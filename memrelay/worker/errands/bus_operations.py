@@ -13,7 +13,7 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusBusy, BusError, NoOwner
 from memrelay.bus.request import REFUSED, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.ingress import IngressLimits
-from memrelay.memory.operation import all_operations, find_operation
+from memrelay.memory.operations import all_operations, find_operation
 from memrelay.pipelines.secret_references import SecretResolver
 
 # The longest time for one operation, and the pause before it is tried again while no worker serves

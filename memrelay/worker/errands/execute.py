@@ -10,9 +10,9 @@ from memrelay.blocks.async_call import AsyncCall
 from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits
 from memrelay.bus.codec import decode_kept, encode_kept
 from memrelay.bus.message import Message
+from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
-from memrelay.memory.sqlite.inbox import Pending
 from memrelay.pipelines.plan import PlannedAgent
 from memrelay.worker.errands.bus_operations import BusOperations, CallOperations
 from memrelay.worker.errands.stored import pack_result, request_of

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from memrelay.blocks.contract import AsyncBlock
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.engine.inbox import Pending
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.execute import execute
 from memrelay.worker.errands.runner import Ended, ErrandRunner

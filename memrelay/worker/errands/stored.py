@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from memrelay.blocks.contract import Errand, Got
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.engine.inbox import Pending
 
 
 class ErrandTooLarge(Exception):

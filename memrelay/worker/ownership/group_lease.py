@@ -2,7 +2,7 @@
 
 The bus also remembers the last acknowledged commit of each store, so that a store that lost
 commits is detected. `pipeline:{uid}:stores` is a hash from `memory_id` to the store's mark
-(memrelay/memory/sqlite/connection.py).
+(memrelay/memory/engine/connection.py).
 """
 
 import re
@@ -14,7 +14,7 @@ from memrelay.bus.client.resp import pack
 from memrelay.bus.errors import Fenced
 from memrelay.bus.keys import GROUP, input_key, owner_key, stores_key
 from memrelay.bus.lease.lease import REST, Lease
-from memrelay.memory.memory_id import is_memory_id
+from memrelay.memory.engine.memory_id import is_memory_id
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.intake.reader import (
     Slot,

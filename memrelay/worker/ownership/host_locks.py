@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from memrelay.memory.lock_holder import find_holder
+from memrelay.memory.engine.lock_holder import find_holder
 
 # Lock files of ended workers are deleted after this time.
 MAX_AGE_S = 86_400.0

@@ -14,8 +14,8 @@ import structlog
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import fence_key, workers_key
-from memrelay.memory.lock_holder import find_writer
-from memrelay.memory.memory_id import store_path
+from memrelay.memory.engine.lock_holder import find_writer
+from memrelay.memory.engine.memory_id import store_path
 from memrelay.worker.ownership.host_locks import HostLocks
 
 log = structlog.stdlib.get_logger(__name__)

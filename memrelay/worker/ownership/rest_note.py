@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.damage import note_of
+from memrelay.memory.engine.damage import note_of
+from memrelay.memory.engine.memory_id import store_path
 from memrelay.pipelines.plan import Plan
 
 

@@ -8,7 +8,7 @@ Such a suspect runs alone, so a further crash is its own.
 from collections.abc import Sequence
 from itertools import takewhile
 
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.worker.run.inputs import Work
 
 

@@ -13,15 +13,15 @@ import structlog
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
-from memrelay.memory.embedding.backfill import EMBED
+from memrelay.memory.engine.connection import translate_errors
+from memrelay.memory.engine.inbox import RETRY_SUFFIX, Done, Pending
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
-from memrelay.memory.files.import_call import NAME as IMPORT
-from memrelay.memory.operations.documents_put import NAME as PUT_DOCUMENT
+from memrelay.memory.models.recipes.documents import NAME as PUT_DOCUMENT
 from memrelay.memory.records.ids import input_time_ms
-from memrelay.memory.sqlite.connection import translate_errors
-from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Done, Pending
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.search.embedding.backfill import EMBED
+from memrelay.memory.transfer.import_call import NAME as IMPORT
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs

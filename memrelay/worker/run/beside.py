@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from memrelay.memory.beside import read_only
+from memrelay.memory.engine.memory_id import is_closed
+from memrelay.memory.engine.open_for_read import read_only
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import Refused
-from memrelay.memory.memory_id import is_closed
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 
 

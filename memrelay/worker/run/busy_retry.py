@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import structlog
 
+from memrelay.memory.engine.connection import translate_errors
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreDamaged
-from memrelay.memory.sqlite.connection import translate_errors
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.threads import DatabaseThread
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.waiting import wait
 

@@ -10,13 +10,13 @@ import orjson
 from pydantic import ValidationError
 
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
+from memrelay.memory.engine.idempotency import ProducerKey
+from memrelay.memory.engine.memory_id import home_of, is_closed
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, Refused
-from memrelay.memory.memory_id import home_of, is_closed
-from memrelay.memory.operation import Context, Operation, Steps
+from memrelay.memory.operations import Context, Operation, Steps
 from memrelay.memory.records.ids import derive_guid, input_time_ms
-from memrelay.memory.sqlite.idempotency import ProducerKey
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.text.languages import DEFAULT_LANGUAGE
+from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.run.inputs import CALL_KEY_PREFIX, Call, Input

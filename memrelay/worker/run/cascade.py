@@ -10,11 +10,11 @@ from memrelay.blocks.contract import Call, Errand, Limits
 from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.message import Message
 from memrelay.bus.public_swarms import PublicSwarm
+from memrelay.memory.engine.inbox import Pending
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
-from memrelay.memory.sqlite.inbox import Pending
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import OpenStores
 from memrelay.pipelines.plan import Plan, PlannedAgent
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.errands.execute import resume

@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
-from memrelay.memory.sqlite.inbox import Pending
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.engine.inbox import Pending
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.open_errands import OpenErrand, OpenErrands
 from memrelay.worker.errands.runner import Ended

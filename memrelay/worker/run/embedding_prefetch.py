@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Sequence
 import orjson
 import structlog
 
-from memrelay.memory.embedding.questions import QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault
-from memrelay.memory.operation import Operation, find_operation
-from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.operations import Operation, find_operation
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.run.inputs import Entry
 

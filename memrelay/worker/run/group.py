@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import structlog
 
 from memrelay.bus.lease.fencing import log_refusals
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.threads import DatabaseThread
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.background.erasure import ErasureTask
 from memrelay.worker.background.expiry import ExpiryTask

@@ -12,9 +12,9 @@ from memrelay.bus.codec import decode, decode_kept, encode, encode_kept
 from memrelay.bus.errors import MalformedMessage, MessageTooLong
 from memrelay.bus.keys import reply_channel
 from memrelay.bus.message import PLAIN, Message, new_message
-from memrelay.memory.operation import Operation, all_operations, find_operation, is_dry_run
+from memrelay.memory.engine.inbox import RETRY_SUFFIX, Pending
+from memrelay.memory.operations import Operation, all_operations, find_operation, is_dry_run
 from memrelay.memory.records.ids import input_time_ms
-from memrelay.memory.sqlite.inbox import RETRY_SUFFIX, Pending
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errands.stored import pack_again, result_of
 

@@ -10,7 +10,7 @@ from memrelay.bus.client.resp import SwarmMessage
 from memrelay.bus.codec import encode
 from memrelay.bus.public_swarms import PublicSwarm, SwarmName
 from memrelay.bus.request import REFUSED, error_answer
-from memrelay.memory.sqlite.inbox import Pending
+from memrelay.memory.engine.inbox import Pending
 from memrelay.worker.run.inputs import Entry, Input, Published, Work
 
 

@@ -23,12 +23,12 @@ from memrelay.bus.request import (
     output_answer,
     read_question,
 )
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
+from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.errors import Refused, StoreBroken, StoreBusy, VectorPending
-from memrelay.memory.operation import Context, Operation, Steps, all_operations, find_operation
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import OpenStores
-from memrelay.memory.text.languages import DEFAULT_LANGUAGE
-from memrelay.memory.threads import DatabaseThread
+from memrelay.memory.operations import Context, Operation, Steps, all_operations, find_operation
+from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errors import describe_error
 from memrelay.worker.run.beside import open_beside

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import structlog
 
 from memrelay.bus.streams.stream_ids import raise_last_id
-from memrelay.memory.agents.episodes import abandon_episodes, open_episodes
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreFenced
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.models.agent_memory.episodes import abandon_episodes, open_episodes
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry

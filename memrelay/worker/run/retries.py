@@ -4,8 +4,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from memrelay.blocks.contract import Transient
-from memrelay.memory.sqlite.inbox import Pending
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.engine.inbox import Pending
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.worker.errors import find_station
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import Input, to_pending

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 from memrelay.blocks.contract import Transient
+from memrelay.memory.engine.idempotency import ProducerKey
+from memrelay.memory.engine.inbox import Inbox
+from memrelay.memory.engine.store import Store
 from memrelay.memory.records.ids import input_time_ms
-from memrelay.memory.sqlite.idempotency import ProducerKey
-from memrelay.memory.sqlite.inbox import Inbox
-from memrelay.memory.sqlite.store import Store
 from memrelay.worker.run.inputs import STEP_MARK, Input
 from memrelay.worker.run.outcome import Outcome, new_outcome
 

@@ -3,8 +3,8 @@
 from base64 import b64decode, b64encode
 from typing import Any
 
-from memrelay.memory.agents.checkpoint_parts import pack, unpack
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.agent_memory.checkpoint_table import pack, unpack
 from tests.memory.builders import perform
 
 

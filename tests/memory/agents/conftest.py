@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.memory.builders import assert_sound, make_store
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from memrelay.memory.engine.copy import copy_database
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.files.export import to_json
-from memrelay.memory.sqlite.copy import copy_database
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.transfer.export import to_json
 from tests.memory.agents.checkpoint_cases import call, get, put, values_of, write
 from tests.memory.builders import NOW, make_store
 

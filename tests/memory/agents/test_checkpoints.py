@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.agents.checkpoint_parts import from_text, pack, to_text, unpack
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordDamaged, Refused
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.agent_memory.checkpoint_table import from_text, pack, to_text, unpack
 from tests.memory.agents.checkpoint_cases import (
     call,
     count_rows,

@@ -16,9 +16,10 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from memrelay.memory.agents.conversations import delete_user_threads
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.agent_memory.checkpoint_table import CheckpointTable
+from memrelay.memory.models.agent_memory.conversations import delete_user_threads
 from tests.memory.agents.checkpoint_cases import call, get, put
 from tests.memory.builders import make_store, perform
 
@@ -129,7 +130,7 @@ def test_all_threads_of_a_user_are_deleted(store: Store) -> None:
     for thread in (*mine, *others):
         keep(store, [HumanMessage("a")], thread=thread, agent=thread[:3])
     with store.transaction() as tx:
-        assert delete_user_threads(tx.checkpoints, "telegram:7") == 2
+        assert delete_user_threads(tx.table(CheckpointTable), "telegram:7") == 2
     assert not any(read(store, thread=thread).messages for thread in mine)
     assert all(read(store, thread=thread).messages for thread in others)
 
@@ -144,7 +145,7 @@ def test_values_of_other_programs_are_no_error(store: Store) -> None:
 
 def test_a_history_loads_no_langgraph() -> None:
     code = (
-        "import sys; from memrelay.memory.operation import all_operations; all_operations();"
+        "import sys; from memrelay.memory.operations import all_operations; all_operations();"
         "assert not [name for name in sys.modules if name.startswith(('langgraph', 'langchain'))]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.agents.episodes import MAX_VALUE_BYTES, bounded, recent_episodes
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, VersionConflict
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.agent_memory.episodes import MAX_VALUE_BYTES, bounded, recent_episodes
+from memrelay.memory.models.agent_memory.table import EpisodeTable
 from tests.memory.builders import NOW, perform
 
 DAY = 86_400_000
@@ -129,7 +130,7 @@ def test_deleting_takes_the_steps_and_ignores_unknown_ids(tx: Store) -> None:
 
     assert perform(tx, "episodes.delete_many", ids=[guid, "nobody", guid]).deleted == 1
 
-    assert ids(tx) == [kept] and tx.episodes.count_steps(guid) == 0
+    assert ids(tx) == [kept] and tx.table(EpisodeTable).count_steps(guid) == 0
     assert perform(tx, "episodes.delete_many", ids=[]).deleted == 0
 
 

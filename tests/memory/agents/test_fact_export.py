@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from memrelay.memory.engine.imports import exported
 from memrelay.memory.errors import Refused
-from memrelay.memory.files.export import to_json
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.transfer.export import to_json
 from tests.memory.builders import MEMORY_ID, NOW, assert_sound, make_store, perform
 
 

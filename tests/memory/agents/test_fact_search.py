@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.agents.fact_search import BETWEEN, fold, parse_fact_query
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.agent_memory.fact_search import BETWEEN, fold, parse_fact_query
 from tests.memory.builders import NOW, fresh_store, perform
 
 

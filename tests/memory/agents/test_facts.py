@@ -8,7 +8,10 @@ import apsw
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.agents.facts import FACT_TYPES, FactView
+from memrelay.memory.engine.connection import migrations, register_parts_of
+from memrelay.memory.engine.idempotency import register_key_functions
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import (
     KeyTaken,
     RecordNotFound,
@@ -16,11 +19,8 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
+from memrelay.memory.models.agent_memory.facts import FACT_TYPES, FactView
 from memrelay.memory.records.kinds import FACT_KIND, PROCEDURE_KIND
-from memrelay.memory.sqlite.connection import migrations, register_parts_of
-from memrelay.memory.sqlite.idempotency import register_key_functions
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import format_time
 from tests.memory.builders import NOW, find, make_store, perform, read_all
 
 

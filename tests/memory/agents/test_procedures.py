@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import KeyTaken, RecordNotFound, Refused, VersionConflict
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import format_time
 from tests.memory.builders import NOW, perform
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import apsw
 import pytest
 
+from memrelay.memory.engine.copy import copy_database
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.files.export import to_json
-from memrelay.memory.sqlite.copy import copy_database
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.transfer.export import to_json
 from tests.memory.builders import MEMORY_ID, NOW, fresh_store, make_store, perform, write_all
 
 OTHER = "instances/c0ffee00/memories"
@@ -96,7 +96,7 @@ def test_a_migration_renames_records_of_users_with_these_kinds(tmp_path: Path) -
     connection.execute("UPDATE records SET kind = 'memory.user'")
     connection.execute(
         (
-            Path(__file__).parents[3] / "memrelay/memory/sqlite/migrations/0023_episodes.sql"
+            Path(__file__).parents[3] / "memrelay/memory/engine/migrations/0023_episodes.sql"
         ).read_text()
     )
 

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from msgspec import msgpack
 
-from memrelay.memory.agents.people.quotes import Quotes
-from memrelay.memory.agents.people.user_ids import canonical_id, split_canonical
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import KeyTaken, RecordNotFound, Refused, ValueTooLarge, VersionConflict
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.agent_memory.table import EpisodeTable, UserTable
+from memrelay.memory.models.agent_memory.user_erasure import Quotes
+from memrelay.memory.models.agent_memory.user_ids import canonical_id, split_canonical
 from tests.memory.builders import NOW, make_record, perform, write
 
 
@@ -153,7 +154,7 @@ def test_a_merge_moves_all_that_belongs_to_a_user(tx: Store) -> None:
     assert (fact(tx, "color", target), fact(tx, "tea", target)) == ("red", "green")
     assert perform(tx, "facts.get", key="tea", user_id=target).access_count == 1
     assert perform(tx, "episodes.get", id=episode).episode.user_id == target
-    assert {place.whole.owner for place in tx.episodes.steps(episode)} == {target}
+    assert {place.whole.owner for place in tx.table(EpisodeTable).steps(episode)} == {target}
     history = perform(tx, "records.history", guid=lost)
     assert [one.record.content for one in history.items if one.record] == ["color: blue"]
     again = identify(tx, "telegram", "7")
@@ -232,16 +233,20 @@ def test_forgetting_leaves_only_what_belongs_to_others(tx: Store) -> None:
     for text in ("ask telegram:7", "ask telegram:77", "seven is 7"):
         perform(tx, "episodes.add", id=shared, text=text)
     write(tx, make_record("an observation"))
-    before = len(tx.users.belongings("telegram:77"))
+    before = len(tx.table(UserTable).belongings("telegram:77"))
 
     forgotten = perform(tx, "users.forget", id="chat:ada", reason="asked for")
 
     assert forgotten.records == 2 + 2 + 2 + 1
     assert [one.canonical_id for one in perform(tx, "users.list").items] == ["telegram:77"]
-    assert len(tx.users.belongings("telegram:77")) == before == 3
+    assert len(tx.table(UserTable).belongings("telegram:77")) == before == 3
     kept = [one.text for one in perform(tx, "episodes.get", id=shared).steps]
     assert kept == ["ask telegram:77", "seven is 7"]
-    assert tx.users.belongings("telegram:7") == tx.users.belongings("chat:ada") == []
+    assert (
+        tx.table(UserTable).belongings("telegram:7")
+        == tx.table(UserTable).belongings("chat:ada")
+        == []
+    )
     assert perform(tx, "records.list", kind="observation").total == 1
 
 

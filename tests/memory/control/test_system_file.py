@@ -12,9 +12,9 @@ import pytest
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import NewKey
 from memrelay.memory.control.system_file import MIGRATIONS
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import Place, deploy, make_dead_letter, with_catalog
 from tests.support.waiting import wait_for

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from memrelay.memory.dedup.similarity import Similarity
-from memrelay.memory.embedding.embedder import Embedder
+from memrelay.memory.models.named_memories.dedup.similarity import Similarity
+from memrelay.memory.search.embedding.embedder import Embedder
 
 FOLDER = Path(__file__).parent
 SAME = ("paraphrase", "repeat")  # the kinds whose pairs are the same fact

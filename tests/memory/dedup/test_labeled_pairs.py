@@ -5,9 +5,9 @@ from functools import cache
 
 import pytest
 
-from memrelay.memory.dedup.similarity import Similarity, compare
-from memrelay.memory.embedding.embedder import EmbeddingOptions, Model
-from memrelay.memory.embedding.loading import load
+from memrelay.memory.models.named_memories.dedup.similarity import Similarity, compare
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions, Model
+from memrelay.memory.search.embedding.loading import load
 from tests.memory.dedup.pairs import SAME, Pair, cosines, measure, read_pairs
 
 PAIRS = read_pairs("pairs")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.dedup.similarity import compare
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import load
+from memrelay.memory.models.named_memories.dedup.similarity import compare
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import load
 
 LOCAL = "all-MiniLM-L6-v2-int8/384/0"
 ODD = "aAntsI12.,'-#!&%$:/@_+<=\u00b2\u00bd\u0967\u0301\u0315\n \u4e0d\u00a05"

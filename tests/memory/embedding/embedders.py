@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from memrelay.memory.embedding.backfill import compute_vectors, next_task, store_vectors
-from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import VectorPending
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.embedding.backfill import compute_vectors, next_task, store_vectors
+from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
 from tests.support.embedding_server import KEY, EmbeddingServer
 from tests.support.waiting import wait_for
 

@@ -1,4 +1,4 @@
-"""The contract of memrelay/memory/embedding/embedder.py, for every embedder."""
+"""The contract of memrelay/memory/search/embedding/embedder.py, for every embedder."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memrelay.memory.embedding.embedder import Embedder, EmbeddingOptions
-from memrelay.memory.embedding.loading import load
+from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions
+from memrelay.memory.search.embedding.loading import load
 from tests.support.embedding_server import KEY, embedding_server
 
 TEXTS = [

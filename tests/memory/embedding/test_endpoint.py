@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
-from memrelay.memory.embedding.outgoing import is_public
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, TextRejected
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.endpoint import MOST_CHARACTERS, TOGETHER, Endpoint
+from memrelay.memory.search.embedding.outgoing import is_public
 from tests.support.embedding_server import KEY, EmbeddingServer, embedding_server
 
 

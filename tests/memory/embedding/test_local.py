@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder, load
 from memrelay.memory.errors import EmbeddingFault
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder, load
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 HEAVY = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
@@ -52,9 +52,9 @@ def test_a_text_in_an_unknown_script_gets_a_zero_vector() -> None:
 
 def test_importing_the_package_loads_no_heavy_library() -> None:
     program = (
-        "import sys, memrelay.memory.embedding.loading\n"
+        "import sys, memrelay.memory.search.embedding.loading\n"
         "import memrelay.cli.services, memrelay.cli.web_server\n"
-        "import memrelay.memory.operation as operation\n"
+        "import memrelay.memory.operations as operation\n"
         f"operation.all_operations(); print(sorted({HEAVY!r} & set(sys.modules)))"
     )
 
@@ -86,7 +86,7 @@ def test_a_missing_embedder_is_reported_with_its_setting() -> None:
 def test_a_missing_package_is_reported_with_the_extra_to_install() -> None:
     program = (
         "import sys; sys.modules['onnxruntime'] = None\n"
-        "from memrelay.memory.embedding.loading import *\n"
+        "from memrelay.memory.search.embedding.loading import *\n"
         "try: load(EmbeddingOptions('local'))\n"
         "except EmbeddingFault as fault: print(fault)"
     )

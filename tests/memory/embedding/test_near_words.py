@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.recall.word_signs import make_neighbors, make_signs
-from memrelay.memory.embedding.near_words import Floats, near_words, words_of
+from memrelay.memory.search.embedding.near_words import Floats, near_words, words_of
 
 
 def nearness(words: list[str], other_words: list[str]) -> Floats:
@@ -86,7 +86,7 @@ def test_words_of_the_language_are_known_in_their_usual_forms() -> None:
 
 @pytest.mark.slow
 def test_the_neighbors_match_the_table() -> None:
-    folder = files("memrelay.memory.embedding")
+    folder = files("memrelay.memory.search.embedding")
     signs = np.frombuffer(folder.joinpath("word_signs.bin").read_bytes(), np.uint8)
 
     made = make_neighbors(signs.reshape(-1, 48))
@@ -97,7 +97,7 @@ def test_the_neighbors_match_the_table() -> None:
 @pytest.mark.slow
 def test_the_table_matches_the_model() -> None:
     table = np.frombuffer(
-        files("memrelay.memory.embedding").joinpath("word_signs.bin").read_bytes(), np.uint8
+        files("memrelay.memory.search.embedding").joinpath("word_signs.bin").read_bytes(), np.uint8
     ).reshape(-1, 48)
 
     # on another processor, values near zero may have another sign

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import ANSWER_S, MOST_S, QuestionEmbedder
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable, VectorPending
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import ANSWER_S, MOST_S, QuestionEmbedder
 from tests.memory.embedding.embedders import (
     endpoint_options,
     lazy_endpoint,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from memrelay.memory.embedding import wordpiece
-from memrelay.memory.embedding.wordpiece import MOST_CHARACTERS, WordPiece, words
+from memrelay.memory.search.embedding import wordpiece
+from memrelay.memory.search.embedding.wordpiece import MOST_CHARACTERS, WordPiece, words
 
 PIECES = WordPiece()
 # Planes 4 to 16 have no characters except tags, variation selectors and private use.

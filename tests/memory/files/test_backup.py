@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memrelay.memory.disk import draft_file
+from memrelay.memory.engine.copy import inspect
+from memrelay.memory.engine.disk import draft_file
 from memrelay.memory.errors import StoreBusy
-from memrelay.memory.files.backup import BackedUpFile, replace, restore_file
-from memrelay.memory.sqlite.copy import inspect
+from memrelay.memory.transfer.backup import BackedUpFile, replace, restore_file
 from tests.memory.builders import make_store, write_all
 
 

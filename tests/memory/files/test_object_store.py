@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.errors import BadBackup
-from memrelay.memory.files.backup import Manifest, back_up, read_manifest
-from memrelay.memory.files.backup_names import choose_surplus, name_of
-from memrelay.memory.files.object_store import Backups
-from memrelay.memory.files.store_files import LocalFiles
+from memrelay.memory.transfer.backup import Manifest, back_up, read_manifest
+from memrelay.memory.transfer.backup_names import choose_surplus, name_of
+from memrelay.memory.transfer.object_store import Backups
+from memrelay.memory.transfer.store_files import LocalFiles
 from tests.memory.builders import NOW
 from tests.memory.control.catalogs import Place, deploy
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.memory_id import store_path
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import parse_us
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import parse_us
 from tests.memory.builders import FAST_ROOT, MEMORY_ID, NOW, assert_sound, fresh_store, perform
 from tests.memory.embedding.embedders import embed_all
 from tests.memory.filtering import aimed_at, filters, passes, records

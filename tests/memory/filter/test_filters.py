@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memrelay.memory.filter.parser import MOST_DEPTH, MOST_LISTED, MOST_PIECES, parse_filter
-from memrelay.memory.sqlite.filters import Conditions, compiled
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.conditions import Conditions, compiled
+from memrelay.memory.engine.store import Store
+from memrelay.memory.records.filters import MOST_DEPTH, MOST_LISTED, MOST_PIECES, parse_filter
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform, write_all
 from tests.memory.filtering import KEYS, TEXTS
 

@@ -7,8 +7,8 @@ from zipfile import ZIP_DEFLATED, ZIP_LZMA
 
 import pytest
 
-from memrelay.memory.importers.containers.archives import is_archive, open_archive
-from memrelay.memory.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.containers.archives import is_archive, open_archive
+from memrelay.memory.transfer.importers.source import RefusedFile
 from tests.support.chatgpt import write_zip
 
 ALL = re.compile(r".*\.json")

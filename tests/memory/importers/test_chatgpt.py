@@ -8,9 +8,9 @@ from zipfile import ZIP_DEFLATED
 import orjson
 import pytest
 
-from memrelay.memory.importers.chatgpt import detect, read
-from memrelay.memory.importers.items import Fault, Found, Turn
-from memrelay.memory.importers.source import Given, RefusedFile
+from memrelay.memory.transfer.importers.chatgpt import detect, read
+from memrelay.memory.transfer.importers.items import Fault, Found, Turn
+from memrelay.memory.transfer.importers.source import Given, RefusedFile
 from tests.support.chatgpt import (
     BEGAN,
     branched,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.importers.containers.json_guard import MAX_ITEM, JsonGuard
-from memrelay.memory.importers.containers.json_items import iterate
-from memrelay.memory.importers.items import Fault
-from memrelay.memory.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.containers.json_guard import MAX_ITEM, JsonGuard
+from memrelay.memory.transfer.importers.containers.json_items import iterate
+from memrelay.memory.transfer.importers.items import Fault
+from memrelay.memory.transfer.importers.source import RefusedFile
 
 FRAGMENTS = st.sampled_from(
     [

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.importers.items import Fact, Fault, Found, Plain, Turn
-from memrelay.memory.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.items import Fact, Fault, Found, Plain, Turn
+from memrelay.memory.transfer.importers.source import RefusedFile
 from tests.support.foreign import FIXTURES, read_file, sources_of
 
 TURNS = [

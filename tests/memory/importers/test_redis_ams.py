@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.importers.items import Fact, Fault, Found, Turn
-from memrelay.memory.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.items import Fact, Fault, Found, Turn
+from memrelay.memory.transfer.importers.source import RefusedFile
 from tests.support.foreign import FIXTURES, read_file, sources_of
 
 SEARCH, WORKING = FIXTURES / "redis_ams_search.json", FIXTURES / "redis_ams_working.json"

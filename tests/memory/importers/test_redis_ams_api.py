@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from memrelay.memory.importers.items import Fact, Fault, Found, Turn
-from memrelay.memory.importers.redis_ams_api import read_api
-from memrelay.memory.importers.source import Given, RefusedFile, all_sources
+from memrelay.memory.transfer.importers.items import Fact, Fault, Found, Turn
+from memrelay.memory.transfer.importers.redis_ams_api import read_api
+from memrelay.memory.transfer.importers.source import Given, RefusedFile, all_sources
 from tests.support.agent_memory_server import AgentMemoryServer
 from tests.support.foreign import FIXTURES
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.importers.items import Fault, Found, Turn
-from memrelay.memory.importers.source import RefusedFile
+from memrelay.memory.transfer.importers.items import Fault, Found, Turn
+from memrelay.memory.transfer.importers.source import RefusedFile
 from tests.support.foreign import FIXTURES, read_file, sources_of
 
 TEXTS = [

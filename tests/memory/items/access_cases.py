@@ -6,9 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from memrelay.memory.items.access import Level, access_of
-from memrelay.memory.items.identity import Identity
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.identity import Identity
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.shared_stores.access import Level, access_of
 from tests.memory.builders import FAST_ROOT, NOW, make_store, perform
 
 STORES = "instances/a3d8f1b2/stores"

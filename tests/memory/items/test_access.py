@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Denied
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW
 from tests.memory.items.access_cases import call, enter, level_of, open_stores, share
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import orjson
 import pytest
 
+from memrelay.memory.engine.copy import copy_database
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import BadExport, Refused
-from memrelay.memory.files.export import to_json, verify_export
-from memrelay.memory.sqlite.copy import copy_database
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.transfer.export import to_json, verify_export
 from tests.memory.builders import NOW, make_store
 from tests.memory.items.access_cases import call, enter, level_of, open_stores, share
 

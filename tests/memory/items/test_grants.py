@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import Denied, Refused
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.models.shared_stores.table import GrantTable
 from tests.memory.builders import NOW, perform
 from tests.memory.items.access_cases import call, enter, level_of, open_stores, share
 
@@ -200,7 +201,7 @@ def test_expired_grants_are_not_listed_and_go_with_the_next_one(stores: Store) -
     listed = call(stores, "grants.list", NOW + 10_000, agent="a1").grants
     assert listed == ()
     call(stores, "grants.set", NOW + 10_000, agent="a3", store="a3", grantee="b")
-    assert stores.grants.find("a1", "b") is None and stores.grants.find("a2", "b")
+    assert stores.table(GrantTable).find("a1", "b") is None and stores.grants.find("a2", "b")
 
 
 def test_grants_are_listed_in_pages(stores: Store) -> None:

@@ -8,11 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.items.item import Address
-from memrelay.memory.items.table import LAST_CHARACTER, Listing, Position, end_of_prefix
-from memrelay.memory.sqlite.connection import migrations, register_parts_of
-from memrelay.memory.sqlite.idempotency import register_key_functions
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.connection import migrations, register_parts_of
+from memrelay.memory.engine.idempotency import register_key_functions
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.shared_stores.item import Address
+from memrelay.memory.models.shared_stores.table import (
+    LAST_CHARACTER,
+    ItemTable,
+    Listing,
+    Position,
+    end_of_prefix,
+)
 from tests.memory.items.access_cases import call, open_stores
 
 
@@ -25,17 +31,17 @@ def store() -> Iterator[Store]:
 
 def key_counts(store: Store) -> int:
     store.records.key_counts.clear()
-    return store.items.count("a")
+    return store.table(ItemTable).count("a")
 
 
 QUERIES: dict[str, Callable[[Store], object]] = {
-    "own": lambda store: store.items.own_to_write(Address("a", "", "k"), "a"),
-    "best": lambda store: store.items.best(Address("a", "", "k"), "a"),
-    "best of an owner": lambda store: store.items.best(Address("a", "", "k"), "a", "b"),
-    "page": lambda store: list(store.items.page(Listing("a"), None, 10)),
-    "prefix": lambda store: list(store.items.page(Listing("a", "", "k"), None, 10)),
+    "own": lambda store: store.table(ItemTable).own_to_write(Address("a", "", "k"), "a"),
+    "best": lambda store: store.table(ItemTable).best(Address("a", "", "k"), "a"),
+    "best of an owner": lambda store: store.table(ItemTable).best(Address("a", "", "k"), "a", "b"),
+    "page": lambda store: list(store.table(ItemTable).page(Listing("a"), None, 10)),
+    "prefix": lambda store: list(store.table(ItemTable).page(Listing("a", "", "k"), None, 10)),
     "next page": lambda store: list(
-        store.items.page(Listing("a", None, "k"), Position("k", "a", ""), 10)
+        store.table(ItemTable).page(Listing("a", None, "k"), Position("k", "a", ""), 10)
     ),
     "count": key_counts,
 }

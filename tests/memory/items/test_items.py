@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import (
     BadValue,
     Denied,
@@ -17,9 +18,9 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
-from memrelay.memory.items.entries import MAX_KEYS
-from memrelay.memory.items.item import encode
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.shared_stores.entries import MAX_KEYS
+from memrelay.memory.models.shared_stores.item import encode
+from memrelay.memory.models.shared_stores.table import ItemTable
 from tests.memory.builders import NOW, perform
 from tests.memory.items.access_cases import call, enter, open_stores, share
 from tests.memory.items.item_cases import found, get, page, put, rename, states
@@ -262,7 +263,7 @@ def test_a_full_store_takes_no_new_key(store: Store) -> None:
         for key in ("k", "l"):
             perform(tx, "items.put", key=key, value=1, **own)
         perform(tx, "items.put", key="k", value=1, agent="a2", store="a2")
-        assert tx.items.count("a1") == 2
+        assert tx.table(ItemTable).count("a1") == 2
         # As if it had more keys. A transaction that is rolled back counts again.
         tx.records.key_counts.add("a1", MAX_KEYS - 2)
 
@@ -282,7 +283,7 @@ def test_a_full_store_takes_no_new_key(store: Store) -> None:
 def test_keys_are_counted_as_entries_come_and_go(store: Store) -> None:
     share(store, "b1", "b1", "a1", "readwrite")
     with store.transaction() as tx:
-        assert [tx.items.count("a1"), tx.items.count("b1")] == [0, 0]
+        assert [tx.table(ItemTable).count("a1"), tx.items.count("b1")] == [0, 0]
     put(store, "a", 1)
     put(store, "b", 1, ttl_s=1)
     put(store, "c", 1, ttl_s=1)
@@ -291,10 +292,10 @@ def test_keys_are_counted_as_entries_come_and_go(store: Store) -> None:
     with store.transaction() as tx:
         assert tx.records.delete_expired(NOW + 1000, 10) == 1
 
-    counted = [store.items.count(name) for name in ("a1", "b1")]
+    counted = [store.table(ItemTable).count(name) for name in ("a1", "b1")]
     store.records.key_counts.clear()
 
-    assert counted == [store.items.count(name) for name in ("a1", "b1")] == [1, 1]
+    assert counted == [store.table(ItemTable).count(name) for name in ("a1", "b1")] == [1, 1]
 
 
 def test_an_edit_replaces_literally_and_once(store: Store) -> None:

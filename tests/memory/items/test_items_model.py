@@ -5,8 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Denied, KeyTaken, RecordNotFound
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.shared_stores.table import ItemTable
 from tests.memory.items.access_cases import open_stores, share
 from tests.memory.items.item_cases import call, get, page, put, rename
 
@@ -83,4 +84,4 @@ def check(store: Store, model: Model) -> None:
     assert list(listed.keys) == sorted({key for _, key, _ in model})
     for (namespace, key, owner), value in model.items():
         assert get(store, key, agent=owner, store="a1", namespace=namespace).value == value
-    assert store.items.count("a1") == len(model)
+    assert store.table(ItemTable).count("a1") == len(model)

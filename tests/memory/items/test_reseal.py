@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, VersionConflict
-from memrelay.memory.sqlite.store import Store
 from tests.memory.items.access_cases import call, open_stores
 from tests.memory.items.item_cases import get, put
 

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import KeyTaken, Refused
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW
 from tests.memory.items.access_cases import call, open_stores
 from tests.memory.items.item_cases import get, put

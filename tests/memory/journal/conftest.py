@@ -7,10 +7,10 @@ from typing import Any
 import apsw
 import pytest
 
-from memrelay.memory.journal.journal import Journal
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.engine.journal.journal import Journal
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.stores import OpenStores
 from tests.memory.builders import MEMORY_ID, perform
 from tests.support.postgres import Postgres
 

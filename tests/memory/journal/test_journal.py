@@ -11,11 +11,11 @@ import psycopg
 import pytest
 
 from memrelay import open_store
+from memrelay.memory.engine import connection as connection_module
+from memrelay.memory.engine.journal import journal as journal_module
+from memrelay.memory.engine.journal.journal import Journal
+from memrelay.memory.engine.journal.patches import write_position
 from memrelay.memory.errors import BadBackup, StoreBroken, StoreBusy, StoreFenced
-from memrelay.memory.journal import journal as journal_module
-from memrelay.memory.journal.journal import Journal
-from memrelay.memory.journal.patches import write_position
-from memrelay.memory.sqlite import connection as connection_module
 from tests.memory.builders import MEMORY_ID, make_store, perform
 from tests.memory.journal.conftest import StoresOfHost, rows_of
 from tests.memory.sqlite.test_every_table import TABLES, fill_every_table

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.journal.journal import Journal
-from memrelay.memory.journal.projection import Projector
-from memrelay.memory.stores import OpenStores
+from memrelay.memory.engine.journal.journal import Journal
+from memrelay.memory.engine.journal.projection import Projector
+from memrelay.memory.engine.stores import OpenStores
 from tests.memory.builders import MEMORY_ID, perform
 from tests.memory.embedding.embedders import embed_all, lazy_endpoint
 from tests.support.embedding_server import embedding_server

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.memory.builders import perform
 
 A, B, C = (

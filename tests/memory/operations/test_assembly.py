@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, ResultTooLarge
-from memrelay.memory.operation import Context
-from memrelay.memory.recipes.assembly.assemble import assemble as start_assembly
-from memrelay.memory.recipes.assembly.context import AssembledContext
-from memrelay.memory.recipes.assembly.request import AssemblyRequest, read_request
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.assembly.assemble import assemble as start_assembly
+from memrelay.memory.models.recipes.assembly.context import AssembledContext
+from memrelay.memory.models.recipes.assembly.request import AssemblyRequest, read_request
+from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 from tests.memory.recipes.definitions import deliver, store_recipe
 

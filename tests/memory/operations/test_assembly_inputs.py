@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.recipes.stored import PAGE
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.stored import PAGE
 from tests.memory.builders import perform
 from tests.memory.recipes.definitions import store_recipe
 

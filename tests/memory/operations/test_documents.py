@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
-from memrelay.memory.operation import Context, all_operations
-from memrelay.memory.operations.documents_search import DocumentHits, SearchDocuments
-from memrelay.memory.recipes.step import StepCall, StepFailed, all_step_types
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.documents import DocumentHits, SearchDocuments
+from memrelay.memory.models.recipes.step import StepCall, StepFailed, all_step_types
+from memrelay.memory.operations import Context, all_operations
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform
 from tests.memory.operations.named_memories import A, C, make_memory, write
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused
-from memrelay.memory.memory_id import store_path
+from memrelay.memory.models.named_memories.table import MemoryTable
 from memrelay.memory.records.ids import guid_of
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import MEMORY_ID, NOW, perform
 from tests.memory.operations.named_memories import A, B, C
 
@@ -134,7 +135,7 @@ def test_a_dry_run_creates_no_memory(store: Store) -> None:
     assert (answer["id"], answer["memory_id"], answer["version"]) == ("", "", "")
     assert (answer["content"], answer["tags"], answer["metadata"]) == (A, ("a",), {"page": 3})
     with store.trial() as tx:
-        assert not tx.memories.any()
+        assert not tx.table(MemoryTable).any()
 
 
 def test_a_dry_run_refuses_what_the_write_refuses(store: Store) -> None:

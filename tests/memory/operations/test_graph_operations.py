@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import (
     InvalidInput,
     NameTaken,
@@ -14,7 +15,7 @@ from memrelay.memory.errors import (
     Refused,
     VersionConflict,
 )
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.records import RecipeTables
 from tests.memory.builders import RECIPES_ID, assert_sound, make_store, perform
 from tests.memory.recipes.graphs import PEOPLE, TEAM, fill_graph, make_graph, make_view
 
@@ -290,6 +291,6 @@ def test_a_deleted_graph_leaves_no_row(tx: Store) -> None:
     assert perform(tx, "instances.get", sort="graph", id="team").edge_count == 4
     perform(tx, "instances.delete", sort="graph", id="team")
 
-    table = tx.recipes.graph
+    table = tx.table(RecipeTables).graph
     assert (table.count_nodes("team"), table.count_edges("team"), table.views()) == (0, 0, [])
     assert (table.count_nodes("other"), table.count_edges("other")) == (5, 4)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import perform
 from tests.memory.operations.named_memories import A, B, C, contents, make_memory, write
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.copy import copy_database
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.files.export import to_json
-from memrelay.memory.sqlite.copy import copy_database
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.transfer.export import to_json
 from tests.memory.builders import NOW, fresh_store, make_store, perform
 
 

@@ -9,12 +9,12 @@ import apsw
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory.agents.items import Pattern
+from memrelay.memory.engine.connection import migrations, register_parts_of
+from memrelay.memory.engine.idempotency import register_key_functions
+from memrelay.memory.engine.retention import delete_expired
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import KeyTaken, Refused
-from memrelay.memory.retention import delete_expired
-from memrelay.memory.sqlite.connection import migrations, register_parts_of
-from memrelay.memory.sqlite.idempotency import register_key_functions
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.langgraph.table import LanggraphItemTable, Pattern
 from tests.memory.builders import NOW, make_store, perform
 
 KIND = "memory.item"
@@ -259,11 +259,11 @@ def test_an_item_without_text_is_never_found(tx: Store) -> None:
 
 
 QUERIES: dict[str, Callable[[Store], object]] = {
-    "find": lambda tx: list(tx.langgraph_items.at_keys("n", ["k"])),
-    "write": lambda tx: tx.langgraph_items.to_write("n", "k"),
-    "scopes": lambda tx: list(tx.langgraph_items.scopes(Pattern())),
-    "scopes of a prefix": lambda tx: list(tx.langgraph_items.scopes(Pattern(("n",)))),
-    "touch": lambda tx: tx.langgraph_items.touch(["x"]),
+    "find": lambda tx: list(tx.table(LanggraphItemTable).at_keys("n", ["k"])),
+    "write": lambda tx: tx.table(LanggraphItemTable).to_write("n", "k"),
+    "scopes": lambda tx: list(tx.table(LanggraphItemTable).scopes(Pattern())),
+    "scopes of a prefix": lambda tx: list(tx.table(LanggraphItemTable).scopes(Pattern(("n",)))),
+    "touch": lambda tx: tx.table(LanggraphItemTable).touch(["x"]),
     "changes": lambda tx: perform(tx, "records.list", kind=KIND, sort="updated_at", order="desc"),
     "changes of a prefix": lambda tx: perform(
         tx,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, VersionConflict
-from memrelay.memory.records.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.memory.records.ids import guid_of, uid_of
-from memrelay.memory.sqlite.filters import Conditions
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, fresh_store, make_store, perform
 from tests.memory.operations.named_memories import A, B, C, contents, make_memory, write
 

@@ -4,11 +4,12 @@ from typing import Any, get_args
 
 import pytest
 
-from memrelay.memory.operation import Context
-from memrelay.memory.operations.records_list import literal_kind, take_ordered_page
-from memrelay.memory.records.page_order import OrderBy
-from memrelay.memory.sqlite.filters import Conditions
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.counters import TallyTable
+from memrelay.memory.engine.store import Store
+from memrelay.memory.operations import Context
+from memrelay.memory.records.columns import OrderBy
+from memrelay.memory.records.reading import literal_kind, take_ordered_page
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 
 CONTEXT = Context(NOW, "tester", PLENTY, make_guid)
@@ -28,8 +29,8 @@ def filled(tx: Store) -> Store:
         given = {"content": str(number), "kind": "fact", "scope": "s"}
         guid = perform(tx, "records.create", now_ms=NOW + time, **given).guid
         for _ in range(time):
-            tx.tallies.count_use(guid, NOW)
-        tx.tallies.note_seen(guid, NOW + time)
+            tx.table(TallyTable).count_use(guid, NOW)
+        tx.table(TallyTable).note_seen(guid, NOW + time)
     perform(tx, "records.create", content="other", kind="event", scope="s")
     return tx
 

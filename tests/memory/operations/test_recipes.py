@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import (
     InvalidInput,
     NameTaken,
@@ -13,8 +14,7 @@ from memrelay.memory.errors import (
     ResultTooLarge,
     VersionConflict,
 )
-from memrelay.memory.recipes.compile import load_recipe
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.compile import load_recipe
 from tests.memory.builders import NOW, perform
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Fault, InvalidInput, Refused
-from memrelay.memory.operation import Context
-from memrelay.memory.recipes.compile import compile_recipe
-from memrelay.memory.recipes.execution.run import run_recipe
-from memrelay.memory.recipes.execution.variables import RunInput, prepare_input
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.compile import compile_recipe
+from memrelay.memory.models.recipes.execution.run import run_recipe
+from memrelay.memory.models.recipes.execution.variables import RunInput, prepare_input
+from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform
 
 KV = {"type": "kv_get", "instance": "app", "namespace": "prefs", "keys": ["theme"]}

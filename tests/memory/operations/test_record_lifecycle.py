@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from memrelay.memory.engine.retention import delete_expired
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import RecordNotFound, Refused
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.retention import delete_expired
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.records.deletion import DeleteInput, delete
 from tests.memory.builders import FAST_ROOT, NOW, assert_sound, find, make_store, perform, read_all
 
 KINDS = ("observation", "log")

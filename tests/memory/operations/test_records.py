@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
-from memrelay.memory.operations.records_list import RecordPage
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.records.reading import RecordPage
 from tests.memory.builders import (
     MEMORY_ID,
     NOW,

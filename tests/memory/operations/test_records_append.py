@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.appends import LONG, MAX_RECORDS
+from memrelay.memory.engine.appends import LONG, MAX_RECORDS
+from memrelay.memory.engine.copy import inspect
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import ResultTooLarge
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.copy import inspect
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.records.writing import AppendInput, append, write
 from memrelay.worker.background.index_merge import merge_appended
 from tests.memory.builders import (
     MEMORY_ID,

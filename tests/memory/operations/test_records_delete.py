@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.writing import write
 from tests.memory.builders import (
     append_to,
     assert_sound,

@@ -14,9 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_write import WriteInput, write
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.writing import AppendInput, WriteInput, append, write
 from tests.memory.builders import (
     FAST_ROOT,
     NOW,

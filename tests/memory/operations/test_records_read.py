@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from memrelay.memory.errors import ResultTooLarge
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_read import ReadInput, read
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.reading import ReadInput, read
+from memrelay.memory.records.writing import AppendInput, append, write
 from tests.memory.builders import PLENTY, contents, make_record, make_store, read_all, write_all
 
 

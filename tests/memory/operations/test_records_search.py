@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused, ResultTooLarge
-from memrelay.memory.operations.records_search import SearchInput, search
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.records.writing import write
+from memrelay.memory.search.search import SearchInput, search
 from tests.memory.builders import (
     PLENTY,
     append_to,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.operations.records_write import write
 from memrelay.memory.records.record import Record
+from memrelay.memory.records.writing import write
 from tests.memory.builders import (
     NOW,
     assert_sound,

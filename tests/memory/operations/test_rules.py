@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, NameTaken, RecordNotFound, VersionConflict
-from memrelay.memory.recipes.assembly.engines import OPERATORS
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.assembly.engines import OPERATORS
 from tests.memory.builders import perform
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.agents.keyed_table import new_state
-from memrelay.memory.recipes.execution.handler import all_handlers, handler
-from memrelay.memory.recipes.step import Items
+from memrelay.memory.engine.keyed_table import new_state
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes.execution.handler import all_handlers, handler
+from memrelay.memory.models.recipes.records import RecipeTables
+from memrelay.memory.models.recipes.step import Items
 from memrelay.memory.records.kinds import RECIPE_KIND
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, make_guid
 
 
@@ -36,4 +37,4 @@ def store_recipe(tx: Store, ident: str, *steps: dict[str, Any], **more: Any) -> 
     definition = {"id": ident, "label": ident.title(), "retrieval": {"pipeline": steps}} | more
     state = new_state(make_guid(), RECIPE_KIND, NOW, "tester")
     text = orjson.dumps(definition, option=orjson.OPT_SORT_KEYS).decode()
-    tx.recipes.definitions.insert(state._replace(key=ident, content=text))
+    tx.table(RecipeTables).definitions.insert(state._replace(key=ident, content=text))

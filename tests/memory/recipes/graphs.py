@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from memrelay.memory.operation import Context
-from memrelay.memory.recipes.step import Items, StepCall, all_step_types
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes.step import Items, StepCall, all_step_types
+from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 
 PEOPLE = {

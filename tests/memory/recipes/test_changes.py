@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import perform
 
 

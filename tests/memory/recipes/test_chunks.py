@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memrelay.memory.recipes.documents.chunks import MAX_CHARACTERS, split_text
+from memrelay.memory.models.recipes.documents import MAX_CHARACTERS, split_text
 
 TEXTS = st.lists(
     st.sampled_from(["word ", "A sentence. ", "\n", "\n\n", "x" * 1300, "\u3002", "é" * 50]),

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.recipes.execution.conditions import (
+from memrelay.memory.models.recipes.execution.conditions import (
     MAX_NESTING,
     ConditionError,
     parse_condition,
 )
-from memrelay.memory.recipes.execution.values import MISSING
+from memrelay.memory.models.recipes.execution.values import MISSING
 
 
 class Scope:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from memrelay.memory.files.export import to_json
-from memrelay.memory.sqlite.copy import copy_database
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.engine.copy import copy_database
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
+from memrelay.memory.transfer.export import to_json
 from tests.memory.builders import NOW, RECIPES_ID, assert_sound, make_store, perform
 
 OTHER_ID = "instances/c0ffee00/recipes"

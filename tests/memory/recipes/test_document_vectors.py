@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.recipes.documents.chunks import split_text
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes.documents import split_text
 from memrelay.memory.records.kinds import NODE_KIND
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import RECIPES_ID, make_record, perform, write
 from tests.memory.embedding.embedders import embed_all, wait_for_answer
 

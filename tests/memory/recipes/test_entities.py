@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import RECIPES_ID, make_store, perform
 from tests.memory.recipes.test_source_copies import OTHER_ID, lines_of
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import InvalidInput, RecordNotFound, ResultTooLarge, SearchTooLong
-from memrelay.memory.operation import Context
-from memrelay.memory.recipes.step import StepCall, StepFailed, all_step_types
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.models.recipes.step import StepCall, StepFailed, all_step_types
+from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 
 # (hour, stream, type, message, ms)

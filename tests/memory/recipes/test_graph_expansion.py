@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.recipes.graph.expansion import Direction, Walk, walk
-from memrelay.memory.recipes.step import Items, StepFailed
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes.graph.expansion import Direction, Walk, walk
+from memrelay.memory.models.recipes.step import Items, StepFailed
 from tests.memory.builders import fresh_store, perform
 from tests.memory.recipes.graphs import (
     PEOPLE,

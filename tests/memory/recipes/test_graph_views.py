@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, RecordNotFound, Refused, SearchTooLong
-from memrelay.memory.recipes.graph.view_query import parse_query
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.graph.view_query import parse_query
 from tests.memory.builders import fresh_store, perform
 from tests.memory.recipes.graphs import (
     PEOPLE,

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import BadValue, InvalidInput, RecordNotFound, Refused, ValueTooLarge
-from memrelay.memory.operation import Context
-from memrelay.memory.recipes.step import StepCall, StepFailed, all_step_types
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.models.recipes.records import RecipeTables
+from memrelay.memory.models.recipes.step import StepCall, StepFailed, all_step_types
+from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 
 VALUES: list[Any] = ["dark", {"max": 5}, None, [1, "ä\"'"], 1.5, True, ""]
@@ -174,9 +175,9 @@ def test_a_deleted_instance_leaves_no_rows(tx: Store) -> None:
         events=[{"stream_id": "s", "event_type": "t", "payload": 1}],
     )
     perform(tx, "instances.delete", sort="kv", id="app")
-    assert tx.recipes.kv.count("app") == 0
-    assert tx.recipes.events.count("app") == 1
+    assert tx.table(RecipeTables).kv.count("app") == 0
+    assert tx.table(RecipeTables).events.count("app") == 1
     perform(tx, "instances.delete", sort="events", id="app")
-    assert tx.recipes.events.count("app") == 0
+    assert tx.table(RecipeTables).events.count("app") == 0
     with pytest.raises(RecordNotFound):
         perform(tx, "instances.get", sort="kv", id="app")

@@ -6,9 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from memrelay.memory.operation import Context
-from memrelay.memory.operations.recipes_execute import ExecuteInput, execute_recipe
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes.recipes import ExecuteInput, execute_recipe
+from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, RECIPES_ID, make_guid, make_store, perform, write_all
 
 CONVERSATION = RECIPES_ID.replace("/recipes", "/conversation")

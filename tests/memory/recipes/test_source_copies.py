@@ -7,12 +7,12 @@ from typing import Any
 import apsw
 import pytest
 
+from memrelay.memory.engine.copy import copy_database, inspect
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.files.export import read_line, to_json
-from memrelay.memory.files.salvage import salvage_into
-from memrelay.memory.sqlite.copy import copy_database, inspect
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.transfer.export import read_line, to_json
+from memrelay.memory.transfer.salvage import salvage_into
 from tests.memory.builders import NOW, RECIPES_ID, make_store, perform
 
 OTHER_ID = "instances/c0ffee00/recipes"

@@ -5,12 +5,12 @@ from typing import Any
 import orjson
 import pytest
 
-from memrelay.memory.operation import Context
-from memrelay.memory.recipes.execution.format import format_items
-from memrelay.memory.recipes.execution.handler import all_handlers
-from memrelay.memory.recipes.execution.items import item_text
-from memrelay.memory.recipes.step import Item, Result, StepCall, StepFailed, all_step_types
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes.execution.format import format_items
+from memrelay.memory.models.recipes.execution.handler import all_handlers
+from memrelay.memory.models.recipes.execution.items import item_text
+from memrelay.memory.models.recipes.step import Item, Result, StepCall, StepFailed, all_step_types
+from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid
 
 ITEMS: list[Item] = [

@@ -3,10 +3,10 @@
 from contextlib import closing
 from pathlib import Path
 
-from memrelay.memory.files.export import Exported
+from memrelay.memory.engine.connection import open_store_file
+from memrelay.memory.engine.versions import State
 from memrelay.memory.records.columns import EXPORTED, STATE
-from memrelay.memory.sqlite.connection import open_store_file
-from memrelay.memory.sqlite.versions import State
+from memrelay.memory.transfer.export import Exported
 
 # Columns that the store derives: the order of arrival and the additionally indexed text.
 DERIVED = {"row", "parts"}

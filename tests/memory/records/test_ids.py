@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.timestamps import LAST_MS
 from memrelay.memory.records.ids import derive_guid, input_of_guid, input_time_ms
-from memrelay.memory.timestamps import LAST_MS
 
 times = st.integers(0, LAST_MS)
 counts = st.integers(0, 2**24 - 1)

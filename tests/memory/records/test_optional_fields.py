@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from memrelay.memory.engine.copy import inspect
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused, ResultTooLarge, VersionConflict
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.memory.records.data import MOST_BYTES
-from memrelay.memory.sqlite.copy import inspect
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform, write_all
 from tests.memory.filtering import keys, values
 

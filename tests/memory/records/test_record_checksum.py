@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.copy import inspect
 from memrelay.memory.records.record import beginning, checksum, checksum_of_bytes, content_checksum
-from memrelay.memory.sqlite.copy import inspect
 from tests.memory.builders import append_to, make_store, write_all
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)))

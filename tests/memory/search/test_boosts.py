@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.operations.records_search import SearchInput, search
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.writing import write
 from memrelay.memory.search.query import NO_BOOSTS, Boosts
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import SearchInput, search
 from tests.memory.builders import (
     NOW,
     PLENTY,

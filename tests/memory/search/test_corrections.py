@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.operations.records_search import SearchInput, search_explained
+from memrelay.memory.engine.store import Store
 from memrelay.memory.search.explanation import Explanation
+from memrelay.memory.search.search import SearchInput, search_explained
 from memrelay.memory.search.spelling import MAX_CORRECTED, MAX_NEAR
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import PLENTY, make_store, write_all
 
 CONTENTS = (

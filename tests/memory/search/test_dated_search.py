@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.memory.builders import make_store, perform_at, write_all
 
 DAY_MS = 86_400_000

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_search import SearchInput, search, search_explained
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
 from memrelay.memory.records.record import Record
+from memrelay.memory.records.writing import write
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.search.query import Boosts
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import SearchInput, search, search_explained
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, contents, fresh_store, make_record
 from tests.memory.embedding.embedders import embed_all
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
-from memrelay.memory.sqlite.connection import make_template
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.connection import make_template
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.search.search import Mode, SearchInput, search, search_explained
 from tests.memory.builders import (
     MEMORY_ID,
     NOW,

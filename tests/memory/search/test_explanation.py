@@ -13,23 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_search import (
-    Hits,
-    Mode,
-    SearchInput,
-    search,
-    search_explained,
-)
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
 from memrelay.memory.records.record import Record
+from memrelay.memory.records.writing import write
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.explanation import MAX_EXPLAINED, Explanation
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import Hits, Mode, SearchInput, search, search_explained
 from tests.memory.builders import (
     FAST_ROOT,
     MEMORY_ID,

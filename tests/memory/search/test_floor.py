@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.operations.records_search import SearchInput, search_explained
-from memrelay.memory.search.text_arm import LARGE_STORE
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.search.search import SearchInput, search_explained
+from memrelay.memory.search.text_retriever import LARGE_STORE
 from tests.memory.builders import PLENTY, make_store, write_all
 
 WORDS = ("glacier", "invoice", "lobster", "sonata")

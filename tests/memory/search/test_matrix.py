@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.row_metadata import Outline, Turns
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Matrix
-from memrelay.memory.sqlite.outline import Outline, Turns
 
 DIMENSION = 3
 

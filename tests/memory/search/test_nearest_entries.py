@@ -8,17 +8,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memrelay.memory.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import EmbeddedQuestion, QuestionEmbedder
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.entries_write import CANDIDATES, NewEntry, WriteResult, write_entry
-from memrelay.memory.search import vector_arm
+from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.engine.vectors import Made
+from memrelay.memory.models.named_memories.entries import (
+    CANDIDATES,
+    NewEntry,
+    WriteResult,
+    write_entry,
+)
+from memrelay.memory.search import vector_retriever
+from memrelay.memory.search.embedding.embedder import Calibration, EmbeddingOptions, Fingerprint
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import EmbeddedQuestion, QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.filters import Conditions
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.vectors import Made
-from memrelay.memory.timestamps import format_time
 from tests.memory.builders import MEMORY_ID, NOW, make_guid, perform
 
 WITHIN = Conditions({"scope": "m", "kind": "entry"})
@@ -96,7 +101,7 @@ def test_a_rolled_back_deletion_is_seen_only_inside_its_transaction(store: Store
 def test_beyond_the_memory_budget_only_the_newest_entries_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_arm, "MAX_READ", 2)
+    monkeypatch.setattr(vector_retriever, "MAX_READ", 2)
     meaning = SemanticResources(QuestionEmbedder(LazyEmbedder(EmbeddingOptions("none"))), Pool(8))
     store = Store(MEMORY_ID, store_path(tmp_path, MEMORY_ID), meaning)
     with store.transaction() as tx:

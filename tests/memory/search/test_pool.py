@@ -3,12 +3,12 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
-from memrelay.memory.memory_id import store_path
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import IN_USE, Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
 from tests.memory.builders import find, write_all
 
 SIZE = 100

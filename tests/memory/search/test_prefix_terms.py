@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.operations.records_search import SearchInput, search, search_explained
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.search import terms
 from memrelay.memory.search.explain import CUT
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.vocabulary import Vocabulary
+from memrelay.memory.search.search import SearchInput, search, search_explained
 from tests.memory.builders import PLENTY, fresh_store, make_store, write_all
 
 WORDS = ("tea", "teapot", "Ten", "toast", "userTen", "te3", "thé", "milk")

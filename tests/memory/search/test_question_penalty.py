@@ -7,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_search import SearchInput, search, search_explained
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.engine.store import Store
 from memrelay.memory.records.record import Record
+from memrelay.memory.records.writing import AppendInput, append, write
 from memrelay.memory.search.boosts import LONGEST, closing_question_share
 from memrelay.memory.search.query import Boosts
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import SearchInput, search, search_explained
 from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
 
 TEXTS = (

@@ -10,17 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_search import SearchInput, search, search_explained
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.writing import AppendInput, append, write
 from memrelay.memory.search import pool
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.text.languages import LANGUAGES
-from memrelay.memory.text.stems import Stems
-from memrelay.memory.text.stopwords import STOP_WORDS
-from memrelay.memory.text.words import tokens
+from memrelay.memory.search.search import SearchInput, search, search_explained
+from memrelay.memory.search.text.languages import LANGUAGES
+from memrelay.memory.search.text.stems import Stems
+from memrelay.memory.search.text.stopwords import STOP_WORDS
+from memrelay.memory.search.text.words import tokens
 from tests.memory.builders import NOW, PLENTY, fresh_store, make_record, make_store, write_all
 
 LIBRARY = (

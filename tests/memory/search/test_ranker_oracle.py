@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_search import SearchInput, search
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.writing import AppendInput, append, write
+from memrelay.memory.search.search import SearchInput, search
 from tests.memory.builders import PLENTY, fresh_store, make_record
 
 WORDS = ("tea", "cup", "sky", "blue", "rain", "oak")

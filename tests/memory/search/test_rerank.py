@@ -2,13 +2,13 @@
 
 import pytest
 
-from memrelay.memory.operations.records_search import SearchInput, search, search_explained
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.engine.store import Store
 from memrelay.memory.records.record import Record
+from memrelay.memory.records.writing import write
 from memrelay.memory.search.explanation import Explanation
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.search.rerank import READ
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import SearchInput, search, search_explained
 from tests.memory.builders import NOW, PLENTY, contents, fresh_store, make_record
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.writing import write
 from tests.memory.builders import (
     NOW,
     append_to,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.search.spelling import _one_edit, _within_two, nearest_word
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.vocabulary import Vocabulary
 from tests.memory.builders import make_store, write_all
 
 letters = st.text("abc", max_size=6)

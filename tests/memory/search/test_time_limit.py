@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.time_limit import INSTRUCTIONS
 from memrelay.memory.errors import SearchTooLong
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.time_limit import INSTRUCTIONS
 from tests.memory.builders import contents, find, make_store, perform, write_all
 
 QUERIES = {"fts": "te* cu*", "hybrid": "te* cu*", "filters": "kind:observation -rain"}

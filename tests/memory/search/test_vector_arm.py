@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.embedding.backfill import start_new_set
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused, VectorPending
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_search import Mode, SearchInput, search, search_explained
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.search.embedding.backfill import start_new_set
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.search.search import Mode, SearchInput, search, search_explained
 from tests.memory.builders import MEMORY_ID, append_to, make_store, perform, write_all
 from tests.memory.embedding.embedders import (
     embed_all,

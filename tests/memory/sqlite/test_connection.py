@@ -11,9 +11,9 @@ from typing import Any
 import apsw
 import pytest
 
+from memrelay.memory.engine.connection import APPLICATION_ID, migrations, open_store_file
+from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations, open_store_file
 from tests.memory.builders import (
     MEMORY_ID,
     assert_sound,
@@ -282,7 +282,7 @@ OPENING_AS_ANOTHER_USER = """
 import os, sys
 from pathlib import Path
 from memrelay.memory.errors import MemoryFault
-from memrelay.memory.sqlite.connection import migrations
+from memrelay.memory.engine.connection import migrations
 from tests.memory.builders import make_store
 migrations()   # read before the user changes
 os.setuid(65534)

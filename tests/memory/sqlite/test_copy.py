@@ -8,9 +8,9 @@ import apsw
 import pytest
 
 from memrelay.memory.control.catalog import Catalog
+from memrelay.memory.engine.connection import APPLICATION_ID, migrations
+from memrelay.memory.engine.copy import copy_database, inspect, inspect_system, temporary_copy
 from memrelay.memory.errors import StoreBusy
-from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
-from memrelay.memory.sqlite.copy import copy_database, inspect, inspect_system, temporary_copy
 from tests.memory.builders import make_store, write_all
 
 

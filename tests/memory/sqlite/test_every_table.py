@@ -13,12 +13,12 @@ from zlib import compress
 import apsw
 import pytest
 
-from memrelay.memory.files.export import SORTS
-from memrelay.memory.files.salvage import KEY_COLUMNS, salvage_into
-from memrelay.memory.sqlite.copy import copy_database, inspect
-from memrelay.memory.sqlite.idempotency import pack
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.transfer import exported
+from memrelay.memory.engine.copy import copy_database, inspect
+from memrelay.memory.engine.idempotency import pack
+from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.store import Store
+from memrelay.memory.transfer.export import SORTS
+from memrelay.memory.transfer.salvage import KEY_COLUMNS, salvage_into
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 
 # The text of a user, in every column that can hold one.

@@ -5,20 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.embedding.embedder import EmbeddingOptions
-from memrelay.memory.embedding.loading import LazyEmbedder
-from memrelay.memory.embedding.questions import QuestionEmbedder
+from memrelay.memory.engine.conditions import MAX_EXPIRED_BYTES
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.retention import MAX_PER_STEP, delete_expired
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import LAST_MS, format_time
 from memrelay.memory.errors import RecordNotFound, Refused
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_append import AppendInput, append
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.retention import MAX_PER_STEP, delete_expired
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.writing import AppendInput, append, write
+from memrelay.memory.search.embedding.embedder import EmbeddingOptions
+from memrelay.memory.search.embedding.loading import LazyEmbedder
+from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.explanation import Explanation
 from memrelay.memory.search.pool import Pool, SemanticResources
-from memrelay.memory.sqlite.filters import MAX_EXPIRED_BYTES
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import LAST_MS, format_time
 from tests.memory.builders import (
     MEMORY_ID,
     NOW,

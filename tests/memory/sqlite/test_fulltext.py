@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.sqlite.fulltext import FEW
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.fulltext import FEW
+from memrelay.memory.engine.store import Store
 from memrelay.worker.background.index_merge import merge_step
 from tests.memory.builders import assert_sound, find, make_store, write_all
 

@@ -9,9 +9,9 @@ import apsw
 import msgspec
 import pytest
 
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
-from memrelay.memory.sqlite.idempotency import MOST_EXPIRED, ProducerKey, pack, unpack
+from memrelay.memory.engine.connection import APPLICATION_ID, migrations
+from memrelay.memory.engine.idempotency import MOST_EXPIRED, ProducerKey, pack, unpack
+from memrelay.memory.engine.memory_id import store_path
 from tests.memory.builders import MEMORY_ID, make_store
 
 NOW = 1_700_000_000_000

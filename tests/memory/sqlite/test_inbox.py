@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memrelay.memory.sqlite.inbox import Done
+from memrelay.memory.engine.inbox import Done
 from tests.memory.builders import FAST_ROOT, assert_sound, make_store
 
 DONE = Done("hash", b"outputs")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from memrelay.memory.engine.connection import lost_commits
+from memrelay.memory.engine.damage import note_of
+from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreDamaged
-from memrelay.memory.sqlite.connection import lost_commits
-from memrelay.memory.sqlite.damage import note_of
-from memrelay.memory.stores import OpenStores
 from memrelay.worker.run.busy_retry import run_guarded
 from tests.memory.builders import MEMORY_ID, make_store, write_all
 

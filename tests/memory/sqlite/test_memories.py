@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.files.salvage import salvage_store
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.named_memories.table import MOST_RECORDS
 from memrelay.memory.records.ids import guid_of
-from memrelay.memory.sqlite.memories import MOST_RECORDS
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.transfer.salvage import salvage_store
 from tests.memory.builders import MEMORY_ID, make_store, perform, write_all
 
 FACT = "green tea"

@@ -6,12 +6,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memrelay.memory.files.salvage import salvage_store
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
-from memrelay.memory.sqlite.copy import inspect
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.connection import APPLICATION_ID, migrations
+from memrelay.memory.engine.copy import inspect
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import Store
+from memrelay.memory.records.writing import write
+from memrelay.memory.transfer.salvage import salvage_store
 from tests.memory.builders import (
     MEMORY_ID,
     append_to,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from memrelay.memory.retention import delete_expired
-from memrelay.memory.sqlite.inbox import PARKED_MS, Pending
+from memrelay.memory.engine.inbox import PARKED_MS, Pending
+from memrelay.memory.engine.retention import delete_expired
 from tests.memory.builders import NOW, make_store
 
 

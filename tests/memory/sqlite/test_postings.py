@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.sqlite import postings
-from memrelay.memory.sqlite.vocabulary import Vocabulary
+from memrelay.memory.engine import postings
+from memrelay.memory.engine.vocabulary import Vocabulary
 from tests.memory.builders import make_store, write_all
 from tests.memory.search.test_ranker import found
 

@@ -3,7 +3,7 @@
 import apsw
 import pytest
 
-from memrelay.memory.sqlite.rows import TOGETHER, RowInsert
+from memrelay.memory.engine.rows import TOGETHER, RowInsert
 
 COUNTS = pytest.mark.parametrize(
     "count", [0, 1, TOGETHER - 1, TOGETHER, TOGETHER + 1, 3 * TOGETHER + 5]

@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.engine.store import MAX_LOG_BYTES
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.sqlite.store import MAX_LOG_BYTES
+from memrelay.memory.records.writing import write
 from tests.memory.builders import (
     MEMORY_ID,
     append_to,
@@ -30,7 +30,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 DYING_WRITER = """
 import os, signal, sys
 from pathlib import Path
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.writing import write
 from tests.memory.builders import find, make_record, make_store, write_all
 store = make_store(Path(sys.argv[1]))
 write_all(store, "committed tea")
@@ -45,7 +45,7 @@ WRITER_WITHOUT_SPACE = """
 import resource, sys
 from pathlib import Path
 from memrelay.memory.errors import StoreBusy
-from memrelay.memory.operations.records_write import write
+from memrelay.memory.records.writing import write
 from tests.memory.builders import make_record, make_store, write_all
 store = make_store(Path(sys.argv[1]))
 write_all(store, "before")

@@ -10,7 +10,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from memrelay.memory.embedding.backfill import (
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.errors import EmbeddingFault, TextRejected
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.search.embedding.backfill import (
     VectorState,
     compute_vectors,
     inspect_vectors,
@@ -18,12 +22,8 @@ from memrelay.memory.embedding.backfill import (
     start_new_set,
     store_vectors,
 )
-from memrelay.memory.embedding.embedder import Calibration, Embedder, Fingerprint
-from memrelay.memory.embedding.loading import wrong_model_error
-from memrelay.memory.errors import EmbeddingFault, TextRejected
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.search.embedding.embedder import Calibration, Embedder, Fingerprint
+from memrelay.memory.search.embedding.loading import wrong_model_error
 from tests.memory.builders import NOW, append_to, fresh_store, make_store, perform, write_all
 
 

@@ -6,16 +6,16 @@ from typing import Any
 import apsw
 import pytest
 
+from memrelay.memory.engine.connection import APPLICATION_ID, migrations
+from memrelay.memory.engine.copy import inspect
+from memrelay.memory.engine.retention import DAY_MS, delete_expired
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.engine.versions import MAX_VERSIONS, TOGETHER
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
-from memrelay.memory.files.salvage import salvage_store
-from memrelay.memory.operations.records_delete import DeleteInput, delete
-from memrelay.memory.operations.records_write import write
-from memrelay.memory.retention import DAY_MS, delete_expired
-from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
-from memrelay.memory.sqlite.copy import inspect
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.sqlite.versions import MAX_VERSIONS, TOGETHER
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.writing import write
+from memrelay.memory.transfer.salvage import salvage_store
 from tests.memory.builders import (
     NOW,
     append_to,

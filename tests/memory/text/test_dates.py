@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.text.dates import date_phrases, read_times
+from memrelay.memory.search.text.dates import date_phrases, read_times
 
 
 @pytest.mark.parametrize(

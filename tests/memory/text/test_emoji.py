@@ -2,9 +2,9 @@
 
 import pytest
 
-from memrelay.memory.text.emoji import emoji_words, shown_emoji
-from memrelay.memory.text.folding import shown
-from memrelay.memory.text.words import parts_of, tokens
+from memrelay.memory.search.text.emoji import emoji_words, shown_emoji
+from memrelay.memory.search.text.folding import shown
+from memrelay.memory.search.text.words import parts_of, tokens
 
 
 @pytest.mark.parametrize("emoji", "🎉👍❤⭐✅🦀🏠")

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.memory_id import store_path
-from memrelay.memory.operations.records_search import SearchInput, search_explained
-from memrelay.memory.sqlite.connection import APPLICATION_ID, migrations
-from memrelay.memory.text.folding import folded, is_hidden, shown
-from memrelay.memory.text.stems import Stems
-from memrelay.memory.text.words import BREAK, tokens
+from memrelay.memory.engine.connection import APPLICATION_ID, migrations
+from memrelay.memory.engine.memory_id import store_path
+from memrelay.memory.search.search import SearchInput, search_explained
+from memrelay.memory.search.text.folding import folded, is_hidden, shown
+from memrelay.memory.search.text.stems import Stems
+from memrelay.memory.search.text.words import BREAK, tokens
 from tests.memory.builders import (
     MEMORY_ID,
     PLENTY,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.records.entry_text import normalized
-from memrelay.memory.text.folding import MOST_MARKS, normal
-from memrelay.memory.text.words import parts_of
+from memrelay.memory.models.named_memories.entry_text import normalized
+from memrelay.memory.search.text.folding import MOST_MARKS, normal
+from memrelay.memory.search.text.words import parts_of
 
 MARKS = "\u0301\u0316\u05b0\u0591\u0f73\u093c\u094d\uff9e"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memrelay.memory.text.sentences import asking_part
+from memrelay.memory.search.text.sentences import asking_part
 
 CHAT = "Hello again, I had a long day at the office and a late train home."
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.text.emoji import emoji_words
-from memrelay.memory.text.words import (
+from memrelay.memory.search.text.emoji import emoji_words
+from memrelay.memory.search.text.words import (
     _ASCII_PLACES,
     BREAK,
     _has_ascii_places,

@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from memrelay.memory.sqlite.store import Store
-from memrelay.memory.tool.arguments import is_read
+from memrelay.memory.engine.store import Store
+from memrelay.memory.models.shared_stores.tool.arguments import is_read
 from tests.memory.builders import FAST_ROOT, NOW, make_store, perform
 
 HOME = "instances/a3d8f1b2/stores"

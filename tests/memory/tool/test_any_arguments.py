@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.tool.arguments import ACTIONS, COMMANDS
-from memrelay.memory.tool.files import HANDLERS
+from memrelay.memory.models.shared_stores.tool.arguments import ACTIONS, COMMANDS
+from memrelay.memory.models.shared_stores.tool.files import HANDLERS
 from tests.memory.tool.calls import Agent, open_home
 
 VALUES: tuple[Any, ...] = (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.items.identity import Identity
-from memrelay.memory.tool.answer import ToolError
-from memrelay.memory.tool.arguments import is_read, parse_call, type_of
+from memrelay.memory.engine.identity import Identity
+from memrelay.memory.models.shared_stores.tool.answer import ToolError
+from memrelay.memory.models.shared_stores.tool.arguments import is_read, parse_call, type_of
 
 A1 = Identity(agent="a1", user="user:ann", chat="chat:p/talk")
 UNKNOWN = (

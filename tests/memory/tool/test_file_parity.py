@@ -10,7 +10,7 @@ import pytest
 from anthropic.lib.tools import ToolError
 from anthropic.tools import BetaLocalFilesystemMemoryTool
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.memory.builders import FAST_ROOT
 from tests.memory.tool.calls import Agent, open_home
 

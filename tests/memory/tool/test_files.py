@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memrelay.memory.sqlite.store import Store
+from memrelay.memory.engine.store import Store
 from tests.memory.tool.calls import Agent, open_home
 
 MISSING = "The path {} does not exist. Please provide a valid path."

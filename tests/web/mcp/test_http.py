@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memrelay.memory.control.keys import ALL, SCOPES
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.web.api.operation_scopes import scopes_of
 from memrelay.web.mcp.instructions import INSTRUCTIONS
 from memrelay.web.mcp.tools.toolsets import TOOLSETS

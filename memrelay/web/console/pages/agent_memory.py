@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from aiohttp import hdrs, web
 
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.records.kinds import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
-from memrelay.memory.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller, requires

@@ -7,7 +7,7 @@ import orjson
 from aiohttp import web
 
 from memrelay.memory.control.catalog import Deployed
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.frame import as_page, render, render_page

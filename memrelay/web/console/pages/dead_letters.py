@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from memrelay.memory.control.dead_letters import LetterGroup
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.format import format_age

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from memrelay.memory.control.key_requests import NEVER
 from memrelay.memory.control.keys import ALL, SCOPES, Key
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.console.frame import as_page, render, render_page

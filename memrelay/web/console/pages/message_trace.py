@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from memrelay.bus.keys import input_key
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.console.calls import TIMEOUT_S, attempt

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from memrelay.memory.memory_id import home_of
+from memrelay.memory.engine.memory_id import home_of
 from memrelay.memory.records.ids import guid_of
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import requires

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import orjson
 from aiohttp import web
 
-from memrelay.memory.memory_id import home_of
+from memrelay.memory.engine.memory_id import home_of
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import requires
 from memrelay.web.console.calls import Wanted, ask

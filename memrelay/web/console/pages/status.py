@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
-from memrelay.memory.timestamps import format_time
+from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api import health
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import RouteHandler, get_caller, requires

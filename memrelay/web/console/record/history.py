@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 from aiohttp import web
 
-from memrelay.memory.timestamps import format_time, parse_ms
+from memrelay.memory.engine.timestamps import format_time, parse_ms
 from memrelay.web.console.record.reads import PAGE_SIZE, Reading, RecordRef, read_state
 from memrelay.web.console.record.word_diff import WordDiff, compare_words
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from memrelay.memory.operation import input_schema, known_operation
+from memrelay.memory.operations import input_schema, known_operation
 from memrelay.web.mcp.tool import Hints, JsonObject, Target, Tool, ToolError
 
 MAX_DESCRIPTION = 300  # characters

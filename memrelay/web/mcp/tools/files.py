@@ -4,7 +4,7 @@ The files are the items of the agent `mcp` in its own store, as the operation `m
 dialect `anthropic` keeps them.
 """
 
-from memrelay.memory.tool.arguments import is_read
+from memrelay.memory.models.shared_stores.tool.arguments import is_read
 from memrelay.web.mcp.tool import Hints, JsonObject, Target, Tool, ToolError
 
 # The agent, whose id is also the id of its store.

@@ -9,7 +9,7 @@ from memrelay.bus.errors import BusError
 from memrelay.bus.request import NewCall
 from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.memory.operation import all_operations
+from memrelay.memory.operations import all_operations
 from memrelay.web.api.operation_scopes import scopes_of
 from memrelay.web.api.operations import (
     hide_stored_text,

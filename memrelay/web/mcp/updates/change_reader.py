@@ -16,8 +16,8 @@ from memrelay.bus.errors import BusError, BusUnavailable
 from memrelay.bus.keys import changed_channel
 from memrelay.bus.request import BROKEN, BUSY, LEAVING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.channels import Channels
-from memrelay.memory.memory_id import home_of
-from memrelay.memory.operation import known_operation
+from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.operations import known_operation
 from memrelay.web.mcp.resources.uris import ResourceUri
 from memrelay.web.mcp.updates.change_sources import SOURCES, CallOperation, Changes, Source
 

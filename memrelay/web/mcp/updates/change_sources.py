@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from memrelay.memory.feed import ERASED
-from memrelay.memory.memory_id import home_of
+from memrelay.memory.engine.feed import ERASED
+from memrelay.memory.engine.memory_id import home_of
 from memrelay.web.mcp.resources.uris import ResourceKind, ResourceUri
 
 Json = dict[str, Any]

@@ -1,1 +1,0 @@
-"""The memory of agents: facts, episodes, procedures, users and checkpoints."""

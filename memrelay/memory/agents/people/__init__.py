@@ -1,1 +1,0 @@
-"""The users of agents: look-ups, identifiers, contexts, merges and erasures."""

@@ -1,0 +1,494 @@
+"""The table of records. New rows are buffered until the table is read, and at the latest until the
+commit.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import apsw
+
+from memrelay.memory.engine.appends import AppendTable, LongRecord
+from memrelay.memory.engine.conditions import HAS_AGENT_MEMORY, Conditions, Expiry, Filters, where
+from memrelay.memory.engine.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed, ChangeType
+from memrelay.memory.engine.fulltext import INDEXES, FullTextIndex, best_matches
+from memrelay.memory.engine.rows import Changes, RowInsert
+from memrelay.memory.engine.table import ChangeHook
+from memrelay.memory.engine.versions import State, StoredRecord, VersionTable, What, stored_records
+from memrelay.memory.records import columns
+from memrelay.memory.records.columns import ORDER, column_list
+from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.kinds import is_agent_memory
+from memrelay.memory.records.record import (
+    PLAIN,
+    Further,
+    Record,
+    beginning,
+    checksum,
+    content_checksum,
+    record_of,
+)
+from memrelay.memory.search.text.words import parts_of
+
+# By row, the best first.
+Scores = dict[int, float]
+NEW, READ = column_list(columns.NEW), column_list(columns.READ)
+FURTHER, STATE = column_list(columns.FURTHER), column_list(columns.STATE)
+INSERT = RowInsert("records", f"{NEW}, crc, parts", "row")
+INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, thread, seq", "row")
+INSERT_WHOLE = RowInsert("records", f"{STATE}, content, parts", "row")
+LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
+SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
+PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
+# Columns of a page's row before the further fields.
+WIDTH = 1 + len(Record._fields)
+COUNT = "SELECT count(*) FROM records AS r"
+MATCHING = "r.row IN (SELECT rowid FROM {0} WHERE {0} MATCH ?)"
+NOT_MATCHING = "r.row NOT IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)"
+UPDATE_CONTENT = (
+    "UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
+    "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
+)
+SELECT_FURTHER = f"SELECT {FURTHER} FROM records WHERE guid = ?"
+AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
+STATE_VALUES = (
+    "scope = ?, kind = ?, tags = ?, key = ?, owner = ?, data = ?, expires_at = ?, in_context = ?, "
+    "encrypted = ?, updated_at = ?, crc = ?, number = number + 1 WHERE row = ?"
+)
+# Keeps the vector: triggers delete it only if its content or source changes.
+OVERWRITE_METADATA = f"UPDATE records SET {STATE_VALUES}"
+OVERWRITE = f"UPDATE records SET content = ?, parts = ?, source = ?, {STATE_VALUES}"
+# A fixed statement for one record, which is faster than building the conditions of `oldest`.
+BY_GUID = " WHERE guid = ?"
+BEYOND = {"asc": "r.row > ?", "desc": "r.row < ?"}
+
+
+class RecordTable:
+    """Reads and writes records inside the store's open transaction.
+
+    `transaction` opens one for a reader that has none and must merge appended texts first.
+    """
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        transaction: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self._connection, self._transaction = connection, transaction
+        self._new: list[tuple[Any, ...]] = []
+        # Buffered rows with a thread.
+        self._new_turns: list[tuple[Any, ...]] = []
+        # Buffered rows with all columns.
+        self._new_whole: list[tuple[Any, ...]] = []
+        # Last position by thread, for threads that this transaction extended.
+        self._last_seqs: dict[str, int] = {}
+        # Collects the rows that are edited and deleted, if a reader needs them.
+        self.changes: Changes | None = None
+        self.versions = VersionTable(connection)
+        self.feed = ChangeFeed(connection, self.versions)
+        self.appends = AppendTable(connection)
+        # What models keep in memory about the records of a kind.
+        self.hooks: dict[str, ChangeHook] = {}
+        self._index = FullTextIndex(connection)
+        # The highest row.
+        self.last_row = 0
+        self.expiry = Expiry(connection)
+        # Whether the table may have memory of agents, which generic reads leave out.
+        self.has_agent_memory = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Drop buffered rows and read the committed state, initially and after a rollback."""
+        for buffered in (self._new, self._new_turns, self._new_whole):
+            buffered.clear()
+        self._last_seqs.clear()
+        self.versions.reset()
+        self.feed.reset()
+        self.appends.reset()
+        self._reset_hooks()
+        self.expiry.reset()
+        self.has_agent_memory = bool(self._connection.execute(HAS_AGENT_MEMORY).get)
+        self.last_row = self._connection.execute("SELECT coalesce(max(row), 0) FROM records").get
+        self._index.reset(self.last_row)
+
+    def _reset_hooks(self) -> None:
+        for hook in self.hooks.values():
+            hook.reset()
+
+    def acts(self, now_ms: int, actor: str, reason: str = "") -> None:
+        """Set the time (Unix ms), actor and reason of the following changes.
+
+        The time also decides which records have expired.
+        """
+        self.versions.current_act = (now_ms, actor, reason)
+
+    def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> None:
+        """Insert a record, its values in the order of columns.NEW."""
+        self.last_row += 1
+        guid, scope, kind, content, source, tags, _, _ = record
+        if self.feed.is_on:
+            self.feed.add_created(guid)
+        crc = checksum(beginning(scope, kind, source, tags), guid, content)
+        self._new.append((self.last_row, *record, crc, parts_of(content)))
+
+    def insert_turn(
+        self, record: tuple[str, str, str, str, str, str, int, int], thread: str, seq: int | None
+    ) -> None:
+        """Insert a record into a thread at the position `seq`, or at the end for None."""
+        seq = self._next_seq(thread, seq)
+        self.insert(record)
+        self._new_turns.append((*self._new.pop(), thread, seq))
+
+    def insert_whole(self, new: State) -> State:
+        """Insert a record with all columns and return it as stored.
+
+        Its checksum is computed here, and its position in the thread if `seq` is None.
+        """
+        self.last_row += 1
+        self.feed.add(CREATED, new.guid)
+        seq = self._next_seq(new.thread, new.seq) if new.thread else None
+        stored = new._replace(seq=seq, crc=new.checksum())
+        self._new_whole.append((self.last_row, *stored, parts_of(new.content)))
+        self.expiry.concerns |= new.expires_at is not None
+        self.has_agent_memory |= is_agent_memory(new.kind)
+        if new.kind in self.hooks:
+            self.hooks[new.kind].inserted(new)
+        return stored
+
+    def _next_seq(self, thread: str, seq: int | None) -> int:
+        """Return the position of a new turn: the given one, or after all existing turns."""
+        last = self._last_seqs.get(thread)
+        # No buffered row belongs to this thread.
+        if last is None:
+            last = self._connection.execute(LAST_SEQ, (thread,)).get
+        seq = min(last + 1, LARGEST) if seq is None else seq
+        self._last_seqs[thread] = max(last, seq)
+        return seq
+
+    def flush(self) -> None:
+        """Bring the table up to date: insert the buffered rows and merge all appended texts."""
+        self._insert_buffered()
+        if self.appends:
+            self.merge_appended(self.appends.rows())
+
+    def _insert_buffered(self) -> None:
+        if self._new:
+            INSERT.run(self._connection, self._new)
+            self._new.clear()
+        if self._new_turns:
+            INSERT_TURNS.run(self._connection, self._new_turns)
+            self._new_turns.clear()
+        if self._new_whole:
+            INSERT_WHOLE.run(self._connection, self._new_whole)
+            self._new_whole.clear()
+            for hook in self.hooks.values():
+                hook.flushed()
+
+    def complete(self) -> None:
+        """Bring table and indexes up to date before a search."""
+        self.flush()
+        self.store_buffered()
+        self._index.write_terms()
+
+    def store_buffered(self) -> None:
+        """Write all buffers before the commit. Appended texts stay apart within their bounds."""
+        self._insert_buffered()
+        if self.appends:
+            while (row := self.appends.surplus) is not None:
+                self.merge_appended([row])
+            self.appends.flush()
+        self.versions.flush()
+        self.feed.flush()
+        self._index.catch_up(self.last_row)
+        self._last_seqs.clear()
+
+    def by_guid(self, guid: str) -> StoredRecord | None:
+        """Return a record, None if it does not exist or has expired."""
+        if self.expiry.concerns:
+            return self.oldest({"guid": guid})
+        self._insert_buffered()
+        return self._merged(next(stored_records(self._connection, BY_GUID, [guid]), None))
+
+    def oldest(self, filters: Filters) -> StoredRecord | None:
+        """Return the first record with these values. Agent memory needs a guid. None for none."""
+        self._insert_buffered()
+        clauses, values = self._clauses(self._generic(filters))
+        found = stored_records(self._connection, f"{where(*clauses)} ORDER BY row LIMIT 1", values)
+        return self._merged(next(found, None))
+
+    def _merged(self, place: StoredRecord | None) -> StoredRecord | None:
+        """Return a record as it is after its appended texts are merged."""
+        if place is None or place.row not in self.appends:
+            return place
+        self.merge_appended([place.row])
+        return next(stored_records(self._connection, " WHERE row = ?", [place.row]), None)
+
+    def _generic(self, filters: Filters) -> Conditions:
+        """Return conditions that leave out the memory of agents, unless a guid selects it."""
+        return Conditions(filters, without_agents=self.has_agent_memory and "guid" not in filters)
+
+    def _clauses(self, conditions: Conditions) -> tuple[list[str], list[Any]]:
+        return self.expiry.clauses(conditions, self.versions.now_ms)
+
+    def replace_content(
+        self, place: StoredRecord, new: str, now_ms: int, what: What = "append"
+    ) -> None:
+        """Change the content of a record and keep the earlier version."""
+        self._record_change(place, what, new)
+        self._connection.execute(
+            UPDATE_CONTENT, (new, parts_of(new), now_ms, content_checksum(new), place.row)
+        )
+
+    def growing(self, guid: str, filters: Filters) -> LongRecord | None:
+        """Return the record that `by_guid` or else `oldest` finds, if it has appended texts."""
+        if guid or not filters:
+            return self.appends.by_guid(guid, self.versions.now_ms)
+        if not self.appends:
+            return None
+        self._insert_buffered()
+        return self.appends.oldest(*self._clauses(self._generic(filters)))
+
+    def extend(self, record: LongRecord, text: str, now_ms: int) -> None:
+        """Append a text to a long record and keep the earlier version."""
+        self.versions.add_begun(record.state, record.length)
+        self.feed.add(UPDATED, record.guid)
+        self.appends.add(record, text, now_ms)
+
+    def merge_appended(self, rows: Iterable[int]) -> None:
+        """Merge the appended texts of records into their contents. Their versions exist already."""
+        with nullcontext() if self._connection.in_transaction else self._transaction():
+            for row in rows:
+                if (place := self.appends.merge(row)) is not None:
+                    self._mark_changed(place)
+
+    def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
+        """Keep the earlier version and mark the indexes and the row as changed."""
+        self.versions.add(place.state, place.content, what, content)
+        self.feed.add(UPDATED, place.guid)
+        self._mark_changed(place, is_indexed=content == place.content)
+
+    def _mark_changed(self, place: StoredRecord, *, is_indexed: bool = False) -> None:
+        if not is_indexed:
+            self._index.mark_changed(place.row, place.content, place.parts)
+        if self.changes is not None:
+            self.changes.add(place.row)
+
+    def delete(self, place: StoredRecord) -> None:
+        """Delete a record and keep its last version."""
+        self.versions.add(place.state, place.content, "delete")
+        self.remove(place)
+
+    def remove(self, place: StoredRecord, change: ChangeType = DELETED) -> None:
+        """Remove a record from the table without keeping a version. `change` is for the feed."""
+        # It may be the last of a thread. No record of it is buffered, because it was found.
+        self._last_seqs.clear()
+        self._index.mark_deleted(place.row, place.content, place.parts)
+        if self.changes is not None:
+            self.changes.add(place.row)
+        self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
+        self.feed.add(change, place.guid)
+        _, _, scope, kind, *_ = place.state
+        if kind in self.hooks:
+            self.hooks[kind].removed(scope)
+
+    def delete_all(self, filters: Filters) -> int:
+        """Delete all records with the values in `filters`, keep their last versions and return
+        their number.
+        """
+        self.complete()
+        clauses, values = self._clauses(Conditions(filters))
+        which = where(*clauses)
+        self.versions.add_deleted(which, values)
+        self._reset_hooks()
+        return self._delete_matching(which, values, DELETED)
+
+    def _delete_matching(self, which: str, values: list[Any], change: ChangeType) -> int:
+        """Delete the records that a WHERE clause on `records AS r` selects; return their number.
+
+        The indexes must be in sync. `change` is for the feed.
+        """
+        self.feed.add_selected(change, which, values)
+        self._index.delete_matching(which, values)
+        if self.changes is not None:
+            rows = self._connection.execute(f"SELECT r.row FROM records AS r{which}", values)
+            self.changes.add_some(row for (row,) in rows)
+        self._connection.execute(f"DELETE FROM records AS r{which}", values)
+        return self._connection.changes()
+
+    def bring_back(self, deleted: State, wanted: State) -> None:
+        """Restore a deleted record as `wanted`, after all others and at its place in the thread.
+
+        It keeps its expiry.
+        """
+        self.versions.add_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
+        self.insert_whole(wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at))
+
+    def revert(self, place: StoredRecord, wanted: State) -> None:
+        """Set the content and fields of a record to those of an earlier version. It keeps its
+        expiry.
+        """
+        self.overwrite(place, wanted._replace(expires_at=place.whole.expires_at), "restore")
+
+    def overwrite(self, place: StoredRecord, wanted: State, what: What = "update") -> State:
+        """Change all fields of a record except its guid, its creation time and its thread.
+
+        Returns the record as stored.
+        """
+        self._record_change(place, what, wanted.content)
+        crc, before = wanted.checksum(), place.whole
+        if wanted.scope != before.scope and wanted.kind in self.hooks:
+            self.hooks[wanted.kind].moved(before.scope, wanted.scope)
+        is_same = (wanted.content, wanted.source) == (before.content, before.source)
+        texts = () if is_same else (wanted.content, parts_of(wanted.content), wanted.source)
+        self._connection.execute(
+            OVERWRITE_METADATA if is_same else OVERWRITE,
+            (
+                *texts,
+                *(wanted.scope, wanted.kind, wanted.tags, wanted.key, wanted.owner, wanted.data),
+                *(wanted.expires_at, wanted.in_context, wanted.encrypted, wanted.updated_at, crc),
+                place.row,
+            ),
+        )
+        self.expiry.concerns |= wanted.expires_at is not None
+        return wanted._replace(crc=crc, number=before.number + 1)
+
+    def expired_rows(self) -> list[int]:
+        """Return the rows that have expired and are not deleted yet. No row may be buffered."""
+        return self.expiry.rows(self.versions.now_ms)
+
+    def delete_expired(self, now_ms: int, most: int) -> int:
+        """Delete up to `most` expired records with their versions, and return their number."""
+        self.complete()
+        which, values = self.expiry.earliest(now_ms, most)
+        for hook in self.hooks.values():
+            hook.removes(which, values)
+        self.versions.forget_matching(which, values)
+        deleted = self._delete_matching(which, values, EXPIRED)
+        self.expiry.reset()
+        return deleted
+
+    def select(
+        self, conditions: Conditions, order: str, limit: int | None, offset: int
+    ) -> Iterator[Record]:
+        """Yield matching records, the oldest first for `order` "asc", the newest
+        first for "desc".
+        """
+        self.flush()
+        clauses, values = self._clauses(conditions)
+        window = " LIMIT ? OFFSET ?" if limit is not None or offset else ""
+        if window:
+            values += [-1 if limit is None else limit, offset]
+        return map(
+            record_of,
+            self._connection.execute(SELECT + where(*clauses) + ORDER[order] + window, values),
+        )
+
+    def at_rows(self, scores: Scores) -> Iterator[Record]:
+        """Yield the records at these rows, in the order of `scores` and with their scores."""
+        self.flush()
+        for row, score in scores.items():
+            for values in self._connection.execute(AT_ROW, (row,)):
+                yield record_of((*values, score))
+
+    def search(
+        self,
+        match: str,
+        unwanted: str,
+        conditions: Conditions,
+        limit: int,
+        *,
+        best: Scores | None = None,
+    ) -> Iterator[Record]:
+        """Yield records that match an FTS5 expression, in the order of `placed`."""
+        return (record for _, record in self.placed(match, unwanted, conditions, limit, best=best))
+
+    def placed(
+        self,
+        match: str,
+        unwanted: str,
+        conditions: Conditions,
+        limit: int,
+        *,
+        best: Scores | None = None,
+    ) -> Iterator[tuple[int, Record]]:
+        """Yield (row, record with its score) for records that match `match` and not `unwanted`.
+
+        Records that match by content come first, the best first. `best` has their scores if they
+        are known. Records that match by parts of words follow. The limit applies last.
+        """
+        self.complete()
+        clauses, values = self._clauses(conditions)
+        if unwanted:
+            clauses = [NOT_MATCHING.format(index="parts_fts"), *clauses]
+            values = [unwanted, *values]
+        remaining = limit
+        contents = (
+            best_matches(self._connection, "records_fts", match, (clauses, values), limit)
+            if best is None
+            else zip(best, self.at_rows(best), strict=True)
+        )
+        for found in contents:
+            remaining -= 1
+            yield found
+        if remaining and self._index.has_parts:
+            others = [NOT_MATCHING.format(index="records_fts"), *clauses], [match, *values]
+            yield from best_matches(self._connection, "parts_fts", match, others, remaining)
+
+    def count_matches(self, match: str, unwanted: str, conditions: Conditions) -> int:
+        """Return how many records `search` yields without a limit, or `latest` if `match` is ""."""
+        self.complete()
+        clauses, values = self._clauses(conditions)
+        for index in (INDEXES[1:] if match else INDEXES) if unwanted else ():
+            clauses = [NOT_MATCHING.format(index=index), *clauses]
+            values = [unwanted, *values]
+        if match:
+            clauses = [f"({' OR '.join(map(MATCHING.format, INDEXES))})", *clauses]
+            values = [match, match, *values]
+        return int(self._connection.execute(COUNT + where(*clauses), values).get)
+
+    def latest(self, unwanted: str, conditions: Conditions, limit: int | None) -> Iterator[Record]:
+        """Yield the newest records that do not match an FTS5 expression, "" for none."""
+        self.complete()
+        clauses, values = self._clauses(conditions)
+        if unwanted:
+            clauses = [*clauses, *(NOT_MATCHING.format(index=index) for index in INDEXES)]
+            values = [*values, unwanted, unwanted]
+        sql = SELECT + where(*clauses) + ORDER["desc"] + " LIMIT ?"
+        window = -1 if limit is None else limit
+        return map(record_of, self._connection.execute(sql, [*values, window]))
+
+    def further(self, guid: str) -> Further:
+        """Return the further fields of a record."""
+        self.flush()
+        return next(map(Further._make, self._connection.execute(SELECT_FURTHER, (guid,))), PLAIN)
+
+    def replace(self, before: Record, after: Record, further: Further) -> None:
+        """Update content, fields, tags, further fields and expiry of a record. It stays in its
+        thread.
+        """
+        place = self.by_guid(before.guid)
+        if place is None:
+            return
+        self.overwrite(place, place.whole.with_values(after, further))
+
+    def page(
+        self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0
+    ) -> Iterator[tuple[int, Record, Further]]:
+        """Yield (row, record, further fields) of matching records, skipping `offset`.
+
+        `order` is a key of ORDER. `beyond` is a row, for the order of arrival.
+        """
+        self.flush()
+        clauses, values = self._clauses(conditions)
+        if beyond is not None:
+            clauses, values = [BEYOND[order], *clauses], [beyond, *values]
+        found = self._connection.execute(
+            f"{PAGE}{where(*clauses)}{ORDER[order]} LIMIT {limit:d} OFFSET {offset:d}", values
+        )
+        return ((row[0], record_of(row[1:WIDTH]), Further._make(row[WIDTH:])) for row in found)
+
+    def count(self, conditions: Conditions) -> int:
+        """Return the number of matching records."""
+        self.flush()
+        clauses, values = self._clauses(conditions)
+        return int(self._connection.execute(COUNT + where(*clauses), values).get)

@@ -1,1 +1,0 @@
-"""Keyed items in shared stores: Robutler's model."""

@@ -1,0 +1,535 @@
+"""Facts: what agents know under a key, for everyone, an agent, a user or a session.
+
+The functions run inside the store's open transaction. Counters of a fact are its tally.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
+
+import orjson
+from pydantic import Field, ValidationError
+
+from memrelay.memory.engine.conditions import Conditions, Given
+from memrelay.memory.engine.counters import Tally, TallyTable
+from memrelay.memory.engine.keyed_table import new_state
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.timestamps import Moment, format_time
+from memrelay.memory.engine.versions import State, StoredRecord
+from memrelay.memory.errors import RecordNotFound, Refused, ValueTooLarge, VersionConflict
+from memrelay.memory.models.agent_memory.deletion import Deleted, DeleteMany
+from memrelay.memory.models.agent_memory.fact_search import folded_text
+from memrelay.memory.models.agent_memory.scopes import (
+    GLOBAL,
+    SCOPES,
+    Ids,
+    OptionalId,
+    check_name,
+    split_scope,
+)
+from memrelay.memory.models.agent_memory.table import FactFilter, FactTable, StoredFact, matching
+from memrelay.memory.models.agent_memory.user_records import current_id
+from memrelay.memory.operations import Context, operation
+from memrelay.memory.records.data import LARGEST, MOST_BYTES, checked, kept_data
+from memrelay.memory.records.kinds import FACT_KIND
+from memrelay.memory.records.reading import Limit, literal_kind, take_ordered_page
+from memrelay.memory.records.view import Guid, Reason, Versions, version_of
+from memrelay.memory.records.writing import check_version
+
+FACT_TYPES = (
+    "user_preference",
+    "world_knowledge",
+    "self_knowledge",
+    "correction",
+    "relationship",
+)
+DEFAULT_TYPE: Final = "world_knowledge"
+MAX_KEY_CHARACTERS = 255
+# Bytes that the other fields of `data` may take.
+FIELD_BYTES = 3072
+# One line of text.
+KEY_PATTERN = r"^[^\x00-\x1f]+$"
+FactKey = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS, pattern=KEY_PATTERN)]
+KEY = re.compile(rf"[^\x00-\x1f]{{1,{MAX_KEY_CHARACTERS}}}")
+Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Provenance = Annotated[str, Field(max_length=255)]
+Query = Annotated[str, Field(max_length=1024)]
+
+
+@dataclass(frozen=True, slots=True)
+class FactView:
+    """A fact."""
+
+    id: str
+    """The guid of the fact's record."""
+    scope: str
+    """Who sees the fact: session, user, agent or global."""
+    agent_id: str | None
+    """The agent of a fact with the scope agent."""
+    user_id: str | None
+    """The user of a fact with the scope user: a canonical id."""
+    session_id: str | None
+    """The session of a fact with the scope session."""
+    key: str
+    """The key, unique within the scope."""
+    value: Any
+    """The value: any JSON."""
+    fact_type: str
+    """The type of knowledge."""
+    confidence: float
+    """0 to 1: the confidence given, lowered by contradictions to half of it at most."""
+    times_confirmed: int
+    """How often the fact was written again."""
+    times_contradicted: int
+    """How often it was written again with another value."""
+    access_count: int
+    """How often the fact was recalled."""
+    last_accessed: Moment | None
+    """When the fact was recalled last."""
+    source_episode_id: str | None
+    """The episode in which the value was learned."""
+    source_description: str | None
+    """Where the value comes from."""
+    created_at: Moment
+    updated_at: Moment
+    version: str
+    """Changes with every write; a write can require it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetFact:
+    """A fact to write."""
+
+    key: FactKey
+    """The key."""
+    value: Any
+    """The value: any JSON."""
+    fact_type: str = DEFAULT_TYPE
+    """user_preference, world_knowledge, self_knowledge, correction or relationship."""
+    scope: str = GLOBAL
+    """Who sees the fact: session, user, agent or global. All but global need the id below."""
+    agent_id: OptionalId = ""
+    """The agent, for the scope agent."""
+    user_id: OptionalId = ""
+    """The canonical id of the user, for the scope user."""
+    session_id: OptionalId = ""
+    """The session, for the scope session."""
+    confidence: Confidence | None = None
+    """How reliable the value is, 0 to 1. By default 1 for a new fact, else as before."""
+    overwrite: bool = True
+    """Whether to replace the value of an existing fact. Otherwise it stays, and action is
+    skipped."""
+    source_episode_id: Provenance | None = None
+    """The episode in which the value was learned."""
+    source_description: Provenance | None = None
+    """Where the value comes from."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+    if_version: Versions = ()
+    """Write only if the fact has one of these versions."""
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the scopes."""
+        return Ids(self.agent_id, self.user_id, self.session_id)
+
+
+@dataclass(frozen=True, slots=True)
+class FactWritten:
+    """The result of a write."""
+
+    fact: FactView
+    """The fact after the write."""
+    action: str
+    """created, updated or skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFacts:
+    """Facts, the best or the newest first."""
+
+    items: tuple[FactView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactName:
+    """A key to look up in the scopes whose ids are given, from session to global."""
+
+    key: FactKey
+    """The key."""
+    agent_id: OptionalId = ""
+    """The agent whose facts are visible."""
+    user_id: OptionalId = ""
+    """The user whose facts are visible."""
+    session_id: OptionalId = ""
+    """The session whose facts are visible."""
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the scopes."""
+        return Ids(self.agent_id, self.user_id, self.session_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFacts:
+    """A search in the facts of the scopes whose ids are given, and in the global ones."""
+
+    query: Query
+    """Words in this order within the key or the value, or whole words in any order. It has no
+    syntax."""
+    agent_id: OptionalId = ""
+    """The agent whose facts are visible."""
+    user_id: OptionalId = ""
+    """The user whose facts are visible."""
+    session_id: OptionalId = ""
+    """The session whose facts are visible."""
+    fact_types: tuple[str, ...] = ()
+    """Only facts of these types."""
+    min_confidence: Confidence = 0.5
+    """Only facts with at least this confidence."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    """The maximum number of facts."""
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the scopes."""
+        return Ids(self.agent_id, self.user_id, self.session_id)
+
+
+def set_fact(tx: Transaction, given: SetFact, context: Context) -> FactWritten:
+    """Write a fact under its key. An overwritten value stays in the history, even an equal one.
+
+    Overwriting confirms the fact, and a different value also contradicts it.
+
+    Raises Refused: when the scope or the type is unknown, or the id of the scope is missing.
+    Raises ValueTooLarge: when the value is too long.
+    Raises VersionConflict: when the fact has another version.
+    """
+    given = replace(given, user_id=current_id(tx, given.user_id))
+    scope = given.ids.scope(given.scope)
+    check_name("fact_type", given.fact_type, FACT_TYPES)
+    place = tx.table(FactTable).find_to_write(scope, given.key)
+    _check_version(place, given)
+    if place is not None and not given.overwrite:
+        return FactWritten(_view_place(tx, place.whole), "skipped")
+    before = None if place is None else place.whole
+    content, data = _encode(given, before)
+    if place is None:
+        state = tx.table(FactTable).insert(_new_state(given, scope, (content, data), context))
+        return FactWritten(view_fact(StoredFact(state.record, state.further, Tally())), "created")
+    is_same = _json(_data_of(place.whole)["value"]) == _json(given.value)
+    state = tx.table(FactTable).change(place, place.whole._replace(content=content, data=data))
+    tx.table(TallyTable).count_outcome(place.guid, is_good=True)
+    if not is_same:
+        tx.table(TallyTable).count_outcome(place.guid, is_good=False)
+    return FactWritten(_view_place(tx, state), "updated")
+
+
+def get_fact(tx: Transaction, wanted: FactName, context: Context) -> FactView | None:
+    """Return the fact of the most specific visible scope that has the key, None if none has it."""
+    found = _find(tx, wanted)
+    return None if found is None else _view_place(tx, found.whole)
+
+
+def recall_facts(tx: Transaction, wanted: FactName, context: Context) -> FactView | None:
+    """Return the fact that `get_fact` returns, and count the access."""
+    found = _find(tx, wanted)
+    if found is None:
+        return None
+    tx.table(TallyTable).count_use(found.guid, context.now_ms)
+    return _view_place(tx, found.whole)
+
+
+def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> FoundFacts:
+    """Return the visible facts that match a query, the best first. See docs/agents.md.
+
+    Raises Refused: when a type is unknown.
+    Raises SearchTooLong: when the search exceeds its time limit.
+    """
+    for name in wanted.fact_types:
+        check_name("fact_type", name, FACT_TYPES)
+    visible = _visible(tx, wanted.ids)
+    within = FactFilter(visible, wanted.fact_types, wanted.min_confidence, wanted.limit)
+    tx.records.flush()
+    with tx.time_limit.bounded():
+        return FoundFacts(tuple(map(view_fact, tx.table(FactTable).search(wanted.query, within))))
+
+
+def visible_facts(tx: Transaction, ids: Ids, limit: int) -> list[FactView]:
+    """Return the facts that are visible with these ids, the newest change first."""
+    return list(map(view_fact, tx.table(FactTable).newest(_visible(tx, ids), limit)))
+
+
+def missing_fact(which: str) -> RecordNotFound:
+    """Return the error for a fact that does not exist."""
+    return RecordNotFound(f"no fact has {which}; use facts.list or facts.search to find facts")
+
+
+def view_fact(stored: StoredFact) -> FactView:
+    """Return the view of a stored fact. Raises RecordDamaged."""
+    record, further, tally = stored
+    data = kept_data(record, further)
+    name, id_ = split_scope(record.scope)
+    by_scope = {name: id_}
+    good, bad = tally.good, tally.bad
+    return FactView(
+        record.guid,
+        name,
+        by_scope.get("agent"),
+        by_scope.get("user"),
+        by_scope.get("session"),
+        further.key or "",
+        data.get("value"),
+        data.get("fact_type", DEFAULT_TYPE),
+        data.get("base", 1.0) * (good + 1) / (good + bad + 1),
+        good,
+        bad,
+        tally.uses,
+        None if tally.used_at is None else format_time(tally.used_at),
+        data.get("source_episode_id"),
+        data.get("source_description"),
+        format_time(record.created_at),
+        format_time(record.updated_at),
+        version_of(record, further),
+    )
+
+
+def check_key(key: str) -> None:
+    """Raise Refused if a fact cannot have that key."""
+    if not KEY.fullmatch(key):
+        raise Refused(
+            f"a key is one line of 1 to {MAX_KEY_CHARACTERS} characters; shorten {key[:64]!r}"
+        )
+
+
+def value_text(value: Any) -> str:
+    """Return a value as people read it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else _json(value).decode()
+
+
+def _visible(tx: Transaction, ids: Ids) -> list[str]:
+    """Return the visible scopes. A merged user has the scopes of the other user."""
+    return ids._replace(user_id=current_id(tx, ids.user_id)).visible
+
+
+def _find(tx: Transaction, wanted: FactName) -> StoredRecord | None:
+    found = (tx.table(FactTable).find(scope, wanted.key) for scope in _visible(tx, wanted.ids))
+    return next((place for place in found if place is not None), None)
+
+
+def _view_place(tx: Transaction, state: State) -> FactView:
+    return view_fact(StoredFact(state.record, state.further, tx.table(TallyTable).find(state.guid)))
+
+
+def _check_version(place: StoredRecord | None, given: SetFact) -> None:
+    """Raise VersionConflict if the fact has none of the allowed versions; () allows all."""
+    version = "" if place is None else version_of(place.whole.record, place.whole.further)
+    if given.if_version and version not in given.if_version:
+        found = f"has version {version}" if version else "does not exist"
+        raise VersionConflict(
+            f"the fact {given.key!r} {found}, not the expected one; read it again and retry with "
+            "its version"
+        )
+
+
+def _new_state(
+    given: SetFact, scope: str, stored: tuple[str, str | None], context: Context
+) -> State:
+    content, data = stored
+    new = new_state(context.new_guid(), FACT_KIND, context.now_ms, context.actor)
+    return new._replace(
+        scope=scope,
+        key=given.key,
+        owner=given.user_id if given.scope == "user" else None,
+        data=data,
+        content=content,
+    )
+
+
+def _encode(given: SetFact, before: State | None) -> tuple[str, str]:
+    """Return the content and the `data` of a fact. Raises Refused and ValueTooLarge."""
+    had = {} if before is None else _data_of(before)
+    _check_value(given.value)
+    base = given.confidence if given.confidence is not None else had.get("base", 1.0)
+    is_same = bool(had) and _json(had["value"]) == _json(given.value)
+    data = {"value": given.value, "fact_type": given.fact_type, "base": float(base)}
+    for name in ("source_episode_id", "source_description"):
+        # They belong to the value.
+        source = getattr(given, name) or (had.get(name) if is_same else None)
+        data |= {name: source} if source else {}
+    text = value_text(given.value)
+    folded = folded_text(given.key, text)
+    with_text = _json(data if folded is None else data | {"folded": folded})
+    # Without its folded text, a long value is found only as it is written.
+    stored = with_text if len(with_text) <= MOST_BYTES else _json(data)
+    return f"{given.key}: {text}", stored.decode()
+
+
+def _check_value(value: Any) -> None:
+    """Raise Refused or ValueTooLarge if `data` cannot hold the value."""
+    try:
+        checked({"value": value})
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False)[0]
+        path = ".".join(map(str, fault["loc"])) or "value"
+        if fault["loc"]:
+            raise Refused(f"`{path}`: {fault['msg']}") from error
+    if (size := len(_json(value))) > MOST_BYTES - FIELD_BYTES:
+        raise ValueTooLarge(
+            f"the value has {size} bytes as JSON, and a fact has at most "
+            f"{MOST_BYTES - FIELD_BYTES}; store less, or split it over several keys"
+        )
+
+
+def _data_of(state: State) -> dict[str, Any]:
+    return kept_data(state.record, state.further)
+
+
+def _json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+@operation("facts.get", access="read", mutates=False, home="memories", any_store=True)
+def get(tx: Transaction, wanted: FactName, context: Context) -> FactView:
+    """Return the fact of the session, else of the user, the agent, or everyone.
+
+    Raises RecordNotFound: when no visible fact has the key.
+    """
+    if (found := get_fact(tx, wanted, context)) is None:
+        raise missing_fact(f"the key {wanted.key!r}")
+    return found
+
+
+@operation("facts.set", access="write", mutates=True, home="memories", any_store=True)
+def set_value(tx: Transaction, given: SetFact, context: Context) -> FactWritten:
+    """Write a fact under its key. An overwritten value stays in the history.
+
+    Raises Refused: when the scope or the type is unknown, or the id of the scope is missing.
+    Raises ValueTooLarge: when the value is too long.
+    Raises VersionConflict: when the fact has another version.
+    """
+    return set_fact(tx, given, context)
+
+
+@dataclass(frozen=True, slots=True)
+class ListFacts:
+    """The facts to list, and the page."""
+
+    scope: str = ""
+    """Only facts of this scope: session, user, agent or global."""
+    fact_type: str = ""
+    """Only facts of this type."""
+    agent_id: OptionalId = ""
+    """Only facts of this agent."""
+    user_id: OptionalId = ""
+    """Only facts of this user."""
+    session_id: OptionalId = ""
+    """Only facts of this session."""
+    query: Query = ""
+    """Only facts that this query finds, as in facts.search. The order stays the same."""
+    limit: Limit = 50
+    """The maximum number of facts. A page of long facts may have fewer."""
+    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """The number of facts to skip."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactPage:
+    """A page of facts."""
+
+    items: tuple[FactView, ...]
+    total: int
+    """The number of facts on all pages."""
+
+
+@operation("facts.list", access="read", mutates=False, home="memories", any_store=True)
+def list_facts(tx: Transaction, wanted: ListFacts, context: Context) -> FactPage:
+    """List facts in pages, the newest change first. Of equal times, the later arrival is first.
+
+    Raises Refused: when the scope or the type is unknown.
+    Raises ResultTooLarge: when a fact does not fit into an answer.
+    Raises SearchTooLong: when the search exceeds its time limit.
+    """
+    wanted = replace(wanted, user_id=current_id(tx, wanted.user_id))
+    conditions = Conditions(given=literal_kind(FACT_KIND, _filter(wanted)))
+    window = (wanted.limit, wanted.offset)
+    with tx.bounded_search():
+        found, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)
+    items = (StoredFact(*one, tx.table(TallyTable).find(one[0].guid)) for one in found)
+    return FactPage(tuple(map(view_fact, items)), total)
+
+
+def _filter(wanted: ListFacts) -> Given | None:
+    """Return the conditions that are set, None if none is. Raises Refused."""
+    clauses, values = list[str](), list[str]()
+    if wanted.scope:
+        check_name("scope", wanted.scope, SCOPES)
+        # A scope has an id after a colon, except `global`.
+        clauses.append("(r.scope = ? OR (r.scope >= ? AND r.scope < ?))")
+        values += [wanted.scope, f"{wanted.scope}:", f"{wanted.scope};"]
+    if wanted.fact_type:
+        check_name("fact_type", wanted.fact_type, FACT_TYPES)
+        clauses.append("json_extract(r.data, '$.fact_type') = ?")
+        values.append(wanted.fact_type)
+    for name in ("agent", "user", "session"):
+        if id_ := getattr(wanted, f"{name}_id"):
+            clauses.append("r.scope = ?")
+            values.append(f"{name}:{id_}")
+    if wanted.query:
+        clause, of_query = matching(wanted.query)
+        clauses.append(clause)
+        values += of_query
+    return Given(" AND ".join(clauses), tuple(values), {}) if clauses else None
+
+
+@operation("facts.search", access="search", mutates=False, home="memories", any_store=True)
+def search(tx: Transaction, wanted: SearchFacts, context: Context) -> FoundFacts:
+    """Find visible facts, the most reliable first, then those with the words in their key.
+
+    Raises Refused: when a type is unknown.
+    Raises SearchTooLong: when the search exceeds its time limit.
+    """
+    return search_facts(tx, wanted, context)
+
+
+@operation("facts.recall", access="read", mutates=True, home="memories", any_store=True)
+def recall(tx: Transaction, wanted: FactName, context: Context) -> FactView:
+    """Return a fact as facts.get does, and count the access. The count adds no history.
+
+    Raises RecordNotFound: when no visible fact has the key.
+    """
+    if (found := recall_facts(tx, wanted, context)) is None:
+        raise missing_fact(f"the key {wanted.key!r}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFact:
+    """The fact to delete."""
+
+    id: Guid
+    """The id of the fact."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+    if_version: Versions = ()
+    """Delete only if the fact has one of these versions."""
+
+
+@operation("facts.delete", access="delete", mutates=True, home="memories", any_store=True)
+def delete(tx: Transaction, target: DeleteFact, context: Context) -> None:
+    """Delete a fact. records.restore can undo it.
+
+    Raises RecordNotFound: when the fact does not exist.
+    Raises VersionConflict: when the fact has another version.
+    """
+    place = tx.table(FactTable).by_guid(target.id)
+    if place is None:
+        raise missing_fact(f"the id {target.id!r}")
+    check_version(place.whole.record, place.whole.further, target.if_version)
+    tx.records.delete(place)
+
+
+@operation("facts.delete_many", access="delete", mutates=True, home="memories", any_store=True)
+def delete_many(tx: Transaction, target: DeleteMany, context: Context) -> Deleted:
+    """Delete facts. Unknown ids are ignored. records.restore can undo each deletion."""
+    return Deleted(tx.table(FactTable).delete(target.ids))

@@ -1,0 +1,143 @@
+"""The lexicon: synonyms, contrasts and stems of words.
+
+The lists in memory/dedup/words/ are mainly English, with a few words of other languages.
+"""
+
+import threading
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from memrelay.memory.models.named_memories.dedup.phrases import load_phrases
+from memrelay.memory.search.text.irregular import FORMS, lines
+from memrelay.memory.search.text.stems import Stems
+
+LONGEST = 40  # letters; longer words are not stemmed
+ENGLISH = "english"
+ABROAD = ("german", "french", "spanish", "italian", "portuguese", "dutch")
+# Endings of derived words, and the minimum length of the rest.
+_ENDINGS = {
+    "ly": 4,
+    "li": 4,
+    "ing": 4,
+    "e": 4,
+    "ment": 5,
+    "ness": 5,
+    "ans": 5,
+    "ens": 5,
+    "ist": 5,
+    "ion": 5,
+    "ur": 5,
+    "ag": 5,
+    "th": 5,
+    "er": 5,
+    "or": 5,
+    "al": 5,
+    "ee": 5,
+    "ed": 5,
+    "iti": 5,
+    "i": 6,
+    "y": 6,
+}
+
+
+class LexiconEntry(NamedTuple):
+    """The knowledge about a word."""
+
+    stem: str
+    root: str = ""  # shared with derived words; "" for none
+    groups: frozenset[int] = frozenset()  # lines of synonyms
+    # (line, side) of contrasts; lines below 0 have nothing between their sides
+    sides: frozenset[tuple[int, int]] = frozenset()
+
+    def excludes(self, other: "LexiconEntry") -> bool:
+        """Return whether the words are on different sides of a contrast."""
+        if not self.sides or not other.sides:
+            return False
+        lines = dict(self.sides)
+        return any(lines.get(line, side) != side for line, side in other.sides)
+
+
+def complements(one: LexiconEntry, other: LexiconEntry) -> bool:
+    """Return whether one word means exactly the opposite of the other, like open and closed."""
+    lines = dict(one.sides)
+    return any(line < 0 and lines.get(line, side) != side for line, side in other.sides)
+
+
+class _Stemmers(threading.local):
+    """One set of stemmers per thread, because a stemmer is not thread-safe."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, Stems] = {}
+
+
+_stemmers = _Stemmers()
+PHRASES = load_phrases(FORMS.verbs)
+
+
+def stem_of(word: str, language: str) -> str:
+    """Return the stem of a lowercase word."""
+    if len(word) > LONGEST:
+        return word
+    stems = _stemmers.of.get(language) or _stemmers.of.setdefault(language, Stems(language))
+    return stems.stem(FORMS.base.get(word, word) if language == ENGLISH else word)
+
+
+def stems_of(words: Iterable[str]) -> frozenset[str]:
+    """Return the stems of English words."""
+    return frozenset(stem_of(word, ENGLISH) for word in words)
+
+
+@cache
+def _groups() -> dict[tuple[str, str], frozenset[int]]:
+    """Return (language, stem) -> lines of synonyms that contain it."""
+    found: dict[tuple[str, str], set[int]] = {}
+    language = ENGLISH
+    for number, line in enumerate(lines("synonyms")):
+        if line.startswith("="):
+            language = line[1:].strip()
+        else:
+            for word in line.split():
+                found.setdefault((language, stem_of(word, language)), set()).add(number)
+    return {key: frozenset(numbers) for key, numbers in found.items()}
+
+
+@cache
+def _sides() -> dict[str, frozenset[tuple[int, int]]]:
+    """Return stem -> (line, side) of contrasts that contain it."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for number, line in enumerate(lines("contrasts")):
+        number = -1 - number if line.startswith("!") else number
+        for side, words in enumerate(line.lstrip("! ").split("|")):
+            for word in words.split():
+                found.setdefault(stem_of(word, ENGLISH), set()).add((number, side))
+    return {stem: frozenset(sides) for stem, sides in found.items()}
+
+
+@lru_cache(8192)
+def look_up(word: str, language: str = ENGLISH) -> LexiconEntry:
+    """Return the knowledge about a lowercase word. All forms of a word give the same result."""
+    groups = _groups()
+    stems = {language, ENGLISH, *ABROAD}
+    found = frozenset[int]().union(*(groups.get((one, stem_of(word, one)), ()) for one in stems))
+    english = stem_of(word, ENGLISH)
+    return LexiconEntry(
+        stem_of(word, language), _root(english), found, _sides().get(english, frozenset())
+    )
+
+
+def _root(stem: str) -> str:
+    """Return the root in American spelling: employ for employee, lisens for licence."""
+    if len(stem) < 5:
+        return stem
+    plain = stem.replace("our", "or").replace("is", "iz").replace("c", "s")
+    plain = plain[0] + "".join(two for one, two in pairwise(plain) if one != two)
+    return next(
+        (
+            plain.removesuffix(end)
+            for end, least in _ENDINGS.items()
+            if plain.endswith(end) and len(plain) - len(end) >= least
+        ),
+        plain,
+    )

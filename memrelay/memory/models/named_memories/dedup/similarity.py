@@ -1,0 +1,113 @@
+"""Compares two short facts: a score on SOAT's scale, and the reason for it."""
+
+import math
+from typing import NamedTuple
+
+from memrelay.memory.models.named_memories.dedup.alignment import align
+from memrelay.memory.models.named_memories.dedup.normalize import comparable_form, normalize
+from memrelay.memory.models.named_memories.dedup.parser import parse
+from memrelay.memory.models.named_memories.dedup.rules import NUMBERS_DIFFER, difference
+
+# The thresholds of SOAT (004_b7bbdd40b27e8d55.txt).
+DUPLICATE, RELATED = 0.95, 0.75
+CAP = 0.94  # the highest score of facts that differ
+NEARLY_EQUAL = 0.99  # the score of texts that differ only in articles and spelling
+ALL_WORDS_PAIRED = 0.80  # the score of texts whose words all pair up, if there is no cosine
+FOREIGN = "the rules know only English, and the texts are not equal"
+MOST_LINES = 16  # lines of a merged entry that are compared separately
+
+
+class Curve(NamedTuple):
+    """Thresholds of an embedder's cosines."""
+
+    related_from: float  # the cosine from which on texts are related
+    same_from: float  # the cosine from which on texts are the same, if all words pair up
+
+
+CURVES = {
+    "all-MiniLM-L6-v2-int8": Curve(0.60, 0.45),
+    "wordllama-l2-supercat": Curve(0.60, 0.55),  # insensitive to word order and fine meaning
+}
+CAREFUL = Curve(0.85, 0.85)  # for embedders that were not measured
+
+
+class Similarity(NamedTuple):
+    """The similarity of two facts."""
+
+    score: float  # 0 to 1; the same fact from 0.95, related from 0.75
+    why: str  # the reason, in a few words
+
+
+SAME_TEXT = Similarity(1.0, "the same text")
+SAME_BUT_FORM = Similarity(1.0, "the same text except for case, spaces or punctuation")
+
+
+def compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
+    """Compare a new fact with an entry.
+
+    `cosine` is that of their vectors by the embedder `fingerprint`; None without vectors. For an
+    entry of several lines, the most similar line counts. Otherwise the order of the facts does
+    not matter. Never raises.
+    """
+    if new == old:
+        return SAME_TEXT
+    bare = comparable_form(new)
+    if bare and (bare == comparable_form(old) or bare in map(comparable_form, old.split("\n"))):
+        return SAME_BUT_FORM
+    curve = curve_of(fingerprint)
+    if cosine is not None and not math.isfinite(cosine):
+        cosine = None
+    lines = [line for line in old.split("\n") if line.strip()] if "\n" in old else []
+    if not 1 < len(lines) <= MOST_LINES:
+        lines = [old]
+    return max(
+        (_compare_line(new, line, cosine, curve) for line in lines), key=lambda one: one.score
+    )
+
+
+def _compare_line(new: str, old: str, cosine: float | None, curve: Curve) -> Similarity:
+    """Compare two facts of one line."""
+    if cosine is not None and cosine < curve.same_from:
+        return Similarity(related_score(cosine, curve), "by the embedder")
+    one, other = parse(normalize(new)), parse(normalize(old))
+    if one is None or other is None:
+        return _different(cosine, curve, "too long to be compared word by word")
+    if one.content and one.content == other.content:
+        return Similarity(NEARLY_EQUAL, "the same but for articles and spelling")
+    if not one.words or not other.words:
+        return _different(cosine, curve, "no words to compare")
+    matched = align(one, other)
+    reason = difference(one, other, matched)
+    if not (one.is_english and other.is_english) and reason != NUMBERS_DIFFER:
+        reason = FOREIGN
+    if reason:
+        return _different(cosine, curve, reason)
+    if cosine is None:
+        return Similarity(ALL_WORDS_PAIRED, "the same words")
+    return Similarity(same_score(cosine, curve), "words of the same meaning")
+
+
+def _different(cosine: float | None, curve: Curve, reason: str) -> Similarity:
+    """Return the score of facts that differ, however near their vectors are."""
+    return Similarity(0.0 if cosine is None else related_score(cosine, curve), reason)
+
+
+def curve_of(fingerprint: str) -> Curve:
+    """Return the thresholds of an embedder, by the name before the slash in its fingerprint."""
+    return CURVES.get(fingerprint.partition("/")[0], CAREFUL)
+
+
+def related_score(cosine: float, curve: Curve) -> float:
+    """Return the score of facts that differ: linear up to 0.75, then linear up to the cap."""
+    least = curve.related_from
+    if cosine < least:
+        return round(max(cosine, 0.0) / least * RELATED, 4)
+    return round(RELATED + (min(cosine, 1.0) - least) / (1 - least) * (CAP - RELATED), 4)
+
+
+def same_score(cosine: float, curve: Curve) -> float:
+    """Return the score of facts that are the same."""
+    return round(
+        DUPLICATE + (min(cosine, 1.0) - curve.same_from) / (1 - curve.same_from) * (1 - DUPLICATE),
+        4,
+    )

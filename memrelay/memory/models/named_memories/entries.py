@@ -1,0 +1,683 @@
+"""entries.create: adds an entry to a named memory, with deduplication (docs/memories.md)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Annotated, Any, Literal, NamedTuple
+
+import orjson
+from pydantic import Field
+
+from memrelay.memory.engine.conditions import Conditions, compiled, has_expired
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.timestamps import next_change_ms
+from memrelay.memory.errors import RecordNotFound, Refused, VectorPending
+from memrelay.memory.models.named_memories.dedup.contradiction import is_contradicted_later
+from memrelay.memory.models.named_memories.dedup.parser import LONGEST
+from memrelay.memory.models.named_memories.dedup.similarity import (
+    DUPLICATE,
+    MOST_LINES,
+    RELATED,
+    SAME_BUT_FORM,
+    SAME_TEXT,
+    Similarity,
+    compare,
+    curve_of,
+    related_score,
+)
+from memrelay.memory.models.named_memories.entry_text import (
+    MAX_ENTRY_CHARACTERS,
+    digest_of,
+    lines_of,
+    merged,
+    moved_to_end,
+    overlap,
+)
+from memrelay.memory.models.named_memories.entry_vector import (
+    embed_merged,
+    find_cached_vector,
+    store_vector,
+)
+from memrelay.memory.models.named_memories.memories import (
+    CreateMemory,
+    add_memory,
+    fetch_memory,
+    find_memory,
+)
+from memrelay.memory.models.named_memories.table import Confirmed, EntryTable, MemoryTable
+from memrelay.memory.models.named_memories.views import (
+    KIND,
+    Action,
+    EntryView,
+    Fact,
+    Globs,
+    Ident,
+    MaybeIdent,
+    MaybeMemory,
+    Source,
+    TagList,
+    WrittenEntry,
+    entry_fields,
+)
+from memrelay.memory.operations import Context, operation
+from memrelay.memory.records.data import LARGEST, MOST_BYTES, Data, as_text
+from memrelay.memory.records.deletion import DeleteInput, delete
+from memrelay.memory.records.filters import Filter
+from memrelay.memory.records.ids import guid_of, uid_of
+from memrelay.memory.records.reading import Limit, fetch, parse_cursor, take_records
+from memrelay.memory.records.record import PLAIN, Further, Record
+from memrelay.memory.records.view import Reason, Versions
+from memrelay.memory.records.writing import WriteInput, check_version, write
+from memrelay.memory.search.embedding.questions import EmbeddedQuestion
+from memrelay.memory.search.text.words import plain_tokens
+
+Mode = Literal["skip", "merge", "create", "supersede"]
+# Entries compared by shared words, and again by near vectors. A comparison takes a third of a ms.
+CANDIDATES = 8
+# Entries with rare words of the text from which these are chosen; each takes 2 us.
+MAX_WITH_WORDS = 1000
+# The same number if vectors provide candidates too.
+MAX_WITH_BOTH = 300
+CLOSE_SCORE = 0.80  # the score of the cosine from which on texts are compared without shared words
+NOT_SIMILAR = Similarity(0.0, "nothing like it")
+Threshold = Annotated[float, Field(ge=0, le=2)]  # no score is above 1
+
+
+class NewEntry(NamedTuple):
+    """An entry to write. `now_ms` is Unix ms; `memory` is the id of its memory."""
+
+    guid: str
+    memory: str
+    content: str
+    now_ms: int
+    source: str = "manual"
+    tags: tuple[str, ...] = ()
+    duplicate_threshold: float = DUPLICATE
+    update_threshold: float = RELATED
+    mode: Mode | None = None
+    metadata: Mapping[str, Any] = {}
+    may_wait: bool = True  # whether to raise VectorPending while the merged text has no vector
+    confirms: bool = True  # whether a duplicate counts as a confirmation of the existing entry
+
+
+class PlannedWrite(NamedTuple):
+    """The effect that a write will have: `after` is the entry that then holds the text.
+
+    `old` is the existing entry; None if the write creates one.
+    """
+
+    action: Action
+    similarity: Similarity
+    old: Record | None
+    after: Record
+    further: Further
+
+
+class WriteResult(NamedTuple):
+    """The result of a write: the entry that now holds the text."""
+
+    guid: str
+    action: Action
+    similarity: Similarity
+
+
+def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> WriteResult:
+    """Create an entry, update a similar one, or confirm a duplicate.
+
+    `question` is the vector of the content, if it is known.
+
+    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
+    """
+    return apply_write(tx, new, plan_write(tx, new, question), question)
+
+
+def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> PlannedWrite:
+    """Decide what a write of the entry does. It changes no record, entry or confirmation."""
+    if new.mode == "create":
+        return plan_creation(new)
+    tx.records.flush()
+    found = tx.table(EntryTable).same(new.memory, digest_of(new.content))
+    unexpired = (
+        record
+        for guid in found
+        for record in tx.records.select(Conditions({"guid": guid}), "asc", 1, 0)
+    )
+    same = next(unexpired, None)
+    if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
+        return _plan_repeat(tx, new, same, _similarity_of_same(new.content, same.content))
+    old, similarity = _most_similar(tx, new, question)
+    decided = _decide(new, similarity.score)
+    if old is None or decided == "create":
+        return plan_creation(new, similarity)
+    if decided == "skip":
+        return _plan_repeat(tx, new, old, similarity)
+    planned = _plan_update(tx, new, old, similarity, how=decided)
+    return planned or plan_creation(new, similarity)
+
+
+def plan_creation(new: NewEntry, similarity: Similarity = NOT_SIMILAR) -> PlannedWrite:
+    """Plan a new entry. `similarity` is that of the most similar entry."""
+    further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
+    tags = orjson.dumps(new.tags).decode()
+    after = Record(
+        new.guid, new.memory, KIND, new.content, new.source, tags, new.now_ms, new.now_ms
+    )
+    return PlannedWrite("created", similarity, None, after, further)
+
+
+def apply_write(
+    tx: Transaction, new: NewEntry, planned: PlannedWrite, question: EmbeddedQuestion | None
+) -> WriteResult:
+    """Carry out a planned write in the transaction that planned it.
+
+    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
+    """
+    if planned.old is None:
+        _create(tx, new, planned.further, question)
+    elif planned.action == "updated":
+        _update(tx, new, planned.old, planned, question)
+    elif new.confirms:
+        tx.table(EntryTable).confirm(planned.old.guid, new.now_ms)
+    return WriteResult(planned.after.guid, planned.action, planned.similarity)
+
+
+def _decide(new: NewEntry, score: float) -> Mode:
+    """Decide by the thresholds, which are inclusive. The duplicate threshold comes first."""
+    is_known, overlaps = score >= new.duplicate_threshold, score >= new.update_threshold
+    match new.mode:
+        case "merge":
+            return "merge" if is_known or overlaps else "create"
+        case "supersede":
+            return "skip" if is_known else "supersede" if overlaps else "create"
+        case "skip":
+            return "skip" if is_known else "create"
+        case _:
+            return "skip" if is_known else "merge" if overlaps else "create"
+
+
+def _similarity_of_same(new: str, old: str) -> Similarity:
+    """Return the similarity of a text with an entry that has its digest."""
+    return SAME_TEXT if new == old or new in old.split("\n") else SAME_BUT_FORM
+
+
+def _plan_repeat(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity
+) -> PlannedWrite:
+    """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
+    if new.mode != "skip" and _is_outdated(new.content, old.content):
+        similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
+        # Also in mode `supersede`: the entry's other lines may still hold.
+        planned = _plan_update(tx, new, old, similarity, how="merge")
+        if planned is not None:
+            return planned
+    return PlannedWrite("skipped", similarity, old, old, tx.records.further(old.guid))
+
+
+def _plan_update(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, *, how: Mode
+) -> PlannedWrite | None:
+    """Update the existing entry; returns None if it would exceed the size limits."""
+    content = new.content if how == "supersede" else _merge_text(old.content, new.content)
+    further = tx.records.further(old.guid)
+    if content == old.content:
+        return PlannedWrite("skipped", similarity, old, old, further)
+    data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
+    if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
+        return None
+    tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
+    after = old._replace(
+        content=content,
+        tags=tags,
+        source=new.source if how == "supersede" else old.source,
+        score=0.0,
+        updated_at=next_change_ms(new.now_ms, old.updated_at),
+    )
+    further = further._replace(data=data) if new.metadata else further
+    return PlannedWrite("updated", similarity, old, after, further)
+
+
+def _create(
+    tx: Transaction, new: NewEntry, further: Further, question: EmbeddedQuestion | None
+) -> None:
+    write(
+        tx,
+        WriteInput(
+            new.guid,
+            new.memory,
+            KIND,
+            new.content,
+            new.source,
+            new.tags,
+            new.now_ms,
+            further=further,
+        ),
+    )
+    tx.records.flush()
+    tx.table(EntryTable).digest(new.memory)
+    if question is not None:
+        store_vector(tx, tx.records.last_row, new.content, question)
+
+
+def _update(
+    tx: Transaction,
+    new: NewEntry,
+    old: Record,
+    planned: PlannedWrite,
+    question: EmbeddedQuestion | None,
+) -> None:
+    content = planned.after.content
+    place, vector = tx.records.by_guid(old.guid), _embed(tx, content, new, question)
+    tx.records.replace(old, planned.after, planned.further)
+    if place is not None and vector is not None:
+        store_vector(tx, place.row, content, vector)
+
+
+def _embed(
+    tx: Transaction, text: str, new: NewEntry, question: EmbeddedQuestion | None
+) -> EmbeddedQuestion | None:
+    """Return the vector of the merged text. Raises VectorPending if the write may wait for it."""
+    try:
+        return embed_merged(tx, text, question)
+    except VectorPending:
+        if new.may_wait:
+            raise
+        return None
+
+
+def _merge_text(old: str, new: str) -> str:
+    """Return the entry's text with the new lines. A line that holds again moves to the end."""
+    text = merged(old, new)
+    return moved_to_end(old, new) if text == old and _is_outdated(new, old) else text
+
+
+def _is_outdated(new: str, old: str) -> bool:
+    """Return whether a later line of the entry contradicts the text."""
+    if "\n" in new or "\n" not in old:
+        return False
+    return is_contradicted_later(new, [line for line in lines_of(old) if overlap(new, line)])
+
+
+def _most_similar(
+    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
+) -> tuple[Record | None, Similarity]:
+    """Return the most similar entry of the memory, the oldest of equal ones, and its score."""
+    within = Conditions({"scope": new.memory, "kind": KIND})
+    fingerprint = str(question.embedder.fingerprint) if question is not None else ""
+    best, similarity = None, NOT_SIMILAR
+    for _, record, cosine in sorted(_candidates(tx, new, within, question), key=lambda one: one[0]):
+        found = _compare(new.content, record.content, cosine, fingerprint)
+        if best is None or found.score > similarity.score:
+            best, similarity = record, found
+    # with a threshold of 0, every entry is similar enough
+    if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:
+        best = next(tx.records.select(within, "asc", 1, 0), None)
+    return best, similarity
+
+
+def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
+    """Compare a text with an entry, and with each of the lines that were merged into the entry.
+
+    Only the `MOST_LINES` lines with most shared words are compared, to bound the time. A text
+    above `LONGEST` characters is a duplicate only if it is equal to a line. If the cosine is not
+    close, and few words are shared, the texts are not parsed.
+    """
+    lines = lines_of(old) if "\n" in old else ()
+    if len(lines) < 2 or len(new) > LONGEST:
+        far = 0.0 if cosine is None else related_score(cosine, curve_of(fingerprint))
+        if far >= CLOSE_SCORE or len(new) > LONGEST or overlap(new, old):
+            return compare(new, old, cosine, fingerprint)
+        return NOT_SIMILAR if cosine is None else Similarity(far, "by the embedder")
+    words = set(plain_tokens(new))
+    nearest = nlargest(
+        MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line)))
+    )
+    near = [line for line in nearest if overlap(new, line)]
+    if not near and cosine is None:
+        return NOT_SIMILAR
+    whole = compare(
+        new, old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1]), cosine, fingerprint
+    )
+    by_line = [compare(new, line, None, fingerprint) for line in near]
+    return max([whole, *by_line], key=lambda one: one.score)
+
+
+def _candidates(
+    tx: Transaction, new: NewEntry, within: Conditions, question: EmbeddedQuestion | None
+) -> list[tuple[int, Record, float | None]]:
+    """Return (row, record, cosine) of entries with shared rare words or near vectors."""
+    tx.records.complete()
+    words = tx.table(EntryTable).rare(
+        plain_tokens(new.content), MAX_WITH_WORDS if question is None else MAX_WITH_BOTH
+    )
+    match = " OR ".join(f'"{word}"' for word in words)
+    found = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
+    cosines = (
+        tx.ranker.nearest(within, question.vector, CANDIDATES, found)
+        if question is not None
+        else {}
+    )
+    found |= dict(_unexpired_entries(tx, [row for row in cosines if row not in found], within))
+    return [(row, record, cosines.get(row)) for row, record in found.items()]
+
+
+def _unexpired_entries(
+    tx: Transaction, rows: Iterable[int], within: Conditions
+) -> Iterator[tuple[int, Record]]:
+    """Yield (row, record) for rows that are unexpired entries of the memory."""
+    wanted = within.equal
+    for row in rows:
+        for record in tx.records.at_rows({row: 0.0}):
+            is_there = (record.scope, record.kind) == (wanted["scope"], wanted["kind"])
+            if is_there and not has_expired(record.expires_at, tx.records.versions.now_ms):
+                yield row, record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateEntry:
+    """An entry to write, and the rules of its deduplication."""
+
+    memory_id: MaybeIdent = ""
+    """The memory to write to, by its id; "" if `memory` names it."""
+    content: Fact
+    """The fact or observation."""
+    source: Source = "manual"
+    """The origin of the entry."""
+    tags: TagList = ()
+    """Tags for filters."""
+    metadata: Data | None = None
+    """More data: a JSON object of at most 64 KiB. An updated entry receives its new keys."""
+    duplicate_threshold: Threshold = DUPLICATE
+    """The similarity from which on the entry is skipped as a duplicate. Above 1: never."""
+    update_threshold: Threshold = RELATED
+    """The similarity from which on the text is added to an existing entry. Above 1: never."""
+    mode: Mode | None = None
+    """How to treat similar entries.
+
+    By default the thresholds decide. `skip` never updates an entry. `merge` also updates an entry
+    that is a duplicate. `supersede` replaces the text of an overlapping entry. `create` compares
+    nothing.
+    """
+    memory: MaybeMemory = ""
+    """The name or id of the memory to write to. An unknown name creates a memory.
+
+    Use it instead of `memory_id`. If several memories have the name, the oldest is used.
+    """
+    dry_run: bool = False
+    """Return what the write would do, and write nothing.
+
+    The answer has the entry as the write would leave it. Its `id` and `version` are "" if the write
+    would create it, and `memory_id` is "" if the write would create the memory. An idempotency
+    key has no effect.
+    """
+
+
+@operation("entries.create", access="write", mutates=True, home="memories", embeds="content")
+def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
+    """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
+
+    Raises Refused: when the input names no memory, or two.
+    Raises RecordNotFound: when no memory has the id.
+    Raises VectorPending: when the vector of a merged text is not computed yet.
+    """
+    memory, question = _find_memory(tx, new), find_cached_vector(tx, new.content)
+    if new.dry_run:
+        entry = _new_entry(new, memory, context)
+        planned = plan_write(tx, entry, question) if memory else plan_creation(entry)
+        return view_planned_entry(tx, planned, context.now_ms)
+    if not memory:
+        memory = add_memory(tx, CreateMemory(new.memory), context.new_guid(), context.now_ms).id
+    return view_written_entry(tx, write_entry(tx, _new_entry(new, memory, context), question))
+
+
+def _new_entry(new: CreateEntry, memory: str, context: Context) -> NewEntry:
+    """Return the entry for the memory with this id. A dry run needs no guid."""
+    return NewEntry(
+        "" if new.dry_run else context.new_guid(),
+        memory,
+        new.content,
+        context.now_ms,
+        new.source,
+        tuple(dict.fromkeys(new.tags)),
+        new.duplicate_threshold,
+        new.update_threshold,
+        new.mode,
+        new.metadata or {},
+        context.may_wait,
+    )
+
+
+def _find_memory(tx: Transaction, new: CreateEntry) -> str:
+    """Return the id of the memory that the input names, "" if the write creates it.
+
+    Raises Refused and RecordNotFound.
+    """
+    if bool(new.memory_id) == bool(new.memory):
+        raise Refused("name one memory: set either `memory_id`, or `memory` to its name or id")
+    if new.memory_id:
+        return fetch_memory(tx, new.memory_id).id
+    found = find_memory(tx, new.memory)
+    if found is not None:
+        return found.id
+    return fetch_memory(tx, new.memory).id if uid_of("mem", new.memory) else ""
+
+
+def view_written_entry(tx: Transaction, written: WriteResult) -> WrittenEntry:
+    """Return the written entry with the action and the score of the comparison."""
+    record, further = fetch(tx, written.guid)
+    fields = entry_fields(
+        record, further, tx.memory_id, tx.table(EntryTable).confirmed(written.guid)
+    )
+    return _view(fields, written.action, written.similarity)
+
+
+def view_planned_entry(tx: Transaction, planned: PlannedWrite, now_ms: int) -> WrittenEntry:
+    """Return the entry as the write would leave it at `now_ms`, Unix ms."""
+    confirmed = tx.table(EntryTable).confirmed(planned.after.guid)
+    if planned.action == "skipped":
+        confirmed = Confirmed(confirmed.times + 1, now_ms)
+    fields = entry_fields(planned.after, planned.further, tx.memory_id, confirmed)
+    if planned.old is None:
+        fields |= {"id": "", "version": ""}
+    return _view(fields, planned.action, planned.similarity)
+
+
+def _view(fields: dict[str, Any], action: Action, similarity: Similarity) -> WrittenEntry:
+    return WrittenEntry(
+        **fields, action=action, score=round(similarity.score, 4), why=similarity.why
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GetEntry:
+    """The entry to read."""
+
+    id: Ident
+    """The id of the entry."""
+    memory_id: MaybeIdent = ""
+    """The memory that must contain the entry."""
+
+
+@operation("entries.get", access="read", mutates=False, home="memories")
+def get_entry(tx: Transaction, wanted: GetEntry, context: Context) -> EntryView:
+    """Return one entry.
+
+    Raises RecordNotFound: when the entry does not exist, or belongs to another memory.
+    """
+    return entry_view(tx, fetch_entry(tx, wanted.id, wanted.memory_id))
+
+
+def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
+    """Return the stored record of an entry. Raises RecordNotFound."""
+    if memory:
+        fetch_memory(tx, memory)
+    guid = guid_of("me", tx.memory_id, ident)
+    record = (
+        next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None) if guid else None
+    )
+    is_entry = (
+        record is not None
+        and record.kind == KIND
+        and tx.table(MemoryTable).find(record.scope) is not None
+    )
+    if record is None or not is_entry or memory not in ("", record.scope):
+        where = f" in {memory[:128]}" if memory else ""
+        raise RecordNotFound(
+            f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; "
+            "entries.list lists them"
+        )
+    return record
+
+
+def entry_view(tx: Transaction, record: Record) -> EntryView:
+    """Return the entry as operations report it."""
+    return EntryView(
+        **entry_fields(
+            record,
+            tx.records.further(record.guid),
+            tx.memory_id,
+            tx.table(EntryTable).confirmed(record.guid),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ListEntries:
+    """The entries to list, and the page."""
+
+    memory_id: Ident
+    """The memory to list."""
+    tags: Globs = ()
+    """Only entries with a tag that matches one of these; `*` is any text, `?` one character."""
+    source: Source | None = None
+    """Only entries from this origin."""
+    filter: Filter | None = None
+    """Only entries that pass this filter (docs/filters.md); `data` is the metadata of an entry."""
+    order: Literal["asc", "desc"] = "asc"
+    """Oldest first, or newest first."""
+    limit: Limit = 50
+    """The maximum number of entries. A page of long entries may have fewer."""
+    cursor: Annotated[str, Field(max_length=19)] = ""
+    """The `next_cursor` of the previous page."""
+    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    """The number of entries to skip. Unlike a cursor, it shifts when others write."""
+
+    @property
+    def conditions(self) -> Conditions:
+        """The conditions that are set."""
+        source = {"source": self.source} if self.source is not None else {}
+        return Conditions(
+            {"scope": self.memory_id, "kind": KIND} | source,
+            globs=self.tags,
+            given=compiled(self.filter),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """A page of entries."""
+
+    items: tuple[EntryView, ...]
+    next_cursor: str | None
+    """The cursor of the next page; null on the last page."""
+    total: int
+    """The number of entries on all pages."""
+
+
+@operation("entries.list", access="read", mutates=False, home="memories")
+def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> EntryPage:
+    """List the entries of a named memory, optionally by tags, source and filter, in pages.
+
+    Raises RecordNotFound: when the memory does not exist.
+    Raises Refused: when the cursor is invalid.
+    """
+    fetch_memory(tx, wanted.memory_id)
+    conditions = wanted.conditions
+    found = tx.records.page(
+        conditions,
+        wanted.order,
+        parse_cursor(wanted.cursor),
+        wanted.limit + 1,
+        offset=wanted.offset,
+    )
+    records, cursor = take_records(found, wanted.limit, context)
+    return EntryPage(
+        tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(conditions)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateEntry:
+    """The changes of an entry. Omitted fields keep their values."""
+
+    id: Ident
+    """The id of the entry."""
+    memory_id: MaybeIdent = ""
+    """The memory that must contain the entry."""
+    content: Fact | None = None
+    """The new text."""
+    tags: TagList | None = None
+    """The new tags; they replace all present tags."""
+    metadata: Data | None = None
+    """The new metadata object; it replaces the present one."""
+    if_version: Versions = ()
+    """Change only if the entry has one of these versions."""
+
+
+@operation("entries.update", access="write", mutates=True, home="memories", embeds="content")
+def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
+    """Change the given fields of an entry, without deduplication.
+
+    Raises RecordNotFound: when the entry does not exist in the memory.
+    Raises VersionConflict: when the entry has another version.
+    """
+    before = fetch_entry(tx, change.id, change.memory_id)
+    further = tx.records.further(before.guid)
+    check_version(before, further, change.if_version)
+    tags = (
+        before.tags
+        if change.tags is None
+        else orjson.dumps(list(dict.fromkeys(change.tags))).decode()
+    )
+    after = before._replace(
+        content=before.content if change.content is None else change.content, tags=tags
+    )
+    known = further if change.metadata is None else further._replace(data=as_text(change.metadata))
+    if (after, known) != (before, further):
+        after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
+        tx.records.replace(before, after, known)
+        if after.content != before.content:
+            _store_vector(tx, after.guid, after.content)
+    return entry_view(tx, after)
+
+
+def _store_vector(tx: Transaction, guid: str, content: str) -> None:
+    """Store the vector of the new text, if it was computed before the call."""
+    place, vector = tx.records.by_guid(guid), find_cached_vector(tx, content)
+    if place is not None and vector is not None:
+        store_vector(tx, place.row, content, vector)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteEntry:
+    """The entry to delete."""
+
+    id: Ident
+    """The id of the entry."""
+    memory_id: MaybeIdent = ""
+    """The memory that must contain the entry."""
+    if_version: Versions = ()
+    """Delete only if the entry has one of these versions."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+
+
+@operation("entries.delete", access="delete", mutates=True, home="memories")
+def delete_entry(tx: Transaction, target: DeleteEntry, context: Context) -> None:
+    """Delete one entry.
+
+    Raises RecordNotFound: when the entry does not exist in the memory.
+    Raises VersionConflict: when the entry has another version.
+    """
+    entry = fetch_entry(tx, target.id, target.memory_id)
+    check_version(entry, tx.records.further(entry.guid), target.if_version)
+    delete(tx, DeleteInput(entry.guid))

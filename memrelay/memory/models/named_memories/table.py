@@ -1,0 +1,268 @@
+"""The tables of named memories and of their entries. The entries' texts are records."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import orjson
+
+from memrelay.memory.engine.conditions import where
+from memrelay.memory.engine.store import Store
+from memrelay.memory.engine.table import StoreTable
+from memrelay.memory.models.named_memories.entry_text import digests_of
+
+# Tag globs (seed 004, "Tag Filtering"): `*` is any text, `?` is one character, everything else is
+# literal, with case.
+
+
+def glob_matches(pattern: str, text: str) -> bool:
+    """Return whether the pattern matches the whole text.
+
+    The time is at most proportional to the product of the lengths.
+    """
+    at = place = 0
+    # The position of the last `*` in the pattern, and the end of the text that it covers.
+    star, covered = -1, 0
+    while place < len(text):
+        if at < len(pattern) and pattern[at] == "*":
+            star, covered = at, place
+            at += 1
+        elif at < len(pattern) and pattern[at] in ("?", text[place]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            covered += 1
+            at, place = star + 1, covered
+        else:
+            return False
+    return all(char == "*" for char in pattern[at:])
+
+
+def any_glob_matches(patterns: Sequence[str], texts: Iterable[str]) -> bool:
+    """Return whether one of the texts matches one of the patterns."""
+    return any(glob_matches(pattern, text) for text in texts for pattern in patterns)
+
+
+TAGS_MATCH = "tags_match(tags, ?)"
+BEYOND = {"asc": "row > ?", "desc": "row < ?"}
+ORDER = {"asc": "row", "desc": "row DESC"}
+
+
+class Memory(NamedTuple):
+    """A row of a named memory. `tags` is a JSON array. Times are Unix ms."""
+
+    id: str
+    name: str
+    description: str | None
+    tags: str | None
+    created_at: int
+    updated_at: int
+
+
+COLUMNS = ", ".join(Memory._fields)
+
+
+class MemoryTable(StoreTable):
+    """Reads and writes named memories inside the store's open transaction, without a cache.
+
+    It registers the SQL function `tags_match(tags, globs)` over JSON arrays.
+    """
+
+    READS = ("any", "count", "every", "find", "named", "page")
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._feed = store.feed
+        self._connection.create_scalar_function("tags_match", _tags_match, 2, deterministic=True)
+
+    def any(self) -> bool:
+        """Return whether there is a named memory."""
+        return bool(self._connection.execute("SELECT EXISTS (SELECT 1 FROM memories)").get)
+
+    def find(self, ident: str) -> Memory | None:
+        """Return the memory with that id, None if it does not exist."""
+        return self._first("id = ?", ident)
+
+    def named(self, name: str) -> Memory | None:
+        """Return the oldest memory with that name, None if there is none."""
+        return self._first("name = ?", name)
+
+    def add(self, memory: Memory) -> None:
+        """Insert a memory."""
+        self._connection.execute(
+            f"INSERT INTO memories({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", memory
+        )
+        self._feed.add("memory.created", memory.id)
+
+    def replace(self, memory: Memory) -> None:
+        """Update the name, description and tags of the memory with that id."""
+        self._connection.execute(
+            "UPDATE memories SET name = ?, description = ?, tags = ?, updated_at = ? WHERE id = ?",
+            (memory.name, memory.description, memory.tags, memory.updated_at, memory.id),
+        )
+        self._feed.add("memory.updated", memory.id)
+
+    def remove(self, ident: str) -> None:
+        """Delete the memory's row. Its entries are records and are deleted as such."""
+        self._connection.execute("DELETE FROM memories WHERE id = ?", (ident,))
+        if self._connection.changes():
+            self._feed.add("memory.deleted", ident)
+
+    def page(
+        self, globs: Sequence[str], order: str, beyond: int | None, limit: int
+    ) -> Iterator[tuple[int, Memory]]:
+        """Return (row, memory) after the row `beyond`. Without globs, all memories match."""
+        clauses, values = _glob_condition(globs)
+        if beyond is not None:
+            clauses, values = [*clauses, BEYOND[order]], [*values, beyond]
+        found = self._connection.execute(
+            f"SELECT row, {COLUMNS} FROM memories{where(*clauses)} "
+            f"ORDER BY {ORDER[order]} LIMIT {limit:d}",
+            values,
+        )
+        return ((row[0], Memory._make(row[1:])) for row in found)
+
+    def every(self, globs: Sequence[str] = ()) -> list[Memory]:
+        """Return all memories with a matching tag, the oldest first. Without globs, all match."""
+        clauses, values = _glob_condition(globs)
+        found = self._connection.execute(
+            f"SELECT {COLUMNS} FROM memories{where(*clauses)} ORDER BY row", values
+        )
+        return [Memory._make(row) for row in found]
+
+    def count(self, globs: Sequence[str]) -> int:
+        """Return the number of memories with a matching tag. Without globs, all match."""
+        clauses, values = _glob_condition(globs)
+        return int(
+            self._connection.execute(f"SELECT count(*) FROM memories{where(*clauses)}", values).get
+        )
+
+    def _first(self, clause: str, value: str) -> Memory | None:
+        found = self._connection.execute(
+            f"SELECT {COLUMNS} FROM memories WHERE {clause} ORDER BY row LIMIT 1", (value,)
+        )
+        return next(map(Memory._make, found), None)
+
+
+def _glob_condition(globs: Sequence[str]) -> tuple[list[str], list[Any]]:
+    return ([TAGS_MATCH], [orjson.dumps(globs).decode()]) if globs else ([], [])
+
+
+def _tags_match(*given: Any) -> bool:
+    tags, globs = given
+    return any_glob_matches(orjson.loads(globs), orjson.loads(tags or "[]"))
+
+
+# Data of entries in addition to their records: digests of their texts and their confirmations.
+# Triggers (migration 0009) change and delete the rows with the records. The rows of new records are
+# created here.
+
+INSERT_NEW = (
+    "INSERT OR IGNORE INTO entries(guid, memory) SELECT guid, scope FROM records "
+    "WHERE kind = 'entry' AND row > (SELECT row FROM entries_seen)"
+)
+UPDATE_SEEN = (
+    "UPDATE entries_seen SET row = coalesce((SELECT max(row) FROM records WHERE kind = 'entry'), 0)"
+)
+UNDIGESTED = (
+    "SELECT e.guid, r.content FROM entries AS e JOIN records AS r ON r.guid = e.guid "
+    "WHERE e.memory = ? AND e.digested = 0 LIMIT ?"
+)
+SAME_TEXT = (
+    "SELECT r.guid FROM entry_lines AS l JOIN records AS r ON r.guid = l.guid "
+    "WHERE l.memory = ? AND l.digest = ? ORDER BY r.row"
+)
+BATCH = 1000
+WORD_TABLES = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_words "
+    "USING fts5vocab('main', 'records_fts', 'row');"
+    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.entry_parts "
+    "USING fts5vocab('main', 'parts_fts', 'row')"
+)
+COUNT_WORDS = (
+    "SELECT term, doc FROM json_each(?) CROSS JOIN temp.entry_words ON term = json_each.value"
+)
+COUNT_WORDS_AND_PARTS = (
+    # `parts_fts` also has words of the content.
+    f"SELECT term, max(doc) FROM ({COUNT_WORDS.replace('?', '?1')} UNION ALL "
+    f"{COUNT_WORDS.replace('?', '?1').replace('entry_words', 'entry_parts')}) GROUP BY term"
+)
+# A word in more records is common.
+MOST_RECORDS = 1000
+# Maximum number of words.
+MAX_WORDS = 8
+# Maximum number of common words kept in memory.
+MAX_COMMON = 10_000
+
+
+class Confirmed(NamedTuple):
+    """How often an entry was written again, and the last time, Unix ms."""
+
+    times: int
+    last: int | None
+
+
+class EntryTable(StoreTable):
+    """Reads and writes data of entries inside the store's open transaction.
+
+    Buffered records must be in their table. It keeps the set of common words in memory.
+    """
+
+    READS = ("confirmed", "rare")
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._common: set[str] = set()
+
+    def same(self, memory: str, digest: bytes) -> list[str]:
+        """Return the guids of entries with that text or line, the oldest first, including expired
+        ones.
+        """
+        self.digest(memory)
+        return [str(guid) for (guid,) in self._connection.execute(SAME_TEXT, (memory, digest))]
+
+    def confirm(self, guid: str, now_ms: int) -> None:
+        """Count a confirmation: the same text was written again."""
+        self._connection.execute(
+            "UPDATE entries SET confirmations = confirmations + 1, confirmed_at = ? WHERE guid = ?",
+            (now_ms, guid),
+        )
+
+    def confirmed(self, guid: str) -> Confirmed:
+        """Return the confirmations of an entry."""
+        found = self._connection.execute(
+            "SELECT confirmations, confirmed_at FROM entries WHERE guid = ?", (guid,)
+        ).fetchone()
+        return Confirmed(*found) if found else Confirmed(0, None)
+
+    def rare(self, words: Iterable[str], most: int) -> list[str]:
+        """Return the indexed words that few records have, the rarest first, for at most `most`
+        records in total.
+        """
+        # Temporary: a rollback removes it.
+        self._connection.execute(WORD_TABLES)
+        wanted = [word for word in dict.fromkeys(words) if word not in self._common]
+        count_words = COUNT_WORDS if all(map(str.isascii, wanted)) else COUNT_WORDS_AND_PARTS
+        counted: list[tuple[int, str]] = []
+        for word, count in self._connection.execute(count_words, (orjson.dumps(wanted).decode(),)):
+            if count <= MOST_RECORDS:
+                counted.append((count, word))
+            elif len(self._common) < MAX_COMMON:
+                # Counting takes 30 ns per record.
+                self._common.add(word)
+        counted.sort()
+        totals = accumulate(count for count, _ in counted)
+        rare = [word for (_, word), total in zip(counted, totals, strict=True) if total <= most]
+        return rare[:MAX_WORDS]
+
+    def digest(self, memory: str) -> None:
+        """Compute missing digests of entries that were written, edited or restored in any way."""
+        self._connection.execute(INSERT_NEW)
+        if self._connection.changes():
+            self._connection.execute(UPDATE_SEEN)
+        while undigested := self._connection.execute(UNDIGESTED, (memory, BATCH)).fetchall():
+            for guid, content in undigested:
+                self._connection.executemany(
+                    "INSERT OR IGNORE INTO entry_lines VALUES (?, ?, ?)",
+                    [(memory, digest, guid) for digest in digests_of(str(content))],
+                )
+                self._connection.execute("UPDATE entries SET digested = 1 WHERE guid = ?", (guid,))

@@ -1,0 +1,442 @@
+"""Event logs: append, query and aggregate events."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import Field
+
+from memrelay.memory.engine.feed import ChangeType
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.timestamps import LAST_MS, Moment, format_time, parse_ms
+from memrelay.memory.errors import Fault, ResultTooLarge
+from memrelay.memory.models.recipes.faults import FaultList, refusal
+from memrelay.memory.models.recipes.instances import InstanceName, ensure_id, find_id
+from memrelay.memory.models.recipes.records import RecipeTables
+from memrelay.memory.models.recipes.sources.event_table import (
+    COLUMNS,
+    NEWEST_FIRST,
+    Event,
+    EventTable,
+)
+from memrelay.memory.models.recipes.sources.json_value import from_json, to_json
+from memrelay.memory.models.recipes.sources.query import (
+    FieldName,
+    Offset,
+    OrderBy,
+    Select,
+    pick_fields,
+    take_within,
+    total_of,
+)
+from memrelay.memory.models.recipes.sources.where import (
+    Clause,
+    SqlField,
+    Where,
+    compile_where,
+    json_field,
+    require_field,
+)
+from memrelay.memory.operations import Context, operation
+
+MOST_GROUPS = 1000
+# Values that `collect` returns.
+MOST_COLLECTED = 1000
+NUMERIC = ("sum", "avg", "min", "max")
+# SQL of the last and the first event of each group.
+ENDS = {"last": "at DESC, row DESC", "first": "at, row"}
+EMPTY: dict[str, Any] = {"collect": [], "count": 0, "exists": False, "sum": 0}
+# A stream or a type.
+EventName = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]*$")]
+FIELD_COLUMNS = {
+    "id": SqlField("id", "text"),
+    "stream_id": SqlField("stream", "text"),
+    "event_type": SqlField("type", "text"),
+    "timestamp": SqlField("at", "time"),
+    "sequence_number": SqlField("sequence", "number"),
+    "payload": SqlField("payload", "json", "$"),
+    "metadata": SqlField("metadata", "json", "$"),
+}
+ALIASES = {
+    "streamId": "stream_id",
+    "eventType": "event_type",
+    "sequenceNumber": "sequence_number",
+    "sequence": "sequence_number",
+}
+# For messages about unknown fields.
+KNOWN = (*FIELD_COLUMNS, "payload.KEY", "metadata.KEY")
+MOST_EVENTS = 1000
+MOST_CONDITIONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """An aggregation of the events that a query finds."""
+
+    type: Literal["count", "sum", "avg", "min", "max", "collect", "last", "first", "exists"]
+    """The computation. last and first return the event, or its field, by time."""
+    field: FieldName | None = None
+    """The field. sum, avg, min and max need it and use only its numbers; count counts events that
+    have it."""
+    group_by: FieldName | None = None
+    """Compute one value for each value of this field."""
+
+
+def reduce_events(
+    table: EventTable, instance: str, where: Clause, wanted: Reduce, most_bytes: int
+) -> Any:
+    """Return the aggregation: a value, or `{group: value}`.
+
+    Events without the field of the group are in the group "". Raises InvalidInput and
+    ResultTooLarge.
+    """
+    if wanted.type in NUMERIC and wanted.field is None:
+        rule = f"{wanted.type} needs a field"
+        raise refusal("the request", [Fault("/reduce/field", "required", rule)])
+    field, group = (
+        None if name is None else require_field(name, path, find_field, KNOWN)
+        for name, path in (
+            (wanted.field, "/reduce/field"),
+            (wanted.group_by, "/reduce/group_by"),
+        )
+    )
+    source = _Source(table, instance, where, group)
+    if wanted.type in ENDS:
+        found = _ends(source, wanted)
+    elif wanted.type == "collect":
+        found = _collected(source, field)
+    else:
+        found = _computed(source, wanted.type, field)
+    if len(found) > MOST_GROUPS:
+        raise ResultTooLarge(
+            f"the aggregation has more than {MOST_GROUPS} groups; add conditions to `where`, or "
+            "group by another field"
+        )
+    answer = found if group is not None else next(iter(found.values()), EMPTY.get(wanted.type))
+    if len(orjson.dumps(answer)) > most_bytes:
+        raise ResultTooLarge(
+            f"the aggregation has more than {most_bytes} bytes; add conditions to `where`"
+        )
+    return answer
+
+
+class _Source:
+    """The events that an aggregation reads."""
+
+    def __init__(
+        self, table: EventTable, instance: str, where: Clause, group: SqlField | None
+    ) -> None:
+        self.table, self.instance, self.group = table, instance, group
+        # SQL of the group's value, with its values.
+        self.key = ("''", ()) if group is None else (group.value_sql, group.bound)
+        self.where = f"FROM events WHERE instance = ? AND {where[0]}"
+        self.values = (instance, *where[1])
+
+    def name_of(self, key: Any) -> str:
+        """Return the name of a group with that value."""
+        if key is None:
+            return ""
+        if self.group is not None and self.group.sort == "time":
+            return format_time(key)
+        return key if isinstance(key, str) else orjson.dumps(key).decode()
+
+
+def _computed(source: _Source, type_: str, field: SqlField | None) -> dict[str, Any]:
+    sql, bound = _aggregate(type_, field)
+    key, of_key = source.key
+    rows = source.table.rows(
+        f"SELECT {key} AS g, {sql} {source.where} GROUP BY g LIMIT {MOST_GROUPS + 1}",
+        (*of_key, *bound, *source.values),
+    )
+    is_time = field is not None and field.sort == "time" and type_ in ("min", "max")
+    convert = format_time if is_time else CONVERT.get(type_, lambda value: value)
+    found = dict[str, Any]()
+    for group, value in rows:
+        found[source.name_of(group)] = convert(value)
+    return found
+
+
+def _aggregate(type_: str, field: SqlField | None) -> Clause:
+    if field is None:
+        return "count(*)", ()
+    if type_ in ("count", "exists"):
+        if field.sort == "json":
+            return f"count(json_type({field.sql}, ?))", (field.path,)
+        return f"count({field.sql})", ()
+    if field.sort == "json":
+        is_number = f"json_type({field.sql}, ?) IN ('integer', 'real')"
+        number = f"CASE WHEN {is_number} THEN json_extract({field.sql}, ?) END"
+        bound: tuple[Any, ...] = (field.path, field.path)
+    else:
+        number, bound = (field.sql, ()) if field.sort != "text" else ("NULL", ())
+    # SQLite's sum() of integers fails beyond 64 bits.
+    return f"{'total' if type_ == 'sum' else type_}({number})", bound
+
+
+def _as_integer(total: float) -> float:
+    """Return a sum as an integer if it is one, and exact as a float."""
+    return int(total) if total.is_integer() and abs(total) <= 2**53 else total
+
+
+CONVERT: dict[str, Callable[[Any], Any]] = {"sum": _as_integer, "exists": bool}
+
+
+def _ends(source: _Source, wanted: Reduce) -> dict[str, Any]:
+    """Return the last or the first event of each group, or its field."""
+    key, of_key = source.key
+    columns = ", ".join(f"{name} AS {name}" for name in COLUMNS.split(", "))
+    if source.group is None:
+        sql = f"SELECT '' AS g, {columns} {source.where} ORDER BY {ENDS[wanted.type]} LIMIT 1"
+    else:
+        ranked = (
+            f"SELECT {key} AS g, {columns}, row_number() OVER "
+            f"(PARTITION BY {key} ORDER BY {ENDS[wanted.type]}) AS place {source.where}"
+        )
+        sql = f"SELECT g, {COLUMNS} FROM ({ranked}) WHERE place = 1 LIMIT {MOST_GROUPS + 1}"
+        of_key = (*of_key, *of_key)
+    found = dict[str, Any]()
+    for group, *row in source.table.rows(sql, (*of_key, *source.values)):
+        one: Any = event_object(source.instance, Event._make(row))
+        found[source.name_of(group)] = _read(one, wanted.field)
+    return found
+
+
+def _read(one: Any, field: str | None) -> Any:
+    for key in () if field is None else field.split("."):
+        one = one.get(key) if isinstance(one, dict) else None
+    return one
+
+
+def _collected(source: _Source, field: SqlField | None) -> dict[str, Any]:
+    """Return the values of a field for each group in the order of time, by default the payloads."""
+    key, of_key = source.key
+    column = SqlField("payload", "json", "$") if field is None else field
+    value, bound = column.value_sql, column.bound
+    if column.sort == "json":
+        value = f"{column.sql} -> ?"
+    sql = f"SELECT {key}, {value} {source.where} ORDER BY at, row LIMIT {MOST_COLLECTED + 1}"
+    found, count = dict[str, Any](), 0
+    for group, one in source.table.rows(sql, (*of_key, *bound, *source.values)):
+        if (count := count + 1) > MOST_COLLECTED:
+            raise ResultTooLarge(
+                f"collect returns at most {MOST_COLLECTED} values; add conditions to `where`"
+            )
+        if one is not None:
+            if column.sort == "json":
+                one = orjson.loads(one)
+            elif column.sort == "time":
+                one = format_time(one)
+            found.setdefault(source.name_of(group), []).append(one)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """An event."""
+
+    id: str
+    instance_id: str
+    stream_id: str
+    event_type: str
+    payload: Any
+    metadata: Any
+    timestamp: Moment
+    """When it happened."""
+    sequence_number: int
+    """Its position in the stream, from 1."""
+
+
+def view_event(instance: str, event: Event) -> EventView:
+    """Return the view of an event. Raises RecordDamaged."""
+    place = f"event {event.id}"
+    return EventView(
+        event.id,
+        instance,
+        event.stream,
+        event.type,
+        from_json(event.payload, place),
+        from_json(event.metadata, place),
+        format_time(event.at),
+        event.sequence,
+    )
+
+
+def event_object(instance: str, event: Event) -> dict[str, Any]:
+    """Return an event as an object. Raises RecordDamaged."""
+    return asdict(view_event(instance, event))
+
+
+def find_field(name: str) -> SqlField | None:
+    """Return the field of events with that name, such as `payload.service`, None for none."""
+    if (column := FIELD_COLUMNS.get(ALIASES.get(name, name))) is not None:
+        return column
+    column_name, _, dotted = name.partition(".")
+    return json_field(column_name, dotted) if column_name in ("payload", "metadata") else None
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event to append."""
+
+    stream_id: EventName
+    """The stream. Each stream counts its events from 1."""
+    event_type: EventName
+    """The type."""
+    payload: Any
+    """The data of the event: any JSON, at most 256 KiB."""
+    metadata: dict[str, Any] | None = None
+    """Further data; by default an empty object."""
+    timestamp: str | int | None = None
+    """When it happened: RFC 3339 or Unix ms; by default now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendEvents:
+    """Events to append."""
+
+    instance: InstanceName
+    """The id or the name of the event log."""
+    events: Annotated[tuple[NewEvent, ...], Field(min_length=1, max_length=MOST_EVENTS)]
+    """The events, in their order."""
+    auto_create: bool = False
+    """Whether a missing log is created."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventsAppended:
+    """The events that were appended."""
+
+    instance_id: str
+    events: tuple[EventView, ...]
+
+
+@operation("events.append", access="append", mutates=True, home="recipes")
+def append(tx: Transaction, given: AppendEvents, context: Context) -> EventsAppended:
+    """Append events, all or none. Events never change.
+
+    Raises RecordNotFound: when the log does not exist and is not created.
+    Raises InvalidInput: when a timestamp is invalid.
+    Raises BadValue: when JSON cannot express a payload, or it is nested too deeply.
+    Raises ValueTooLarge: when a payload or metadata is too large.
+    """
+    times = _times(given.events, context.now_ms)
+    texts = [(to_json(new.payload), to_json(new.metadata or {})) for new in given.events]
+    id_ = ensure_id(tx, "events", given.instance, context, create=given.auto_create)
+    events, last = list[Event](), dict[str, int]()
+    for new, (payload, metadata), at in zip(given.events, texts, times, strict=True):
+        stream = new.stream_id
+        if stream not in last:
+            last[stream] = tx.table(RecipeTables).events.last_sequence(id_, stream)
+        last[stream] += 1
+        events.append(
+            Event(context.new_guid(), stream, last[stream], new.event_type, payload, metadata, at)
+        )
+    tx.table(RecipeTables).events.append(id_, events)
+    change: ChangeType = "event.appended" if len(events) == 1 else "events.appended"
+    tx.feed.add(change, id_, {"ids": [event.id for event in events]})
+    return EventsAppended(id_, tuple(view_event(id_, event) for event in events))
+
+
+def _times(events: Sequence[NewEvent], now_ms: int) -> list[int]:
+    """Return the times of the events, Unix ms. Raises InvalidInput with every error."""
+    times, faults = list[int](), FaultList()
+    for at, event in enumerate(events):
+        moment = now_ms if event.timestamp is None else parse_ms(str(event.timestamp))
+        if moment is None or not 0 <= moment <= LAST_MS:
+            rule = "timestamp is a time like 2026-11-22T05:00:00Z or Unix ms, from 1970 to 9999"
+            faults.add(("events", at, "timestamp"), "bad_type", rule)
+        else:
+            times.append(moment)
+    faults.raise_any("the request")
+    return times
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEvents:
+    """A query over events."""
+
+    instance: InstanceName
+    """The id or the name of the event log."""
+    stream: EventName | None = None
+    """Only events of this stream."""
+    where: Annotated[tuple[Where, ...], Field(max_length=MOST_CONDITIONS)] = ()
+    """Conditions on fields of events such as `payload.status`, all of which must hold."""
+    select: Select = ()
+    """The fields to return; by default all."""
+    order_by: OrderBy | None = None
+    """The order; by default the newest first."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    """The maximum number of events."""
+    offset: Offset = 0
+    """The number of events to skip."""
+    reduce: Reduce | None = None
+    """An aggregation of all events that the conditions select. It returns no events."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """The events that a query found."""
+
+    events: tuple[dict[str, Any], ...]
+    """Events, with only the selected fields if any are selected."""
+    aggregation: Any
+    """The value of `reduce`, or one value for each group; null without `reduce`."""
+    total: int
+    """The number of events on all pages."""
+    limit: int
+    offset: int
+
+
+@operation("events.query", access="read", mutates=False, home="recipes")
+def query(tx: Transaction, wanted: QueryEvents, context: Context) -> EventPage:
+    """Find events by their fields, or aggregate them.
+
+    Raises RecordNotFound: when the log does not exist.
+    Raises InvalidInput: when a condition, the order or the aggregation is invalid.
+    Raises ResultTooLarge: when the result does not fit into an answer.
+    Raises SearchTooLong: when the query exceeds the time limit.
+    """
+    where, order = _where(wanted), _order(wanted.order_by)
+    id_, window = find_id(tx, "events", wanted.instance), (wanted.limit, wanted.offset)
+    table = tx.table(RecipeTables).events
+    with tx.bounded_search():
+        if wanted.reduce is not None:
+            value = reduce_events(table, id_, where, wanted.reduce, context.result_bytes)
+            return EventPage((), value, table.count(id_, where), *window)
+        found = _views(id_, table.select(id_, where, window, order), wanted.select)
+        events = take_within(found, context.result_bytes)
+        total = total_of(len(events), *window)
+        if total is None:
+            total = table.count(id_, where)
+    return EventPage(tuple(events), None, total, *window)
+
+
+def _where(wanted: QueryEvents) -> Clause:
+    sql, values = compile_where(wanted.where, find_field, KNOWN)
+    return (
+        (sql, values)
+        if wanted.stream is None
+        else (f"stream = ? AND {sql}", (wanted.stream, *values))
+    )
+
+
+def _order(wanted: OrderBy | None) -> Clause:
+    if wanted is None:
+        return NEWEST_FIRST, ()
+    field, direction = (
+        require_field(wanted.field, "/order_by/field", find_field, KNOWN),
+        wanted.direction,
+    )
+    if field.sort == "json":
+        value = field.value_sql
+        return f"{value} IS NULL, {value} {direction}, row {direction}", (
+            *field.bound,
+            *field.bound,
+        )
+    return f"{field.sql} {direction}, row {direction}", ()
+
+
+def _views(instance: str, events: Iterator[Event], select: Select) -> Iterator[dict[str, Any]]:
+    for event in events:
+        yield pick_fields(event_object(instance, event), select, ALIASES)

@@ -1,0 +1,266 @@
+"""Parse the conditions of `conditional` and `early_exit`: `results.count >= 5 && !vars.done`."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from memrelay.memory.models.recipes.execution.values import (
+    MISSING,
+    are_equal,
+    get_path,
+    is_less,
+    is_less_or_equal,
+)
+
+MAX_CHARACTERS = 2000
+MAX_NESTING = 32
+TOKEN = re.compile(
+    r"\s*(?:(?P<operator>\|\||&&|>=|<=|==|!=|[<>!()])"
+    r"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?![\w.])"
+    r"|(?P<text>'[^']*'|\"[^\"]*\")"
+    r"|(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)"
+    r"|(?P<end>$))",
+    re.ASCII,
+)
+LITERALS = {"true": True, "false": False, "null": None}
+TERMS = "query, query.length, query.contains('text'), vars.NAME, results.count or results.ALIAS"
+
+
+class ConditionError(ValueError):
+    """The condition is malformed. `position` counts its characters from 1."""
+
+    def __init__(self, problem: str, position: int) -> None:
+        super().__init__(f"{problem} at position {position}")
+        self.position = position
+
+
+class Scope(Protocol):
+    """The values that a condition reads."""
+
+    @property
+    def query(self) -> str:
+        """The query of the run."""
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """The results so far, by alias."""
+
+    def variable(self, name: str) -> Any:
+        """Return the value of a declared variable, MISSING if it has none."""
+
+    def lacks(self, alias: str) -> None:
+        """Note that the condition reads an alias without result."""
+
+
+Value = Callable[[Scope], Any]
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": are_equal,
+    "!=": lambda left, right: not are_equal(left, right),
+    "<": is_less,
+    "<=": is_less_or_equal,
+    ">": lambda left, right: is_less(right, left),
+    ">=": lambda left, right: is_less_or_equal(right, left),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A parsed condition."""
+
+    text: str
+    # Aliases of results that it reads.
+    aliases: tuple[str, ...]
+    # Names that it reads from `vars`.
+    variables: tuple[str, ...]
+    evaluate: Value
+
+    def holds(self, scope: Scope) -> bool:
+        """Return whether the condition is `true`."""
+        return self.evaluate(scope) is True
+
+
+def parse_condition(text: str) -> Condition:
+    """Parse a condition. Raises ConditionError with the position of the problem."""
+    if len(text) > MAX_CHARACTERS:
+        raise ConditionError(f"more than {MAX_CHARACTERS} characters", MAX_CHARACTERS + 1)
+    parser = _Parser(text)
+    evaluate = parser.parse()
+    return Condition(
+        text,
+        tuple(dict.fromkeys(parser.aliases)),
+        tuple(dict.fromkeys(parser.variables)),
+        evaluate,
+    )
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    position: int
+
+
+class _Parser:
+    """A recursive descent parser: `||`, then `&&`, then `!`, then comparisons."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = _tokenize(text)
+        self._at = self._depth = 0
+        self.aliases: list[str] = []
+        self.variables: list[str] = []
+
+    def parse(self) -> Value:
+        value = self._any()
+        if self._next.kind != "end":
+            raise _unexpected(self._next, "an operator")
+        return value
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _take(self, *operators: str) -> _Token | None:
+        token = self._next
+        if token.kind != "operator" or token.text not in operators:
+            return None
+        self._at += 1
+        return token
+
+    def _any(self) -> Value:
+        parts = [self._all()]
+        while self._take("||"):
+            parts.append(self._all())
+        return parts[0] if len(parts) == 1 else lambda scope: any(p(scope) is True for p in parts)
+
+    def _all(self) -> Value:
+        parts = [self._not()]
+        while self._take("&&"):
+            parts.append(self._not())
+        return parts[0] if len(parts) == 1 else lambda scope: all(p(scope) is True for p in parts)
+
+    def _not(self) -> Value:
+        if (token := self._take("!")) is None:
+            return self._comparison()
+        self._deepen(token)
+        negated = self._not()
+        self._depth -= 1
+        return lambda scope: negated(scope) is not True
+
+    def _comparison(self) -> Value:
+        left = self._term()
+        if (token := self._take(*COMPARISONS)) is None:
+            return left
+        compare, right = COMPARISONS[token.text], self._term()
+        return lambda scope: compare(left(scope), right(scope))
+
+    def _term(self) -> Value:
+        if (opened := self._take("(")) is not None:
+            self._deepen(opened)
+            inner = self._any()
+            self._depth -= 1
+            self._close()
+            return inner
+        token = self._next
+        if token.kind not in ("number", "text", "name"):
+            raise _unexpected(token, "a value")
+        self._at += 1
+        if token.kind == "name" and token.text not in LITERALS:
+            return self._named(token)
+        literal = _literal(token)
+        return lambda scope: literal
+
+    def _named(self, token: _Token) -> Value:
+        root, *path = token.text.split(".")
+        if root == "query" and path in ([], ["length"], ["contains"]):
+            return self._query(path)
+        if root == "vars" and path:
+            self.variables.append(path[0])
+            return lambda scope: _null(get_path(scope.variable(path[0]), path[1:]))
+        if root == "results" and path == ["count"]:
+            return lambda scope: sum(map(count_items, scope.results.values()))
+        if root == "results" and path:
+            self.aliases.append(path[0])
+            return lambda scope: _result_value(scope, path)
+        raise ConditionError(f'unknown term "{token.text}" (use {TERMS})', token.position)
+
+    def _query(self, path: list[str]) -> Value:
+        if not path:
+            return lambda scope: scope.query
+        if path == ["length"]:
+            return lambda scope: len(scope.query)
+        if self._take("(") is None:
+            raise _unexpected(self._next, '"("')
+        token = self._next
+        if token.kind != "text":
+            raise _unexpected(token, "a text in quotes")
+        self._at += 1
+        self._close()
+        wanted = token.text[1:-1]
+        return lambda scope: wanted in scope.query
+
+    def _close(self) -> None:
+        if self._take(")") is None:
+            raise _unexpected(self._next, '")"')
+
+    def _deepen(self, token: _Token) -> None:
+        self._depth += 1
+        if self._depth > MAX_NESTING:
+            raise ConditionError(f"more than {MAX_NESTING} levels", token.position)
+
+
+def count_items(result: Any) -> int:
+    """Return the number of items in a result; texts and booleans have none."""
+    if isinstance(result, dict):
+        return sum(map(len, result.values()))
+    return len(result) if isinstance(result, list) else 0
+
+
+def _tokenize(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    at = 0
+    while not tokens or tokens[-1].kind != "end":
+        found = TOKEN.match(text, at)
+        if found is None or found.lastgroup is None:
+            at += len(text[at:]) - len(text[at:].lstrip())
+            problem = "a text without closing quote" if text[at] in "'\"" else "invalid character"
+            raise ConditionError(problem, at + 1)
+        kind = found.lastgroup
+        tokens.append(_Token(kind, found[kind], found.start(kind) + 1))
+        at = found.end()
+    return tokens
+
+
+def _unexpected(token: _Token, wanted: str) -> ConditionError:
+    found = "the end" if token.kind == "end" else token.text
+    return ConditionError(f"expected {wanted} instead of {found}", token.position)
+
+
+def _literal(token: _Token) -> Any:
+    if token.kind == "name":
+        return LITERALS[token.text]
+    if token.kind == "text":
+        return token.text[1:-1]
+    return int(token.text) if token.text.lstrip("-").isdecimal() else float(token.text)
+
+
+def _result_value(scope: Scope, path: list[str]) -> Any:
+    result = scope.results.get(path[0], MISSING)
+    if result is MISSING:
+        scope.lacks(path[0])
+        return 0 if path[1:] == ["length"] else None
+    if path[1:] == ["length"]:
+        return len(result) if isinstance(result, str) else count_items(result)
+    return _null(get_in_result(result, path[1:]))
+
+
+def get_in_result(result: Any, path: list[str]) -> Any:
+    """Return the value at a path in a result, MISSING if it does not exist. Groups count as one
+    list, unless the path names a group.
+    """
+    if isinstance(result, dict) and path and path[0] not in result:
+        result = [item for items in result.values() for item in items]
+    return get_path(result, path)
+
+
+def _null(value: Any) -> Any:
+    return None if value is MISSING else value

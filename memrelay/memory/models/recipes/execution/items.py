@@ -1,0 +1,91 @@
+"""Items and results: the text of an item, groups as one list, sorting by a field."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from memrelay.memory.models.recipes.execution.values import MISSING, get_field, is_number
+from memrelay.memory.models.recipes.step import Item, Items, Result, StepCall
+
+# An item's text is the first of these fields that it has.
+TEXT_FIELDS = ("text", "content", "summary", "message", "value", "label", "title", "name")
+
+
+def item_text(item: Any) -> str:
+    """Return the text of an item or another value. What is no text becomes compact JSON."""
+    if isinstance(item, dict):
+        item = next((item[field] for field in TEXT_FIELDS if field in item), item)
+    return compact(item)
+
+
+def compact(value: Any) -> str:
+    """Return a text itself, and any other value as compact JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def flatten(result: Result) -> Items:
+    """Return the items of a result, groups in their order. Texts and booleans have none."""
+    if isinstance(result, list):
+        return result
+    if isinstance(result, dict):
+        return [item for items in result.values() for item in items]
+    return []
+
+
+def result_text(result: Result) -> str:
+    """Return a text itself, and the texts of items joined by spaces."""
+    return result if isinstance(result, str) else " ".join(map(item_text, flatten(result)))
+
+
+def read_source(call: StepCall, alias: str) -> Result:
+    """Return the result of an alias; an empty list with a warning if its step did not run."""
+    result = call.results.get(alias)
+    if result is None:
+        call.warn("no_input", f'there is no result "{alias}"; its items are left out')
+        return []
+    return result
+
+
+def identity(value: Any) -> Any:
+    """Return a value that is equal and hashable for equal JSON values of one type."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | None):
+        return type(value), orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return value
+
+
+def first_of_each(items: Iterable[Item], field: str) -> Items:
+    """Return the first item for each value of a field, and all items without the field."""
+    seen: set[Any] = set()
+    kept = []
+    for item in items:
+        value = get_field(item, field)
+        if value is not MISSING:
+            key = identity(value)
+            if key in seen:
+                continue
+            seen.add(key)
+        kept.append(item)
+    return kept
+
+
+def sort_descending(items: Items, field: str) -> Items:
+    """Sort by a field: numbers, then texts, then items without either. Equal items keep their
+    order.
+    """
+    numbers, texts, others = [], [], []
+    for item in items:
+        value = get_field(item, field)
+        if is_number(value):
+            numbers.append((value, item))
+        elif isinstance(value, str):
+            texts.append((value, item))
+        else:
+            others.append(item)
+    numbers.sort(key=_first, reverse=True)
+    texts.sort(key=_first, reverse=True)
+    return [item for _, item in numbers] + [item for _, item in texts] + others
+
+
+def _first(pair: tuple[Any, Item]) -> Any:
+    return pair[0]

@@ -1,0 +1,24 @@
+"""The handler `pick`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from memrelay.memory.models.recipes.execution.handler import handler
+from memrelay.memory.models.recipes.execution.values import MISSING, get_field
+from memrelay.memory.models.recipes.step import Items
+
+MAX_FIELDS = 32
+
+
+@handler("pick")
+def pick_fields(items: Items, args: Mapping[str, Any], run: Mapping[str, Any]) -> Items:
+    """Return the items with only the fields that `args.fields` lists. Raises ValueError."""
+    fields = args.get("fields")
+    if not isinstance(fields, list) or not all(isinstance(one, str) for one in fields):
+        raise ValueError('args must be like {"fields": ["text"]}')
+    if len(fields) > MAX_FIELDS:
+        raise ValueError(f"args.fields may have at most {MAX_FIELDS} entries")
+    return [
+        {field: value for field in fields if (value := get_field(item, field)) is not MISSING}
+        for item in items
+    ]

@@ -1,0 +1,209 @@
+"""Decides which agent may do what in which store: the only place that does.
+
+The first rule that matches decides:
+
+1. The store belongs to the agent itself: readwrite.
+2. A grant is in force: the level of the grant, even if a later rule gives more. A grant that
+   another agent than the store's own gave does not lower what a later rule gives.
+3. The agent takes part in the chat of that id, or the interface vouches for the chat: readwrite.
+4. The same for the user.
+
+The settings of an agent can switch off all its memory, or the rules 1, 3 and 4. A call that such a
+rule would allow is denied.
+"""
+
+from enum import StrEnum
+from math import inf
+from typing import Literal, NamedTuple
+
+from memrelay.memory.engine.conditions import has_expired
+from memrelay.memory.engine.identity import Identity
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.errors import Denied
+from memrelay.memory.models.shared_stores.table import (
+    AgentSettings,
+    AgentSettingsTable,
+    ContextTable,
+    Grant,
+    GrantTable,
+    Participation,
+)
+
+# Where a right comes from. A right from a chat or user belongs to the conversation, not the agent.
+Source = Literal["self", "grant", "chat", "user"]
+
+
+class Level(StrEnum):
+    """A level of access to a store, in ascending order."""
+
+    SEARCH = "search"
+    READ = "read"
+    READWRITE = "readwrite"
+
+    def allows(self, needed: "Level") -> bool:
+        """Return whether this level includes the needed one."""
+        return _RANKS[self] >= _RANKS[needed]
+
+
+_RANKS = {level: rank for rank, level in enumerate(Level)}
+
+
+class Right(NamedTuple):
+    """The access of an agent to a store."""
+
+    level: Level
+    source: Source
+    # Unix ms, None if no end is known.
+    ends_at: int | None = None
+
+
+class AccessibleStore(NamedTuple):
+    """A store that an agent can use."""
+
+    store: str
+    level: Level
+    source: Source
+
+
+def now_of(tx: Transaction) -> int:
+    """Return the time of the operation that runs in the transaction, Unix ms."""
+    return tx.records.versions.now_ms
+
+
+def access_of(tx: Transaction, identity: Identity, store: str) -> Level | None:
+    """Return the access of the calling agent to a store, None if it has none."""
+    right = right_of(tx, identity, store)
+    return None if right is None else right.level
+
+
+def require(tx: Transaction, identity: Identity, store: str, level: Level) -> None:
+    """Raise Denied if the calling agent does not have that access to the store."""
+    require_right(tx, identity, store, level)
+
+
+def require_right(tx: Transaction, identity: Identity, store: str, level: Level) -> Right:
+    """Return the right of the calling agent if it includes that level. Raises Denied.
+
+    The message is the same for a store that does not exist.
+    """
+    right = right_of(tx, identity, store)
+    if right is None or not right.level.allows(level):
+        raise Denied(
+            f"agent {identity.agent!r} has no {level} access to store {store!r}; its owner can "
+            "grant it with grants.set"
+        )
+    return right
+
+
+def right_of(tx: Transaction, identity: Identity, store: str) -> Right | None:
+    """Return the right of the calling agent to a store, None if it has none."""
+    agent = identity.agent
+    grant = None if store == agent else tx.table(GrantTable).find(store, agent)
+    context = None if store == agent else tx.table(ContextTable).find(store, agent)
+    settings = tx.table(AgentSettingsTable).find(agent)
+    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
+
+
+def lasting_right(tx: Transaction, agent: str, store: str) -> Right | None:
+    """Return the right that an agent has by grants and contexts alone, None if it has none.
+
+    Vouching of an interface and the agent's settings do not count.
+    """
+    grant, context = (
+        tx.table(GrantTable).find(store, agent),
+        tx.table(ContextTable).find(store, agent),
+    )
+    identity, settings = Identity(agent=agent), AgentSettings(agent)
+    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
+
+
+def list_accessible(
+    tx: Transaction, identity: Identity, after: str = "", limit: int | None = None
+) -> tuple[list[AccessibleStore], str | None]:
+    """Return stores that the calling agent can use, and the `after` of the next page if there is
+    one.
+
+    The agent's own store and those that the interface vouches for come first. Grants and contexts
+    follow by id. A page considers `limit` stores, and has fewer if classes are switched off.
+    """
+    first = list(dict.fromkeys((identity.agent, *(one for _, one in _vouched(identity) if one))))
+    heads = ["", *first]
+    head, beyond = (heads[heads.index(after) + 1 :], "") if after in heads else ([], after)
+    most = -1 if limit is None else limit + len(first) + 1
+    now_ms, settings = now_of(tx), tx.table(AgentSettingsTable).find(identity.agent)
+    grants = {
+        one.store: one
+        for one in tx.table(GrantTable).of_grantee(identity.agent, now_ms, beyond, most)
+    }
+    contexts = {
+        one.id: one for one in tx.table(ContextTable).of_agent(identity.agent, now_ms, beyond, most)
+    }
+    stores = [*head, *sorted({*grants, *contexts}.difference(first))]
+    page = stores[:limit]
+    found = []
+    for store in page:
+        grant, context = grants.get(store), contexts.get(store)
+        if store in first:
+            right = right_of(tx, identity, store)
+        else:
+            right = _decide(identity, store, settings, now_ms, grant=grant, context=context)
+        if right is not None:
+            found.append(AccessibleStore(store, right.level, right.source))
+    return found, page[-1] if len(page) < len(stores) else None
+
+
+def _decide(
+    identity: Identity,
+    store: str,
+    settings: AgentSettings,
+    now_ms: int,
+    *,
+    grant: Grant | None,
+    context: Participation | None,
+) -> Right | None:
+    """Apply the rules in order. `grant` and `context` are the agent's, for that store."""
+    if not settings.enabled:
+        return None
+    if store == identity.agent:
+        return Right(Level.READWRITE, "self") if settings.own else None
+    given = None
+    if grant is not None and not has_expired(grant.expires_at, now_ms):
+        given = Right(Level(grant.level), "grant", grant.expires_at)
+        if grant.granted_by == store:
+            return given
+    taken = _right_in_context(identity, store, settings, now_ms, context)
+    if given is None or taken is None:
+        return taken or given
+    return max(given, taken, key=_extent)
+
+
+def _extent(right: Right) -> tuple[int, float]:
+    """Return the level and the end of a right, to compare rights."""
+    return _RANKS[right.level], inf if right.ends_at is None else right.ends_at
+
+
+def _right_in_context(
+    identity: Identity,
+    store: str,
+    settings: AgentSettings,
+    now_ms: int,
+    context: Participation | None,
+) -> Right | None:
+    """Return the right that a chat or a user gives."""
+    present = context is not None and not has_expired(context.expires_at, now_ms)
+    for sort, vouched_store in _vouched(identity):
+        is_open = context is not None and present and context.sort == sort
+        if not is_open and vouched_store != store:
+            continue
+        is_on = settings.chat if sort == "chat" else settings.user
+        ends_at = context.expires_at if context is not None and is_open else None
+        return Right(Level.READWRITE, sort, ends_at) if is_on else None
+    return None
+
+
+def _vouched(identity: Identity) -> tuple[tuple[Literal["chat", "user"], str], ...]:
+    """Return the sorts of context with the id that the interface guarantees, "" for none."""
+    return (
+        ("chat", identity.chat if "chat" in identity.vouched else ""),
+        ("user", identity.user if "user" in identity.vouched else ""),
+    )

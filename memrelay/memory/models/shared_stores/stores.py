@@ -1,0 +1,123 @@
+"""Ids of the stores of users and chats of a pipeline."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Annotated
+
+from pydantic import Field
+
+from memrelay.memory.engine.identity import MAX_ID_CHARACTERS, ContextId, Identity, StoreId
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.models.shared_stores.access import list_accessible
+from memrelay.memory.models.shared_stores.table import AgentSettingsTable
+from memrelay.memory.operations import Context, operation
+
+HASH_BYTES = 24
+MOST = 1000
+
+
+def user_store(user: str) -> str:
+    """Return the id of a user's store."""
+    return _fit("user:", user)
+
+
+def chat_store(pipeline: str, swarm: str) -> str:
+    """Return the id of the store of a swarm."""
+    return _fit("chat:", f"{pipeline}/{swarm}")
+
+
+def agent_store(agent: str) -> str:
+    """Return the id of an agent, which is also the id of its own store."""
+    return _fit("", agent)
+
+
+@lru_cache(1024)
+def _fit(prefix: str, name: str) -> str:
+    """Return prefix and name. A name that is too long is hashed."""
+    if len(prefix) + len(name) <= MAX_ID_CHARACTERS:
+        return prefix + name
+    return prefix + blake2b(name.encode(), digest_size=HASH_BYTES).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigureStores:
+    """The settings of an agent. Omitted ones keep their values."""
+
+    agent: StoreId
+    """The agent."""
+    enabled: bool | None = None
+    """Whether it has memory at all."""
+    own: bool | None = None
+    """Whether it may use its own store."""
+    chat: bool | None = None
+    """Whether it may use the stores of its chats."""
+    user: bool | None = None
+    """Whether it may use the stores of its users."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettingsView:
+    """The settings of an agent."""
+
+    agent: str
+    enabled: bool
+    own: bool
+    chat: bool
+    user: bool
+
+
+@operation("stores.configure", access="admin", mutates=True, home="stores")
+def configure_stores(
+    tx: Transaction, given: ConfigureStores, context: Context
+) -> AgentSettingsView:
+    """Switch all memory of an agent, or a class of its stores, on or off, and return its settings.
+
+    Calls that a switched-off class would allow are denied. The data stays.
+    """
+    changed = {
+        name: value
+        for name in ("enabled", "own", "chat", "user")
+        if (value := getattr(given, name)) is not None
+    }
+    settings = tx.table(AgentSettingsTable).find(given.agent)._replace(**changed)
+    if changed:
+        tx.table(AgentSettingsTable).put(settings)
+    return AgentSettingsView(*settings)
+
+
+@dataclass(frozen=True, slots=True)
+class ListStores(Identity):
+    """The agent whose stores to list, and the page."""
+
+    limit: Annotated[int, Field(ge=1, le=MOST)] = 100
+    """The maximum number of stores. A page may have fewer."""
+    cursor: ContextId = ""
+    """The `next_cursor` of the previous page, with the same agent, user and chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAccess:
+    """A store that the agent can use."""
+
+    store: str
+    level: str
+    """`search`, `read` or `readwrite`."""
+    source: str
+    """`self`, `grant`, `chat` or `user`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorePage:
+    """A page of an agent's stores: its own, the current chat and user, then the others by id."""
+
+    stores: tuple[StoreAccess, ...]
+    next_cursor: str | None
+    """The cursor of the next page; null on the last page."""
+
+
+@operation("stores.list", access="read", mutates=False, home="stores")
+def list_stores(tx: Transaction, wanted: ListStores, context: Context) -> StorePage:
+    """List the stores that the agent can use, with its level of access to each."""
+    found, more = list_accessible(tx, wanted, wanted.cursor, wanted.limit)
+    return StorePage(tuple(StoreAccess(one.store, one.level, one.source) for one in found), more)

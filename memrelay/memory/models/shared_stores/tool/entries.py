@@ -1,0 +1,154 @@
+"""The entries that a tool call reads and changes, through the functions of the operations."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from memrelay.memory.engine.identity import Identity
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.models.shared_stores.access import Level, require
+from memrelay.memory.models.shared_stores.grants import (
+    RemoveGrant,
+    SetGrant,
+    delete_grant,
+    put_grant,
+)
+from memrelay.memory.models.shared_stores.item import ItemView
+from memrelay.memory.models.shared_stores.items import (
+    DeleteItem,
+    EditItem,
+    EditResult,
+    GetItem,
+    ItemHit,
+    ItemPage,
+    ListItems,
+    PutItem,
+    RenameItem,
+    SearchItems,
+    delete_item,
+    edit_item,
+    get_item,
+    list_items,
+    rename_item,
+    search_items,
+    store_item,
+)
+from memrelay.memory.models.shared_stores.stores import ListStores, StorePage, list_stores
+from memrelay.memory.models.shared_stores.table import ItemSize, ItemTable
+from memrelay.memory.models.shared_stores.tool.paths import Address
+from memrelay.memory.operations import Context
+
+
+class Entries:
+    """The entries that one agent can use, in one transaction.
+
+    All methods raise the errors of the operations that they call. An internal entry does not
+    exist, except where a method states it.
+    """
+
+    def __init__(
+        self, tx: Transaction, identity: Identity, context: Context, default_ttl_s: float = 0
+    ) -> None:
+        self._tx, self._context = tx, context
+        # Seconds until a new entry expires, None for never.
+        self.default_ttl_s = default_ttl_s or None
+        self.agent = identity.agent
+        self._identity: dict[str, Any] = {
+            "agent": identity.agent,
+            "user": identity.user,
+            "chat": identity.chat,
+            "vouched": identity.vouched,
+        }
+
+    def get(self, store: str, key: str, *, internal: bool = False) -> ItemView | None:
+        """Return the entry of a key, None if there is none."""
+        wanted = GetItem(**self._identity, store=store, key=key, internal=internal)
+        try:
+            return get_item(self._tx, wanted, self._context)
+        except RecordNotFound:
+            return None
+
+    def find(self, address: Address) -> ItemView | None:
+        """Return the entry at an address: of its key, else of its short key."""
+        found = self.get(address.store, address.key)
+        if found is None and address.short_key:
+            return self.get(address.store, address.short_key)
+        return found
+
+    def choose_key(self, address: Address) -> str:
+        """Return the key of a new entry: the short one, unless the whole key is in use."""
+        if not address.short_key:
+            return address.key
+        used = self.get(address.store, address.key, internal=True) is not None
+        return address.key if used else address.short_key
+
+    def put(self, store: str, key: str, value: Any, ttl_s: float | None = None) -> None:
+        """Write the agent's own entry."""
+        store_item(
+            self._tx,
+            PutItem(**self._identity, store=store, key=key, value=value, ttl_s=ttl_s),
+            self._context,
+        )
+
+    def edit(self, view: ItemView, old: str, new: str) -> EditResult:
+        """Replace the only occurrence of a text in an entry."""
+        wanted = EditItem(
+            **self._identity, store=view.store, key=view.key, old_str=old, new_str=new
+        )
+        return edit_item(self._tx, wanted, self._context)
+
+    def rename(self, store: str, key: str, *, to_store: str, to_key: str) -> None:
+        """Move the agent's own entry."""
+        wanted = RenameItem(
+            **self._identity, store=store, key=key, to_store=to_store, to_key=to_key
+        )
+        rename_item(self._tx, wanted, self._context, internal=False)
+
+    def delete(self, store: str, key: str) -> bool:
+        """Delete the agent's own entry, and return whether there was one."""
+        wanted = DeleteItem(**self._identity, store=store, key=key)
+        return delete_item(self._tx, wanted, self._context, internal=False).deleted
+
+    def page(
+        self,
+        store: str,
+        prefix: str,
+        *,
+        namespace: str | None = "",
+        limit: int = 100,
+        cursor: str = "",
+    ) -> ItemPage:
+        """Return entries by key. `namespace` None stands for all."""
+        wanted = ListItems(
+            **self._identity,
+            store=store,
+            namespace=namespace,
+            prefix=prefix,
+            limit=limit,
+            cursor=cursor,
+        )
+        return list_items(self._tx, wanted, self._context)
+
+    def sizes(self, store: str, prefix: str) -> Iterator[ItemSize]:
+        """Return the sizes of all entries with a prefix, by key and owner."""
+        require(self._tx, Identity(**self._identity), store, Level.READ)
+        return self._tx.table(ItemTable).sizes(store, prefix)
+
+    def search(self, query: str, stores: tuple[str, ...], limit: int) -> tuple[ItemHit, ...]:
+        """Return the entries that match a query, best first."""
+        wanted = SearchItems(**self._identity, query=query, stores=stores, limit=limit)
+        return search_items(self._tx, wanted, self._context).items
+
+    def stores(self, cursor: str, limit: int = 100) -> StorePage:
+        """Return a page of the stores that the agent can use."""
+        wanted = ListStores(**self._identity, cursor=cursor, limit=limit)
+        return list_stores(self._tx, wanted, self._context)
+
+    def share(self, store: str, grantee: str, level: Any, ttl_s: float | None) -> None:
+        """Give another agent access to a store."""
+        given = SetGrant(**self._identity, store=store, grantee=grantee, level=level, ttl_s=ttl_s)
+        put_grant(self._tx, given)
+
+    def unshare(self, store: str, grantee: str) -> None:
+        """End the access of another agent to a store."""
+        delete_grant(self._tx, RemoveGrant(**self._identity, store=store, grantee=grantee))

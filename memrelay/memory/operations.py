@@ -1,0 +1,274 @@
+"""Declare operations: every capability of memory, defined once and exposed by each face.
+
+An operation is a plain function `(tx, input, context) -> output`. It runs in a database thread
+inside the store's transaction. Input and output are frozen dataclasses, read from the function's
+annotations. A string below a field becomes its description in the API documents.
+
+A stepwise operation is a generator. It yields between its steps, receives the store to continue
+with, and returns the output. The owner of the store may do other work in between.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
+
+import orjson
+from pydantic import ConfigDict, TypeAdapter
+
+from memrelay.memory.engine.identity import VOUCHED, Identity
+from memrelay.memory.engine.memory_id import is_closed
+from memrelay.memory.engine.models import list_nouns, load, modules_of
+from memrelay.memory.errors import Refused
+from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
+
+Access = Literal["search", "read", "write", "append", "delete", "admin"]
+# A store of each pipeline that holds the records of one memory model.
+Home = Literal["", "memories", "stores", "recipes", "langgraph"]
+# The input field of a changing operation that only returns what the call would do.
+DRY_RUN = "dry_run"
+Run = TypeVar("Run", bound=Callable[..., Any])
+# Yields between steps, receives the store to continue with, and returns the output.
+Steps = Generator[None, Any, Any]
+
+
+def no_other_store(memory_id: str) -> Any:
+    """Raise Refused: the caller has only one store open."""
+    raise Refused(
+        f"store {memory_id[:200]!r} cannot be read here, because only one store is open; "
+        "call the operation over HTTP, the bus or the command line"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Values that the store's owner, and not the caller, passes to an operation."""
+
+    # Time at which the call entered the bus, Unix ms. A replay has the same time.
+    now_ms: int
+    # The caller, as the face identifies it.
+    actor: str
+    # Approximate size limit of the result, bytes.
+    result_bytes: int
+    # Returns the same ids on a replay.
+    new_guid: Callable[[], str]
+    # Language of the store.
+    language: str = DEFAULT_LANGUAGE
+    # Whether a changing operation may raise VectorPending. It is then rolled back and runs again.
+    may_wait: bool = True
+    # Returns another store of the pipeline, for reads. Raises Refused for any other store.
+    beside: Callable[[str], Any] = no_other_store
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """The description of an operation that faces use."""
+
+    # For example "records.create".
+    name: str
+    # Access that the caller needs.
+    access: Access
+    mutates: bool
+    # Runs as an action of the caller: records that expired before its time are skipped.
+    run: Callable[[Any, Any, Context], Any]
+    # A frozen dataclass.
+    input: type
+    # A frozen dataclass or None.
+    output: Any
+    # First line of the function's docstring.
+    summary: str
+    # Validates untrusted input. Only the edges (JSON) use it.
+    adapter: TypeAdapter[Any]
+    # The store on which it runs. "" for any store, by default the first.
+    home: Home = ""
+    # Input field whose text is embedded before the operation runs, if there is an embedder.
+    embeds: str = ""
+    # Whether it may use a closed home, because its answer has ids and no values.
+    shows_ids_only: bool = False
+    # Whether the home is only the default, and a call may name another store.
+    any_store: bool = False
+    # Whether it erases records, so that the owner rewrites the files afterwards.
+    erases: bool = False
+    # Begins a stepwise operation, which `run` drives to its end; None for others. The driver calls
+    # `records.acts` before each part.
+    begin: Callable[[Any, Any, Context], Steps] | None = None
+
+    @property
+    def takes_store(self) -> bool:
+        """Return whether a call may name the store."""
+        return not self.home or self.any_store
+
+    @property
+    def has_dry_run(self) -> bool:
+        """Return whether a call may ask only for what it would do."""
+        return DRY_RUN in {field.name for field in fields(self.input)}
+
+    @property
+    def noun(self) -> str:
+        """The object of the operation: `records`."""
+        return self.name.partition(".")[0]
+
+    @property
+    def verb(self) -> str:
+        """The action of the operation: `create`."""
+        return self.name.partition(".")[2]
+
+    def check_store(self, memory_id: str) -> None:
+        """Raise Refused for a closed home, unless the operation belongs to it, is for an admin or
+        shows no values.
+
+        An admin can erase and import the records of any store.
+        """
+        is_at_home = bool(self.home) and not self.any_store
+        is_allowed = is_at_home or self.access == "admin" or self.shows_ids_only
+        if is_closed(memory_id) and not is_allowed:
+            raise Refused(
+                f"{self.name} cannot use {memory_id}, which holds the items of agents with their "
+                "access rights; use the operations of items, or another store"
+            )
+
+    @property
+    def has_caller(self) -> bool:
+        """Whether the input names the agent, the user and the chat that call."""
+        return issubclass(self.input, Identity)
+
+
+def is_dry_run(operation: Operation, data: bytes) -> bool:
+    """Return whether a call with this input as JSON asks only for what it would do.
+
+    An input that is not a JSON object does not: the operation refuses it.
+    """
+    if not operation.has_dry_run:
+        return False
+    try:
+        given = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(given, dict) and given.get(DRY_RUN) is True
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def operation(
+    name: str,
+    *,
+    access: Access,
+    mutates: bool,
+    home: Home = "",
+    embeds: str = "",
+    shows_ids_only: bool = False,
+    any_store: bool = False,
+    erases: bool = False,
+    stepwise: bool = False,
+) -> Callable[[Run], Run]:
+    """Register the decorated function as the operation `name`. Raises ValueError: the name is used
+    twice.
+
+    The function of a `stepwise` operation is a generator, annotated with `Generator`.
+    """
+
+    def declare(run: Run) -> Run:
+        if name in OPERATIONS:
+            raise ValueError(f"two operations are named {name!r}")
+        hints = get_type_hints(run, include_extras=True)
+        input_type = [hint for parameter, hint in hints.items() if parameter != "return"][1]
+
+        def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
+            tx.records.acts(context.now_ms, context.actor, getattr(given, "reason", ""))
+            return _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
+
+        input_type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+        OPERATIONS[name] = Operation(
+            name,
+            access,
+            mutates,
+            run_as_actor,
+            input_type,
+            get_args(hints["return"])[2] if stepwise else hints["return"],
+            (run.__doc__ or "").partition("\n")[0],
+            TypeAdapter(input_type),
+            home,
+            embeds,
+            shows_ids_only,
+            any_store,
+            erases,
+            run if stepwise else None,
+        )
+        return run
+
+    return declare
+
+
+def _finish(steps: Steps, tx: Any) -> Any:
+    """Drive a stepwise operation to its end, and return its output."""
+    try:
+        next(steps)
+        while True:
+            steps.send(tx)
+    except StopIteration as end:
+        return end.value
+
+
+def find_operation(name: str) -> Operation | None:
+    """Import only the modules of the operation's noun and return it. None if it does not exist."""
+    if name not in OPERATIONS:
+        for module in modules_of(name.partition(".")[0]):
+            load(module)
+            if name in OPERATIONS:
+                break
+    return OPERATIONS.get(name)
+
+
+def known_operation(name: str) -> Operation:
+    """Return the named operation. Raises Refused: it does not exist."""
+    operation = find_operation(name)
+    if operation is None:
+        raise Refused(f"unknown operation {name[:200]!r}; known are {', '.join(all_operations())}")
+    return operation
+
+
+@cache
+def all_operations() -> dict[str, Operation]:
+    """Import all operations and return them by name, sorted."""
+    for noun in list_nouns():
+        for module in modules_of(noun):
+            load(module)
+    return dict(sorted(OPERATIONS.items()))
+
+
+@cache
+def input_schema(operation: Operation) -> dict[str, Any]:
+    """Return the JSON schema of the fields that a caller may send. Do not change it."""
+    schema = operation.adapter.json_schema()
+    fields = {name: field for name, field in schema["properties"].items() if name != VOUCHED}
+    return schema | {"properties": fields, "required": schema.get("required", [])}
+
+
+def positional_fields(operation: Operation) -> list[str]:
+    """Return the fields that methods and commands take by position.
+
+    These are the required ones, except the calling agent, and optional ones before the first.
+    """
+    schema = input_schema(operation)
+    by_name = {"agent"} if operation.has_caller else set()
+    fields = [name for name in schema["properties"] if name not in by_name]
+    required = [name for name in fields if name in schema["required"]]
+    return [*fields[: fields.index(required[0])], *required] if required else []
+
+
+def holds_objects(schema: dict[str, Any]) -> bool:
+    """Return whether a field with that schema is a list of objects."""
+    items = schema.get("items", {})
+    return "$ref" in items or items.get("type") == "object"
+
+
+def json_type(schema: dict[str, Any]) -> str:
+    """Return the first JSON type in the schema of a field, "" if any type is valid.
+
+    A reference is to a dataclass, whose values are objects.
+    """
+    for one in [schema, *schema.get("anyOf", [])]:
+        if "type" in one or "$ref" in one:
+            return str(one.get("type", "object"))
+    return ""

@@ -1,1 +1,0 @@
-"""Operations of memory, one module each. Modules without `@operation` hold shared code."""

@@ -1,1 +1,0 @@
-"""Recipes: declared retrieval pipelines, the sources that they read, and context assembly."""

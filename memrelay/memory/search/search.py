@@ -1,0 +1,317 @@
+"""records.search: finds records by words or meaning, best first (docs/search.md).
+
+Filters apply before the limit.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Struct
+from pydantic import Field
+
+from memrelay.memory.engine.conditions import Conditions, Given, compiled
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.errors import EmbeddingFault, Refused, ResultTooLarge
+from memrelay.memory.operations import Context, operation
+from memrelay.memory.records.filters import Filter
+from memrelay.memory.records.kinds import is_agent_memory
+from memrelay.memory.records.reading import (
+    AnswerSize,
+    Found,
+    collect_within,
+    max_records_within,
+    size_of,
+    take_within,
+    too_large,
+)
+from memrelay.memory.records.record import Record
+from memrelay.memory.records.view import Name, RecordView, Tags, view
+from memrelay.memory.search.explanation import Explanation, as_run
+from memrelay.memory.search.query import (
+    HALF_LIFE_DAYS,
+    NO_BOOSTS,
+    WRONG_MODE,
+    Boosts,
+    Days,
+    Query,
+    Weight,
+    match_all,
+    match_any,
+    parse,
+    plain,
+)
+from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE, Language
+
+if TYPE_CHECKING:
+    from memrelay.memory.search.results import Ranked
+
+Mode = Literal["fts", "hybrid", "semantic"]
+# From this many rows on, FTS5 may be slow for common words, and the ranker computes their scores.
+MIN_ROWS_FOR_RANKER = 50_000
+DEFAULT_LIMIT = 10  # records returned by a ranked search without a limit
+
+
+class SearchInput(Struct, frozen=True):
+    """A query and its filters. Records must meet the filters of both. A struct for speed.
+
+    In mode "fts", records must contain all words, and are ordered by FTS5. In mode "hybrid",
+    records with any word in any form are ranked by words, neighbors and thread, and by meaning if
+    the store has vectors. Mode "semantic" ranks by meaning alone. See docs/search.md.
+
+    A result of more than `max_bytes` raises an error.
+    """
+
+    query: str
+    max_bytes: int
+    filters: dict[str, str] = {}  # by kind, scope
+    tags: tuple[str, ...] = ()  # all of them
+    limit: int | None = None
+    mode: Mode = "fts"
+    language: str = DEFAULT_LANGUAGE  # of stems and stop words in ranked modes; "none" for neither
+    boosts: Boosts = NO_BOOSTS  # in ranked modes
+    given: Given | None = None  # a compiled filter
+    plain: bool = False  # whether the query has no syntax
+    with_agents: bool = False  # whether the memory of agents can be found
+
+
+def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
+    """Return the matching records with their scores, best first.
+
+    A query of only filters returns all records that pass them, newest first. An empty query
+    returns nothing.
+
+    Raises ResultTooLarge: when the result exceeds `max_bytes`.
+    Raises SearchTooLong: when the search exceeds its time limit.
+    Raises VectorPending: when the vector of the query is not computed yet.
+    """
+    query = _parse(wanted)
+    conditions = combine_conditions(tx, query, wanted)
+    with tx.bounded_search():
+        if _is_ranked(query, wanted):
+            ranked = _ranked(tx, wanted, query, conditions)
+            return collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
+        return _match(tx, wanted, query, conditions)
+
+
+def search_best(tx: Transaction, wanted: SearchInput) -> Found:
+    """Return the best matching records that fit into `max_bytes`, and the number of the others.
+
+    Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
+    """
+    query = _parse(wanted)
+    conditions = combine_conditions(tx, query, wanted)
+    with tx.bounded_search():
+        if _is_ranked(query, wanted):
+            scores = _ranked(tx, wanted, query, conditions).scores_by_row()
+            records, _ = take_within(wanted.max_bytes, tx.records.at_rows(scores))
+            return Found(records, len(scores) - len(records))
+        matches = _find_matches(tx, wanted, query, conditions)
+        records, has_more = take_within(wanted.max_bytes, matches)
+        if not has_more:
+            return Found(records)
+        total = tx.records.count_matches(match_all(query), match_any(query), conditions)
+        return Found(records, total - len(records))
+
+
+def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
+    """Return the same records and an explanation. Costs some ms more, and loads numpy."""
+    with tx.bounded_search():
+        return _search_explained(tx, wanted)
+
+
+def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
+    query = _parse(wanted)
+    conditions = combine_conditions(tx, query, wanted)
+    if _is_ranked(query, wanted):
+        ranked = _ranked(tx, wanted, query, conditions)
+        found = collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
+        has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
+        compared = ranked.compared if has_vectors else ""
+        run = as_run(
+            wanted.query, query, mode=wanted.mode, language=wanted.language, compared=compared
+        )
+        return found, tx.ranker.explain(ranked, run, query, conditions, found)
+    found = _match(tx, wanted, query, conditions)
+    run = as_run(wanted.query, query, mode=wanted.mode, match=match_all(query))
+    return found, tx.ranker.explain_match(run, query, conditions, found)
+
+
+def _is_ranked(query: Query, wanted: SearchInput) -> bool:
+    """Return whether the search ranks records. Raises Refused for boosts in mode fts."""
+    if wanted.boosts and wanted.mode == "fts":
+        raise Refused(WRONG_MODE)
+    return wanted.mode != "fts" and query.wants_words
+
+
+def _match(
+    tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions
+) -> list[Record]:
+    """Return all matches. Raises ResultTooLarge."""
+    return collect_within(wanted.max_bytes, _find_matches(tx, wanted, query, conditions))
+
+
+def _find_matches(
+    tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions
+) -> Iterable[Record]:
+    """Yield matches in the order of FTS5, or the latest records for a query of filters."""
+    match, unwanted = match_all(query), match_any(query)
+    if match:
+        limit = max_records_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
+        best = (
+            tx.ranker.search_by_relevance(query, conditions, limit)
+            if tx.records.last_row >= MIN_ROWS_FOR_RANKER
+            else None
+        )
+        return tx.records.search(match, unwanted, conditions, limit, best=best)
+    return tx.records.latest(unwanted, conditions, wanted.limit) if query.filters else []
+
+
+def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> "Ranked":
+    """Run a ranked search. Raises Refused if the mode needs vectors and there are none."""
+    limit = DEFAULT_LIMIT if wanted.limit is None else wanted.limit
+    try:
+        return tx.ranker.search(
+            query,
+            conditions,
+            limit,
+            wanted.language,
+            question=_question(wanted, query),
+            semantic=wanted.mode == "semantic",
+            boosts=wanted.boosts,
+        )
+    except EmbeddingFault as fault:
+        raise Refused(str(fault)) from fault
+
+
+def _question(wanted: SearchInput, query: Query) -> str:
+    """Return the text to compare with vectors: the query without its syntax."""
+    plain = not (query.filters or query.excluded or query.phrases or query.prefixes)
+    return wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
+
+
+def _parse(wanted: SearchInput) -> Query:
+    """Return the parsed query. Raises Refused."""
+    return plain(wanted.query) if wanted.plain else parse(wanted.query)
+
+
+def combine_conditions(tx: Transaction, query: Query, wanted: SearchInput) -> Conditions:
+    """Return the combined filters of the query and the input.
+
+    The memory of agents is left out unless the input includes it.
+    """
+    return Conditions(
+        wanted.filters,
+        query.kinds,
+        query.scopes,
+        (*wanted.tags, *query.tags),
+        query.after_ms,
+        query.before_ms,
+        given=wanted.given,
+        without_agents=tx.records.has_agent_memory and not wanted.with_agents,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRecords:
+    """A search."""
+
+    query: Annotated[str, Field(min_length=1)]
+    """The query (docs/search.md). In mode fts, records must contain all words."""
+    kind: Name = ""
+    """Only records of this kind. Without it, kinds of agent memory (`memory.*`) are left out."""
+    scope: Name = ""
+    """Only records of this scope."""
+    tags: Tags = ()
+    """Only records with all of these tags."""
+    filter: Filter | None = None
+    """Only records that pass this filter (docs/filters.md)."""
+    limit: Annotated[int, Field(ge=1, le=1000)] = 20
+    """The maximum number of records, after all filters."""
+    mode: Mode = "fts"
+    """`fts`: all words. `hybrid`: any words, with context and meaning. `semantic`: meaning."""
+    language: Language | None = None
+    """The language of stems and stop words in ranked modes; `none` for neither.
+
+    By default the language of the store.
+    """
+    recency: Weight = 0.0
+    """The largest share of its score that a record loses by age, 0 to 1, in ranked modes."""
+    recency_days: Days = HALF_LIFE_DAYS
+    """The half-life of half of that share, in days. The other half fades twelve times slower."""
+    importance: Weight = 0.0
+    """The share of its score that a record loses if `data.importance` is 0, in ranked modes."""
+    explain: bool = False
+    """Whether to explain the score of each hit, or why nothing was found."""
+    plain: bool = False
+    """Whether the query is plain text: quotes, stars, minus signs and filters are no syntax."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A record that was found."""
+
+    record: RecordView
+    score: float
+    """Higher is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The records found, best first."""
+
+    items: tuple[Hit, ...]
+    explanation: Explanation | None = None
+    """The explanation, if `explain` is set."""
+
+
+@operation("records.search", access="search", mutates=False)
+def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> Hits:
+    """Find records by their words or their meaning, best first.
+
+    Raises Refused: when the query exceeds a limit, or the mode needs vectors and there are none.
+    Raises ResultTooLarge: when the result exceeds the size of an answer.
+    Raises VectorPending: when the vector of the query is not computed yet.
+    """
+    filters = {
+        name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value
+    }
+    boosts = Boosts(wanted.recency, wanted.recency_days, wanted.importance, context.now_ms)
+    query = SearchInput(
+        wanted.query,
+        context.result_bytes,
+        filters,
+        wanted.tags,
+        wanted.limit,
+        mode=wanted.mode,
+        language=wanted.language or context.language,
+        boosts=boosts,
+        given=compiled(wanted.filter),
+        plain=wanted.plain,
+        with_agents=is_agent_memory(wanted.kind),
+    )
+    try:
+        found, explanation = (
+            search_explained(tx, query) if wanted.explain else (search(tx, query), None)
+        )
+        return Hits(tuple(_hits(tx, found, context.result_bytes)), explanation)
+    except ResultTooLarge as error:
+        raise ResultTooLarge(
+            f"the result has more than {context.result_bytes} bytes, too many for an answer; "
+            "set a smaller `limit`"
+        ) from error
+
+
+def _hits(tx: Transaction, found: list[Record], most: int) -> Iterator[Hit]:
+    """Yield the hits. Raises ResultTooLarge if they are too large in JSON.
+
+    For a single hit, only its text and data count, as in records.get.
+    """
+    room = AnswerSize(most)
+    for record in found:
+        further = tx.records.further(record.guid)
+        if room.would_exceed(record, further) and (
+            len(found) > 1 or size_of(record, further.data) > most
+        ):
+            raise too_large(most)
+        yield Hit(view(record, further), record.score)

@@ -1,0 +1,75 @@
+"""mem0: the JSON of `get_all`, a list, JSON lines, or an export of the platform."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memrelay.memory.transfer.importers.containers.documents import begins_with, list_of
+from memrelay.memory.transfer.importers.containers.json_items import read_items
+from memrelay.memory.transfer.importers.fields import fields_of, read_content, read_text
+from memrelay.memory.transfer.importers.items import Fact, Fault, Found, LeftOut
+from memrelay.memory.transfer.importers.source import Given, source
+from memrelay.memory.transfer.importers.times import read_time
+
+NAME = "mem0"
+LISTS = ("results", "memories", "relations")
+# Fields with a place of their own in a record, and the score of a search.
+PLACED = frozenset(
+    ("memory", "metadata", "created_at", "updated_at", "expiration_date", "user_id", "score")
+)
+# The key in `data` of all other fields.
+OTHERS = NAME
+
+
+def detect(path: Path) -> bool:
+    """Return whether a file has memories of mem0."""
+    return begins_with(path, "memory hash", "memory user_id", "memory agent_id", "memory run_id")
+
+
+@source(NAME, detect)
+def read(given: Given) -> Iterator[Found]:
+    """Yield the memories of a file."""
+    for position, value in read_items(given.file, *LISTS):
+        if isinstance(value, Fault):
+            yield value
+        elif list_of(position) == "relations":
+            yield Fault(position, "relations of the graph memory are not imported")
+        else:
+            yield _fact(position, value)
+
+
+def _fact(position: str, value: Any) -> Found:
+    try:
+        fields = fields_of(value)
+        text = read_content(fields, "memory")
+        user, agent, run = (read_text(fields, f"{name}_id") for name in ("user", "agent", "run"))
+        place = user or agent or run
+        if not place:
+            raise LeftOut("it has no `user_id`, `agent_id` or `run_id`")
+        return Fact(
+            position=position,
+            id=read_text(fields, "id") or "\n".join((place, text)),
+            text=text,
+            memory=f"{NAME}/{place}",
+            owner=user or None,
+            thread=run or None,
+            created_at=read_time(fields.get("created_at")),
+            updated_at=read_time(fields.get("updated_at")),
+            expires_at=read_time(fields.get("expiration_date")),
+            data=_data_of(fields),
+        )
+    except LeftOut as error:
+        return Fault(position, str(error))
+
+
+def _data_of(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata, and below `mem0` all other fields."""
+    metadata = fields.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise LeftOut("`metadata` is not a JSON object")
+    others = {
+        name: value
+        for name, value in fields.items()
+        if name not in PLACED and value not in (None, "", [], {})
+    }
+    return {**metadata, **({OTHERS: others} if others else {})}

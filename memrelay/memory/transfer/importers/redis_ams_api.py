@@ -1,0 +1,136 @@
+"""Read memories and sessions over the REST API of Redis agent-memory-server."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.client import HTTPException
+from ipaddress import ip_address
+from json import loads
+from typing import Any
+from urllib.parse import SplitResult, quote, urlsplit
+
+import orjson
+
+from memrelay.memory.errors import EmbeddingFault
+from memrelay.memory.search.embedding.outgoing import open_connection
+from memrelay.memory.transfer.importers.items import Fault
+from memrelay.memory.transfer.importers.source import RefusedFile
+
+SEARCH = "/v1/long-term-memory/search"
+SESSIONS = "/v1/working-memory/"
+# Memories or sessions in an answer. The server allows at most 100.
+PAGE = 100
+TIMEOUT_S = 60.0
+MAX_ANSWER = 64 << 20
+SETTING = "agents.private"
+EXAMPLE = "http://localhost:8000"
+
+
+def read_api(url: str, *, private: bool) -> Callable[[], Iterator[object]]:
+    """Return a function that yields the answers of the server: pages of a search, then sessions.
+
+    A private address other than loopback needs `private`. Raises RefusedFile, also while answers
+    are read.
+    """
+    try:
+        place = urlsplit(url.rstrip("/"))
+        is_valid = place.scheme in ("http", "https") and bool(place.hostname) and place.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or place.username or place.query:
+        raise RefusedFile(f"--url is not the address of a server, such as {EXAMPLE}")
+    server = _Server(place, private or _is_loopback(place.hostname or ""))
+
+    def answers() -> Iterator[object]:
+        yield from _search(server)
+        yield from _sessions(server)
+
+    return answers
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Server:
+    """Sends requests to one server. Each opens a connection to a checked address."""
+
+    def __init__(self, place: SplitResult, private: bool) -> None:
+        self._place, self._private = place, private
+
+    def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Return (status, decoded JSON). Raises RefusedFile."""
+        data = None if body is None else orjson.dumps(body)
+        try:
+            with closing(
+                open_connection(
+                    self._place, private=self._private, timeout_s=TIMEOUT_S, setting=SETTING
+                )
+            ) as connection:
+                connection.request(
+                    method, self._place.path + path, data, {"Content-Type": "application/json"}
+                )
+                response = connection.getresponse()
+                return response.status, self._decode(path, response.read(MAX_ANSWER + 1))
+        except (OSError, HTTPException) as error:
+            raise RefusedFile(f"{self._place.netloc} does not answer: {error}") from error
+        except EmbeddingFault as error:
+            raise RefusedFile(str(error)) from error
+
+    def get(self, method: str, path: str, body: object = None) -> Any:
+        """Return the decoded JSON of a successful answer. Raises RefusedFile."""
+        status, found = self.ask(method, path, body)
+        if status != 200:
+            raise RefusedFile(
+                f"{self._place.netloc} answers {status} to {path}; check --url. If the server "
+                "requires a token, save its answers to a file and import that"
+            )
+        return found
+
+    def _decode(self, path: str, answer: bytes) -> Any:
+        if len(answer) > MAX_ANSWER:
+            raise RefusedFile(f"the answer to {path} is larger than 64 MiB")
+        try:
+            return loads(answer)
+        except (ValueError, RecursionError):
+            return None
+
+
+def _search(server: _Server) -> Iterator[object]:
+    """Yield the pages of a search without a text, which finds everything."""
+    offset: int | None = 0
+    last: object = None
+    while offset is not None:
+        # Without a boost, the search does not change when a memory was last used.
+        wanted = {"limit": PAGE, "offset": offset, "recency_boost": False, "deduplicate": False}
+        answer = server.get("POST", SEARCH, wanted)
+        memories = answer.get("memories") if isinstance(answer, dict) else None
+        if not isinstance(memories, list):
+            raise RefusedFile(f"the answer to {SEARCH} has no list `memories`; check --url")
+        if memories and memories == last:
+            raise RefusedFile("the server repeats a page of its memories; save them to a file")
+        yield answer
+        last = memories
+        following = answer.get("next_offset")
+        is_full = len(memories) >= PAGE
+        following = following if isinstance(following, int) else offset + PAGE if is_full else None
+        offset = following if following is not None and following > offset and memories else None
+
+
+def _sessions(server: _Server) -> Iterator[object]:
+    """Yield the working memory of each session."""
+    offset = 0
+    while True:
+        answer = server.get("GET", f"{SESSIONS}?limit={PAGE}&offset={offset}")
+        names = answer.get("sessions") if isinstance(answer, dict) else None
+        if not isinstance(names, list):
+            raise RefusedFile(f"the answer to {SESSIONS} has no list `sessions`; check --url")
+        for name in names:
+            status, found = server.ask("GET", SESSIONS + quote(str(name), safe=""))
+            where = f"session {str(name)[:80]}"
+            yield found if status == 200 else Fault(where, f"the server answers {status}")
+        if len(names) < PAGE:
+            return
+        offset += len(names)
