@@ -52,6 +52,8 @@ class Model:
     json_kinds: tuple[str, ...] = ()
     # A subclass of ModelErasure (erasures.py).
     erase: str = ""
+    # A function of a store that returns whether it has texts to embed, if it has no other records.
+    has_texts: str = ""
 
 
 @cache
@@ -87,6 +89,14 @@ def list_rows() -> list[Rows]:
 def list_erasures() -> list[str]:
     """Return the full names of the models' erasure classes."""
     return [resolve(name, model.erase) for name, model in models().items() if model.erase]
+
+
+def find_text_check(store: str) -> Any:
+    """Return the function that decides whether a built-in store has texts to embed, else None."""
+    for package, model in models().items():
+        if model.store == store and model.has_texts:
+            return load(resolve(package, model.has_texts))
+    return None
 
 
 @cache

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import structlog
 
+from memrelay.memory.engine.models import find_text_check
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.engine.vectors import Made
@@ -22,8 +23,6 @@ from memrelay.memory.errors import (
     StoreBusy,
     StoreFenced,
 )
-from memrelay.memory.models.named_memories.table import MemoryTable
-from memrelay.memory.models.recipes.records import RecipeTables
 from memrelay.memory.search.embedding.backfill import (
     NOTHING_TO_DO,
     EmbeddingTask,
@@ -272,9 +271,6 @@ class VectorTask:
 
 
 def _has_content(store: Store) -> bool:
-    """Return whether a home has named memories, documents, or records of another model."""
-    if store.memory_id.endswith("/memories"):
-        return store.table(MemoryTable).any()
-    if store.memory_id.endswith("/recipes"):
-        return store.table(RecipeTables).documents.any()
-    return store.records.last_row > 0
+    """Return whether a built-in store has texts to embed."""
+    has_texts = find_text_check(store.memory_id.rpartition("/")[2])
+    return store.records.last_row > 0 if has_texts is None else bool(has_texts(store))

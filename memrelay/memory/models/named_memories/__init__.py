@@ -10,4 +10,5 @@ MODEL = Model(
         "entries": ("entries",),
         "knowledge": ("knowledge",),
     },
+    has_texts="table:has_memories",
 )

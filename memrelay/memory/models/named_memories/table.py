@@ -266,3 +266,8 @@ class EntryTable(StoreTable):
                     [(memory, digest, guid) for digest in digests_of(str(content))],
                 )
                 self._connection.execute("UPDATE entries SET digested = 1 WHERE guid = ?", (guid,))
+
+
+def has_memories(store: Store) -> bool:
+    """Return whether a store has named memories, whose entries need vectors."""
+    return store.table(MemoryTable).any()

@@ -29,6 +29,7 @@ MODEL = Model(
     # The content of recipes and rule engines is JSON.
     json_kinds=("recipe.*",),
     erase="graph.edge_erasure:EdgeErasure",
+    has_texts="records:has_documents",
     keyed={
         "recipe.definition": KEYED,
         "recipe.document": KEYED,

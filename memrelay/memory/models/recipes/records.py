@@ -117,3 +117,8 @@ class RecipeTables(StoreTable):
         """Return the other record that has the key of a record, None if it is free."""
         table = self._keyed.get(state.kind)
         return None if table is None else table.holder(state)
+
+
+def has_documents(store: Store) -> bool:
+    """Return whether a store has documents, whose chunks need vectors."""
+    return store.table(RecipeTables).documents.any()
