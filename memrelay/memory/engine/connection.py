@@ -24,6 +24,7 @@ from memrelay.memory.engine.damage import (
 from memrelay.memory.engine.disk import FREE_SPACE, ROOM_OR_DISK, make_folder, write_whole_file
 from memrelay.memory.engine.idempotency import register_key_functions
 from memrelay.memory.engine.lock_holder import describe_writer
+from memrelay.memory.engine.models import MODELS
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy, StoreDamaged
 from memrelay.memory.search.text.words import parts_of
 
@@ -207,12 +208,22 @@ def make_template(schema: int) -> bytes:
 
 @cache
 def migrations() -> tuple[str, ...]:
-    """Return the SQL of each migration in order, beginning with number 1."""
-    folder = files("memrelay.memory.engine").joinpath("migrations")
-    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    """Return the SQL of each migration in order, beginning with number 1.
+
+    They are in the folder `migrations` of the engine, and of the model that a later one is for.
+    """
+    folders = [files(package).joinpath("migrations") for package in (__package__, *MODELS)]
+    scripts = {
+        file.name: file.read_text()
+        for folder in folders
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    }
+    names = sorted(scripts)
     if [int(name[:4]) for name in names] != list(range(1, len(names) + 1)):
         raise StoreBroken(f"the migrations are not numbered from 0001 without a gap: {names}")
-    return tuple(folder.joinpath(name).read_text() for name in names)
+    return tuple(scripts[name] for name in names)
 
 
 def _migrate(connection: apsw.Connection, path: Path, last: int) -> None:

@@ -19,6 +19,7 @@ from memrelay.memory.models.shared_stores.table import (
     Position,
     end_of_prefix,
 )
+from memrelay.memory.records.kinds import ITEM_KIND
 from tests.memory.items.access_cases import call, open_stores
 
 
@@ -30,7 +31,7 @@ def store() -> Iterator[Store]:
 
 
 def key_counts(store: Store) -> int:
-    store.records.key_counts.clear()
+    store.records.hooks[ITEM_KIND].reset()
     return store.table(ItemTable).count("a")
 
 

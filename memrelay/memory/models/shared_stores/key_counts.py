@@ -40,7 +40,7 @@ class KeyCounts(ChangeHook):
 
     def inserted(self, record: State) -> None:
         """Count a new item, whose row may still be buffered."""
-        self._add(record.scope, 1)
+        self.add(record.scope, 1)
         self.buffered.add(record.key)
 
     def flushed(self) -> None:
@@ -49,25 +49,26 @@ class KeyCounts(ChangeHook):
 
     def moved(self, before: str, after: str) -> None:
         """Count an item in another store."""
-        self._add(before, -1)
-        self._add(after, 1)
+        self.add(before, -1)
+        self.add(after, 1)
 
     def removed(self, scope: str) -> None:
         """Count an item less."""
-        self._add(scope, -1)
+        self.add(scope, -1)
 
     def removes(self, which: str, values: list[Any]) -> None:
         """Count the items that a WHERE clause on `records AS r` selects, before their removal."""
         if self._counts:
             removed = self._connection.execute(COUNT_MATCHING.format(which=which), values)
             for store, count in removed:
-                self._add(str(store), -int(count))
+                self.add(str(store), -int(count))
 
     def reset(self) -> None:
         """Count again, after a rollback or a change that was not reported item by item."""
         self._counts.clear()
         self.buffered.clear()
 
-    def _add(self, store: str, change: int) -> None:
+    def add(self, store: str, change: int) -> None:
+        """Add to the count of a store, if it is known."""
         if store in self._counts:
             self._counts[store] += change
