@@ -25,7 +25,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from memrelay import open_store
 from memrelay.bus.client.url import Address
-from memrelay.langgraph import MemrelaySaver
+from memrelay.integrations.langgraph import MemrelaySaver
 from memrelay.pipelines.secret_references import NO_SECRETS
 from memrelay.worker.errands.bus_operations import BusOperations, CallOperations
 from tests.support.bundles import make_bundle, make_uid

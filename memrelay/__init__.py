@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     )
     from memrelay.blocks.registry import block
     from memrelay.bus.message import Message
-    from memrelay.client import BlockingClient, Client, connect, connect_sync
-    from memrelay.embedded import EmbeddedStore, open_store
+    from memrelay.client.http import BlockingClient, Client, connect, connect_sync
+    from memrelay.embedded.store import EmbeddedStore, open_store
 
 __all__ = [
     "AsyncCall",
@@ -45,19 +45,19 @@ __all__ = [
 _MODULES = {
     "AsyncCall": "memrelay.blocks.async_call",
     "BlockArgs": "memrelay.blocks.contract",
-    "BlockingClient": "memrelay.client",
+    "BlockingClient": "memrelay.client.http",
     "Call": "memrelay.blocks.contract",
-    "Client": "memrelay.client",
-    "EmbeddedStore": "memrelay.embedded",
+    "Client": "memrelay.client.http",
+    "EmbeddedStore": "memrelay.embedded.store",
     "Errand": "memrelay.blocks.contract",
     "Message": "memrelay.bus.message",
     "RunningErrand": "memrelay.blocks.contract",
     "SecretReference": "memrelay.blocks.contract",
     "Transient": "memrelay.blocks.contract",
     "block": "memrelay.blocks.registry",
-    "connect": "memrelay.client",
-    "connect_sync": "memrelay.client",
-    "open_store": "memrelay.embedded",
+    "connect": "memrelay.client.http",
+    "connect_sync": "memrelay.client.http",
+    "open_store": "memrelay.embedded.store",
 }
 
 

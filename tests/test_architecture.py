@@ -281,6 +281,21 @@ def no_block_by_name(source: Source) -> list[str]:
             "from memrelay.web.api import y",
         ),
         (
+            imports.imports_of_the_wrong_package,
+            "memrelay/client/x.py",
+            "from memrelay.web.api import operations",
+        ),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/embedded/x.py",
+            "from memrelay.client.http import Client",
+        ),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/integrations/x.py",
+            "import memrelay.worker.service",
+        ),
+        (
             imports.imports_of_a_forbidden_library,
             "memrelay/memory/x.py",
             "import redis.asyncio as redis",
@@ -344,6 +359,11 @@ def test_a_violation_is_found_with_its_place(rule: Rule, path: str, text: str) -
             imports.imports_of_the_wrong_package,
             "memrelay/cli/x.py",
             "import memrelay.worker.service, memrelay.web.api",
+        ),
+        (
+            imports.imports_of_the_wrong_package,
+            "memrelay/client/x.py",
+            "from memrelay.web.api.operation_routes import route_of",
         ),
         (
             imports.imports_of_a_forbidden_library,

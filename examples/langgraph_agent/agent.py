@@ -10,7 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 
 from memrelay import open_store
-from memrelay.langgraph import MemrelaySaver, MemrelayStore
+from memrelay.integrations.langgraph import MemrelaySaver, MemrelayStore
 
 MODEL_URL = os.environ.get("MODEL_URL", "http://127.0.0.1:11434/v1")
 MODEL = os.environ.get("MODEL", "llama3.2")

@@ -28,19 +28,20 @@ from memrelay.cli.terminal.output import print_json
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.errors import Refused
 from memrelay.memory.operations import (
+    STORE,
     Operation,
     all_operations,
     holds_objects,
     input_schema,
     json_type,
     positional_fields,
+    selects_store,
 )
 from memrelay.memory.records.json_integers import check_integers
 from memrelay.memory.records.tags import parse
 from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.validation_faults import report_validation_error
-from memrelay.web.api.operation_routes import STORE, selects_store
 
 ACTOR = "cli"
 # JSON Schema types and their Python types. All others are text.

@@ -25,6 +25,8 @@ from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
 Home = Literal["", "memories", "stores", "recipes", "langgraph"]
+# The argument that selects a store of the pipeline.
+STORE = "store"
 # The input field of a changing operation that only returns what the call would do.
 DRY_RUN = "dry_run"
 Run = TypeVar("Run", bound=Callable[..., Any])
@@ -228,12 +230,18 @@ def known_operation(name: str) -> Operation:
     return operation
 
 
+def operations_on(noun: str) -> list[Operation]:
+    """Import only the modules of a noun and return its operations by name; [] if it has none."""
+    for module in modules_of(noun):
+        load(module)
+    return [OPERATIONS[name] for name in sorted(OPERATIONS) if OPERATIONS[name].noun == noun]
+
+
 @cache
 def all_operations() -> dict[str, Operation]:
     """Import all operations and return them by name, sorted."""
     for noun in list_nouns():
-        for module in modules_of(noun):
-            load(module)
+        operations_on(noun)
     return dict(sorted(OPERATIONS.items()))
 
 
@@ -255,6 +263,11 @@ def positional_fields(operation: Operation) -> list[str]:
     fields = [name for name in schema["properties"] if name not in by_name]
     required = [name for name in fields if name in schema["required"]]
     return [*fields[: fields.index(required[0])], *required] if required else []
+
+
+def selects_store(operation: Operation) -> bool:
+    """Return whether callers may name the store of the bundle on which the operation runs."""
+    return operation.takes_store and STORE not in input_schema(operation)["properties"]
 
 
 def holds_objects(schema: dict[str, Any]) -> bool:

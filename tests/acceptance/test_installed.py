@@ -159,7 +159,7 @@ def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> Non
     (user.folder / "web.py").write_text("raise SystemExit('the wrong module')")
 
     shown = user.python("import memrelay; print(memrelay.open_store.__module__)")
-    assert shown == "memrelay.embedded\n"
+    assert shown == "memrelay.embedded.store\n"
     assert "Commands:" in user.memrelay("--help")
     log = user.up()
 
@@ -176,4 +176,8 @@ def test_files_by_other_authors_come_with_their_licenses(installed: Path) -> Non
     ):
         assert (package / f"{name}.license").is_file(), name
     assert list(package.glob("web/console/static/htmx-*.license.txt"))
-    assert (package / "py.typed").is_file()
+
+
+def test_the_types_are_installed(installed: Path) -> None:
+    for name in ("py.typed", "client/nouns.pyi"):
+        assert (installed / "memrelay" / name).is_file(), name

@@ -7,7 +7,7 @@ import pytest
 from anthropic.lib.tools import ToolError
 
 from memrelay import connect
-from memrelay.anthropic import MemrelayMemoryTool
+from memrelay.integrations.anthropic import MemrelayMemoryTool
 from tests.support.served import Served
 
 PATH = "/memories/notes.md"

@@ -9,7 +9,7 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 
 from memrelay import connect, connect_sync, open_store
-from memrelay.langgraph import MemrelaySaver
+from memrelay.integrations.langgraph import MemrelaySaver
 from tests.support.served import Served
 
 CAPABILITIES, CASES = 8, 81

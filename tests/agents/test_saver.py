@@ -15,7 +15,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from memrelay import EmbeddedStore, connect, connect_sync, open_store
-from memrelay.langgraph import MemrelaySaver
+from memrelay.integrations.langgraph import MemrelaySaver
 from tests.support.served import Served
 
 ADA: Any = {"configurable": {"thread_id": "ada"}}
@@ -222,7 +222,7 @@ def test_without_langgraph_the_import_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['langgraph'] = None\n"
         "import memrelay.agents.calls\n"
-        "try:\n    import memrelay.langgraph\n"
+        "try:\n    import memrelay.integrations.langgraph\n"
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -22,7 +22,7 @@ from langgraph.store.base import (
 )
 
 from memrelay import EmbeddedStore, open_store
-from memrelay.langgraph import MemrelayStore
+from memrelay.integrations.langgraph import MemrelayStore
 from tests.agents.store_batches import Oracle, random_batch, results_of
 
 # 300 batches in all.

@@ -10,7 +10,7 @@ from langgraph.store.base import PutOp
 
 from memrelay import BlockingClient, connect, connect_sync
 from memrelay.errors import RelayError
-from memrelay.langgraph import MemrelayStore
+from memrelay.integrations.langgraph import MemrelayStore
 from tests.agents.store_batches import Oracle, random_batch, results_of
 from tests.support.bundles import make_agent
 from tests.support.keys import await_closed, make_key

@@ -26,7 +26,7 @@ class Allowed:
 RULES = {
     "memory": Allowed(never=(*REDIS, "aiohttp")),
     "bus": Allowed(),
-    "agents": Allowed(own=("memory", "blocks", "bus.message", "client", "embedded"), never=REDIS),
+    "agents": Allowed(own=("memory", "blocks", "bus.message"), never=REDIS),
     "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
     "pipelines": Allowed(
         own=("blocks", "memory.memory_id", "memory.validation", "bus.keys", "bus.message"),
@@ -37,6 +37,15 @@ RULES = {
         own=("pipelines", "memory", "bus"), never=("apsw", "aiosqlite", "sqlite3", "psycopg")
     ),
     "cli": Allowed(own=PACKAGES, blocks_by_name=True),
+    "client": Allowed(
+        own=("memory", "bus.codec", "bus.message", "errors", "web.api.operation_routes"),
+        never=(*REDIS, "apsw"),
+    ),
+    "embedded": Allowed(
+        own=("client.nouns", "memory", "pipelines.rules", "worker.ownership.host_locks"),
+        never=(*REDIS, "aiohttp"),
+    ),
+    "integrations": Allowed(own=("client", "agents", "memory.tool"), never=(*REDIS, "apsw")),
 }
 
 

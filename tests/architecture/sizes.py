@@ -16,7 +16,6 @@ LARGE_FOLDERS = (
     "memrelay/blocks",
     "memrelay/cli/commands",
     "memrelay/memory/models/recipes/steps",
-    "memrelay/methods",
 )  # one file per item
 NESTING = 3
 PARAMETERS = 5

@@ -8,7 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 YARDSTICK = ROOT / "benchmarks" / "yardstick"  # an exact copy of fixed programs
-PACKAGES = ("memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli")
+PACKAGES = (
+    *("memory", "bus", "agents", "blocks", "pipelines", "worker", "web", "cli"),
+    *("client", "embedded", "integrations"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from memrelay.embedded import open_store
+from memrelay import open_store
 from memrelay.web.mcp.tool import Tool, ToolError
 from memrelay.web.mcp.transports.local_targets import FileTarget
 from tests.memory.builders import FAST_ROOT

@@ -24,14 +24,14 @@ finally:
     print(*sys.modules, file=sys.stderr)
 """
 OPERATIONS = "memrelay.memory.operations."
-# Models, generated schemas, the bundle's shape, blocks, the HTTP server and the typed methods.
+# Models, generated schemas, the bundle's shape, blocks, and the HTTP client.
 NOT_LOADED = {
     "aiohttp",
     "jinja2",
     "jsonschema",
     "memrelay.blocks.contract",
+    "memrelay.client.http",
     "memrelay.memory.models.shared_stores.sealing",
-    "memrelay.methods",
     "memrelay.pipelines.bundle",
     "memrelay.web.mcp.arguments",
     "memrelay.web.mcp.tool_handlers",
@@ -108,7 +108,7 @@ def test_a_handshake_of_a_pipeline_loads_only_the_operation_that_it_calls(
     loaded = modules_after((method,), served.deploy(), environment=environment)
 
     assert "memrelay.web.mcp.server" in loaded
-    assert not (NOT_LOADED | {"memrelay.embedded_file"}) & loaded
+    assert not (NOT_LOADED | {"memrelay.embedded.store"}) & loaded
     assert operations_in(loaded) == {"changes_list"}
 
 
@@ -119,4 +119,4 @@ def test_the_list_of_tools_loads_them(tmp_path: Path) -> None:
 
     assert {"memrelay.web.mcp.tool_handlers", "jsonschema"} <= loaded
     assert "records_create" in operations_in(loaded)
-    assert not {"memrelay.methods", "numpy", "onnxruntime"} & loaded
+    assert not {"memrelay.client.http", "numpy", "onnxruntime"} & loaded

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from memrelay import connect_sync
-from memrelay.langgraph import MemrelaySaver
+from memrelay.integrations.langgraph import MemrelaySaver
 from tests.support.bundles import Json
 from tests.support.http import Answer, ask
 from tests.support.served import Served

@@ -1,17 +1,13 @@
 """The clients over HTTP: asynchronous and blocking."""
 
 import asyncio
-import dataclasses
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from memrelay import BlockingClient, Client, connect, connect_sync, generate
+from memrelay import BlockingClient, Client, connect, connect_sync
 from memrelay.errors import RelayError
-from memrelay.memory.operations import all_operations
-from memrelay.methods.records import BlockingRecords, EmbeddedRecords, RemoteRecords
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.keys import make_key
 from tests.support.served import Served
@@ -24,30 +20,6 @@ def with_client(served: Served, work: Callable[[Client], Awaitable[Any]], key: s
             return await work(client)
 
     return asyncio.run(whole())
-
-
-def refuse(*_: Any) -> Any:
-    raise AssertionError("nothing is called")
-
-
-def test_the_generated_methods_are_up_to_date() -> None:
-    found = {path.name: path.read_text() for path in generate.FOLDER.glob("*.py")}
-
-    assert found == generate.render()
-
-
-def test_each_operation_is_a_method_with_its_parameters_and_documentation() -> None:
-    remote, embedded = RemoteRecords(refuse), EmbeddedRecords(refuse)
-    operations = [one for one in all_operations().values() if one.noun == "records"]
-    assert len(operations) > 10
-
-    for noun in (remote, BlockingRecords(remote, refuse), embedded):
-        for operation in operations:
-            method = getattr(noun, generate.method_name(operation))
-            parameters = inspect.signature(method).parameters
-            fields = [field.name for field in dataclasses.fields(operation.input)]
-            assert set(fields) <= parameters.keys()
-            assert method.__doc__.split() == operation.summary.split()
 
 
 def test_the_life_of_a_record(served: Served) -> None:

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from memrelay.memory.operations import all_operations, input_schema
-from memrelay.web.api.operation_routes import route_of, selects_store
+from memrelay.memory.operations import all_operations, input_schema, selects_store
+from memrelay.web.api.operation_routes import route_of
 from tests.support.served import Served
 from tests.web.test_access import routes_of
 

@@ -212,8 +212,7 @@ def _now_ms() -> int:
 async def _serve_file(settings: Settings, file: Path, toolset: str) -> None:
     keys = [await _resolve(one) for one in seal_references(settings)]
     # A client of a pipeline must not load the store engine.
-    embedded = load("memrelay.embedded_file")
-    with embedded.open_file(file, ACTOR, embedded.EmbeddedFile, seal_keys=keys) as store:
+    with load("memrelay.embedded.store").open_store(file, ACTOR, seal_keys=keys) as store:
         target = FileTarget(store.operate)
         session = Session(toolset, lambda _: target, uid="")
         await load(STDIO).serve_stdio(session)

@@ -32,8 +32,6 @@ IN_QUERY = ("GET", "DELETE")
 IN_HEADER = "if_version"
 # This field can also be the header If-None-Match: *. Its operation answers whether it `won`.
 IF_ABSENT = "if_absent"
-# The query parameter that selects a store of the bundle.
-STORE = "store"
 # The output field that shows whether a create made a new record.
 ACTION = "action"
 # The output fields that a caller gets from a write if it may not read the stored text.
@@ -90,11 +88,6 @@ def route_of(operation: Operation) -> OperationRoute:
         () if has_query else rest,
         IN_HEADER in fields,
     )
-
-
-def selects_store(operation: Operation) -> bool:
-    """Return whether callers may name the store of the bundle on which the operation runs."""
-    return operation.takes_store and STORE not in input_schema(operation)["properties"]
 
 
 @cache

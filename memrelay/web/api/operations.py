@@ -29,11 +29,13 @@ from memrelay.memory.errors import (
     VersionConflict,
 )
 from memrelay.memory.operations import (
+    STORE,
     Operation,
     all_operations,
     input_schema,
     is_dry_run,
     json_type,
+    selects_store,
 )
 from memrelay.memory.records.json_integers import check_integers
 from memrelay.pipelines.json_text import parse_as, too_many_keys
@@ -54,10 +56,8 @@ from memrelay.web.api.operation_routes import (
     IN_HEADER,
     IN_PATH,
     IN_QUERY,
-    STORE,
     OperationRoute,
     route_of,
-    selects_store,
 )
 from memrelay.web.api.operation_scopes import SCOPES as TOOL_SCOPES
 from memrelay.web.api.operation_scopes import hide_output, scopes_of

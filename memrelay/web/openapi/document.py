@@ -10,16 +10,14 @@ from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
 from memrelay.bus.streams.entry import LONGEST_ID
-from memrelay.memory.operations import Operation, all_operations, json_type
+from memrelay.memory.operations import STORE, Operation, all_operations, json_type, selects_store
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
     IF_ABSENT,
-    STORE,
     OperationRoute,
     returns_stored_text,
     route_of,
-    selects_store,
 )
 from memrelay.web.auth.access import OPEN, OWN, get_access, is_reached_by_jwt
 from memrelay.web.auth.authorizer import API_KEY_HEADER

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.embedded import EmbeddedStore, open_store
+from memrelay import EmbeddedStore, open_store
 
 # (fact, a message whose answer needs it)
 FACTS = [

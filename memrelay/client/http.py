@@ -26,18 +26,23 @@ from yarl import URL
 
 from memrelay.bus.codec import decode, encode
 from memrelay.bus.message import Message, new_message
+from memrelay.client.nouns import BlockingNouns, RemoteNouns
 from memrelay.errors import RelayError
 from memrelay.memory.engine.identity import VOUCHED
 from memrelay.memory.errors import Refused
-from memrelay.memory.operations import Operation, input_schema, json_type, known_operation
-from memrelay.methods import BlockingNouns, RemoteNouns
+from memrelay.memory.operations import (
+    STORE,
+    Operation,
+    input_schema,
+    json_type,
+    known_operation,
+    selects_store,
+)
 from memrelay.web.api.operation_routes import (
     IN_HEADER,
     REFERENCE_FIELDS,
-    STORE,
     returns_stored_text,
     route_of,
-    selects_store,
 )
 
 Result = TypeVar("Result")
@@ -78,7 +83,6 @@ class Client(RemoteNouns):
         self._url = url.rstrip("/")
         self._headers = {hdrs.AUTHORIZATION: f"Bearer {key}"} if key else {}
         self._uid = ""  # of the only pipeline, once it is known
-        super().__init__(self._call)
 
     async def __aenter__(self) -> Self:
         self._session = ClientSession(headers=self._headers)
@@ -107,10 +111,10 @@ class Client(RemoteNouns):
         )
         report = await self._send(
             "POST",
-            f"{PREFIX}/{_quoted(pipeline)}/swarms/{_quoted(swarm)}/messages",
+            f"{PREFIX}/{_quote(pipeline)}/swarms/{_quote(swarm)}/messages",
             data=encode(message),
             params={"wait": f"{wait_s:g}"},
-            headers=JSON_BODY | _idempotency(idempotency_key),
+            headers=JSON_BODY | _make_key_header(idempotency_key),
         )
         results = orjson.loads(report)["results"]
         return [decode(orjson.dumps(result), MESSAGE_BYTES) for result in results]
@@ -129,7 +133,7 @@ class Client(RemoteNouns):
         condition = {} if if_match is None else {hdrs.IF_MATCH: f'"{if_match}"'}
         answer = await self._send(
             "POST" if uid is None else "PUT",
-            PREFIX if uid is None else f"{PREFIX}/{_quoted(uid)}",
+            PREFIX if uid is None else f"{PREFIX}/{_quote(uid)}",
             data=bundle if isinstance(bundle, bytes) else orjson.dumps(bundle),
             headers=JSON_BODY | condition,
         )
@@ -152,7 +156,7 @@ class Client(RemoteNouns):
         begins at the oldest message of the log. Raises RelayError if the server ends the stream;
         listen again after the last cursor.
         """
-        url = self._address(f"{PREFIX}/{_quoted(pipeline)}/swarms/{_quoted(swarm)}/messages")
+        url = self._address(f"{PREFIX}/{_quote(pipeline)}/swarms/{_quote(swarm)}/messages")
         try:
             socket = await self._session.ws_connect(url, params={"after": after} if after else {})
         except WSServerHandshakeError as error:
@@ -166,7 +170,7 @@ class Client(RemoteNouns):
     async def operate(
         self,
         name: str,
-        given: Mapping[str, Any],
+        input: Mapping[str, Any],
         *,
         pipeline: str = "",
         store: str = "",
@@ -175,51 +179,53 @@ class Client(RemoteNouns):
         """Call an operation by its name, such as `records.create`, and return its output as JSON
         values.
 
-        `given` is its input, `pipeline` by default the only one of the server, `store` by default
-        that of the operation, and `key` an idempotency key.
+        `pipeline` is by default the only one of the server, `store` that of the operation. `key` is
+        an idempotency key.
 
         Raises Refused: the operation does not exist, or the server has several pipelines. Raises
         RelayError.
         """
         operation = known_operation(name)
         uid = pipeline or await self._only_pipeline()
-        answer = await self._request(operation, uid, store, given, key or None)
+        answer = await self._request(operation, uid, store, input, key or None)
         return orjson.loads(answer) if answer else None
 
     async def _only_pipeline(self) -> str:
         if not self._uid:
-            found = orjson.loads(await self._send("GET", PREFIX))["items"]
-            if len(found) != 1:
+            pipelines = orjson.loads(await self._send("GET", PREFIX))["items"]
+            if len(pipelines) != 1:
                 raise Refused(
-                    f"{self._url} has {len(found)} pipelines; give the uid or name of one"
+                    f"{self._url} has {len(pipelines)} pipelines; give the uid or name of one"
                 )
-            self._uid = found[0]["pipeline_uid"]
+            self._uid = pipelines[0]["pipeline_uid"]
         return self._uid
 
-    async def _call(self, name: str, values: dict[str, Any]) -> Any:
-        operation = known_operation(name)
-        given = _changed_fields(operation, values)
-        store = values[STORE] if selects_store(operation) else ""
+    async def _call(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        """Call an operation with the arguments of its method. Raises RelayError."""
         answer = await self._request(
-            operation, values["pipeline"], store, given, values.get("idempotency_key")
+            operation,
+            arguments["pipeline"],
+            arguments[STORE] if selects_store(operation) else "",
+            _changed_fields(operation, arguments),
+            arguments.get("idempotency_key"),
         )
         return _parse_output(operation, answer) if answer else None
 
     async def _request(
-        self, operation: Operation, uid: str, store: str, given: Mapping[str, Any], key: str | None
+        self, operation: Operation, uid: str, store: str, input: Mapping[str, Any], key: str | None
     ) -> bytes:
         """Return the output of an operation as JSON. Raises RelayError."""
         route = route_of(operation)
-        names = {field: _quoted(given[field]) for field in route.path_fields}
-        headers = _idempotency(key)
-        if versions := given.get(IN_HEADER):
+        path_fields = {field: _quote(input[field]) for field in route.path_fields}
+        headers = _make_key_header(key)
+        if versions := input.get(IN_HEADER):
             headers[hdrs.IF_MATCH] = ", ".join(f'"{version}"' for version in versions)
-        selected = [(STORE, store)] if store else []
-        body = {field: given[field] for field in route.body_fields if field in given}
+        parameters = [(STORE, store)] if store else []
+        body = {field: input[field] for field in route.body_fields if field in input}
         return await self._send(
             route.method,
-            route.path.format(uid=_quoted(uid), **names),
-            params=[*selected, *_query(operation, given, route.query_fields)],
+            route.path.format(uid=_quote(uid), **path_fields),
+            params=parameters + _make_query(operation, input, route.query_fields),
             json=body if route.body_fields else None,
             headers=headers,
         )
@@ -232,7 +238,7 @@ class Client(RemoteNouns):
         except (ClientError, TimeoutError) as error:
             raise self._no_answer(error) from error
         if response.status >= 300:
-            raise _refusal(response.status, body)
+            raise _make_error(response.status, body)
         return body
 
     def _address(self, path: str) -> URL:
@@ -256,7 +262,6 @@ class BlockingClient(BlockingNouns):
         self._thread.start()
         self._client = Client(url, key)
         self._run(self._client.__aenter__())
-        super().__init__(self._client, self._run)
 
     def __enter__(self) -> Self:
         return self
@@ -309,7 +314,7 @@ class BlockingClient(BlockingNouns):
         messages = self._client.listen(pipeline, swarm, after=after)
         try:
             while True:
-                yield self._run(_next_of(messages))
+                yield self._run(_receive(messages))
         finally:
             with suppress(RuntimeError):  # the client is closed already
                 self._run(messages.aclose())
@@ -317,14 +322,17 @@ class BlockingClient(BlockingNouns):
     def operate(
         self,
         name: str,
-        given: Mapping[str, Any],
+        input: Mapping[str, Any],
         *,
         pipeline: str = "",
         store: str = "",
         key: str = "",
     ) -> Any:
         """Call an operation by its name, as Client.operate."""
-        return self._run(self._client.operate(name, given, pipeline=pipeline, store=store, key=key))
+        return self._run(self._client.operate(name, input, pipeline=pipeline, store=store, key=key))
+
+    def _call(self, operation: Operation, arguments: dict[str, Any]) -> Any:
+        return self._run(self._client._call(operation, arguments))
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         if self._loop.is_closed():
@@ -338,7 +346,7 @@ def connect(url: str, key: str = "") -> Client:
 
     Use it as `async with connect(url) as client`.
     """
-    return Client(_checked(url), key)
+    return Client(_check_url(url), key)
 
 
 def connect_sync(url: str, key: str = "") -> BlockingClient:
@@ -346,10 +354,10 @@ def connect_sync(url: str, key: str = "") -> BlockingClient:
 
     Use it as `with connect_sync(url) as client`.
     """
-    return BlockingClient(_checked(url), key)
+    return BlockingClient(_check_url(url), key)
 
 
-def _checked(url: str) -> str:
+def _check_url(url: str) -> str:
     if not url.startswith(("http://", "https://")) or not URL(url).host:
         raise ValueError(
             f"{url[:100]!r} is not the address of a server; write it like http://127.0.0.1:8765"
@@ -357,7 +365,7 @@ def _checked(url: str) -> str:
     return url
 
 
-def _quoted(name: Any) -> str:
+def _quote(name: Any) -> str:
     # A server or proxy would resolve a path segment of dots.
     return quote(str(name), safe="") if name not in (".", "..") else name.replace(".", "%2E")
 
@@ -371,38 +379,41 @@ def _parse_output(operation: Operation, answer: bytes) -> Any:
     return TypeAdapter(operation.output).validate_json(answer)
 
 
-def _idempotency(key: str | None) -> dict[str, str]:
+def _make_key_header(key: str | None) -> dict[str, str]:
     # The server refuses an empty key, so that a mistake does not disable the protection.
     return {} if key is None else {"Idempotency-Key": key}
 
 
-def _changed_fields(operation: Operation, values: dict[str, Any]) -> dict[str, Any]:
+def _changed_fields(operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of the input that differ from their defaults."""
     return {
-        field.name: values[field.name]
+        field.name: arguments[field.name]
         for field in fields(operation.input)
         if field.name != VOUCHED
-        and (field.default is MISSING or values[field.name] != field.default)
+        and (field.default is MISSING or arguments[field.name] != field.default)
     }
 
 
-def _query(
-    operation: Operation, given: Mapping[str, Any], names: tuple[str, ...]
+def _make_query(
+    operation: Operation, input: Mapping[str, Any], names: tuple[str, ...]
 ) -> list[tuple[str, str]]:
+    """Return the query parameters of an input. Each item of a list becomes one parameter."""
     schemas = input_schema(operation)["properties"]
-    kinds = {name: json_type(schemas[name]) for name in names if name in given}
-    return [
-        (name, _text(kind, one))
-        for name, kind in kinds.items()
-        for one in (given[name] if kind == "array" else [given[name]])
-    ]
+    parameters = []
+    for name in names:
+        if name not in input:
+            continue
+        json_kind = json_type(schemas[name])
+        values = input[name] if json_kind == "array" else [input[name]]
+        parameters += [(name, _write_value(json_kind, value)) for value in values]
+    return parameters
 
 
-def _text(kind: str, value: Any) -> str:
-    return orjson.dumps(value).decode() if kind in ("object", "") else str(value)
+def _write_value(json_kind: str, value: Any) -> str:
+    return orjson.dumps(value).decode() if json_kind in ("object", "") else str(value)
 
 
-def _refusal(status: int, body: bytes) -> RelayError:
+def _make_error(status: int, body: bytes) -> RelayError:
     try:
         problem = orjson.loads(body)
         return RelayError(status, problem["detail"], tuple(problem.get("faults", ())))
@@ -410,7 +421,7 @@ def _refusal(status: int, body: bytes) -> RelayError:
         return RelayError(status, f"the response is not from Memrelay: {body[:200]!r}")
 
 
-async def _next_of(messages: AsyncGenerator[LiveMessage]) -> LiveMessage:
+async def _receive(messages: AsyncGenerator[LiveMessage]) -> LiveMessage:
     """Return the next message. The loop's thread must begin the iteration to own its end."""
     return await anext(messages)
 

@@ -1,7 +1,4 @@
-"""LangGraph's checkpoint saver and store on Memrelay: `from memrelay.langgraph import ...`.
-
-It needs the extra `agents`.
-"""
+"""LangGraph's checkpoint saver and store on Memrelay. They need the extra `agents`."""
 
 import importlib
 from importlib.util import find_spec
@@ -20,7 +17,8 @@ _MODULES = {
 
 if find_spec("langgraph") is None or find_spec("langgraph.checkpoint") is None:
     raise ImportError(
-        "memrelay.langgraph needs LangGraph; install it with: pip install 'memrelay[agents]'"
+        "memrelay.integrations.langgraph needs LangGraph; install it with: "
+        "pip install 'memrelay[agents]'"
     )
 
 

@@ -1,7 +1,4 @@
-"""The memory tool of Anthropic's SDK on Memrelay: `from memrelay.anthropic import ...`.
-
-It needs the extra `anthropic`.
-"""
+"""The memory tool of Anthropic's SDK on Memrelay. It needs the extra `anthropic`."""
 
 from typing import Any, Literal
 
@@ -17,7 +14,7 @@ from anthropic.types.beta import (
 )
 from pydantic import BaseModel
 
-from memrelay.client import Client
+from memrelay.client.http import Client
 from memrelay.memory.models.shared_stores.tool.arguments import is_read
 
 DIALECT: Literal["anthropic"] = "anthropic"

@@ -33,27 +33,27 @@ class EmbeddedSeals:
         except ValueError as error:
             raise Refused(f"`seal_keys`: {error}") from error
 
-    def seal(self, name: str, given: Any) -> Any:
+    def seal(self, name: str, input: Any) -> Any:
         """Return the input of an operation with its internal values sealed.
 
         Raises Refused: the file has sealed values, and there is no key. Raises ValueTooLarge.
         """
-        if name == PUT and given.in_context is False and not given.encrypted:
+        if name == PUT and input.in_context is False and not input.encrypted:
             if self._sealer is None:
                 self._refuse_if_sealed()
-                return given
-            place = Place(self._uid, given.store, given.agent, given.namespace, given.key)
-            return replace(given, value=self._sealer.seal(given.value, place))
-        if name == IMPORT and any(find_internal(self._uid, line) for line in given.lines):
-            return self._seal_import(given)
-        return given
+                return input
+            place = Place(self._uid, input.store, input.agent, input.namespace, input.key)
+            return replace(input, value=self._sealer.seal(input.value, place))
+        if name == IMPORT and any(find_internal(self._uid, line) for line in input.lines):
+            return self._seal_import(input)
+        return input
 
-    def _seal_import(self, given: Any) -> Any:
+    def _seal_import(self, input: Any) -> Any:
         if self._sealer is None:
             self._refuse_if_sealed()
-            return given
-        lines = tuple(seal_line(self._sealer, self._uid, line) for line in given.lines)
-        return replace(given, lines=lines)
+            return input
+        lines = tuple(seal_line(self._sealer, self._uid, line) for line in input.lines)
+        return replace(input, lines=lines)
 
     def _refuse_if_sealed(self) -> None:
         """Raise Refused if other internal values of the file are sealed."""

@@ -1,0 +1,1 @@
+"""The operations on one store file, without bus and server."""

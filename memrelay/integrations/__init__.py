@@ -1,0 +1,1 @@
+"""Classes for the frameworks of other projects. Each module needs an extra."""
