@@ -170,9 +170,9 @@ def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> Non
 def test_files_by_other_authors_come_with_their_licenses(installed: Path) -> None:
     package = installed / "memrelay"
     for name in (
-        "memory/embedding/vocab.txt",
-        "memory/embedding/word_signs.bin",
-        "memory/embedding/word_neighbors.bin",
+        "memory/search/embedding/vocab.txt",
+        "memory/search/embedding/word_signs.bin",
+        "memory/search/embedding/word_neighbors.bin",
     ):
         assert (package / f"{name}.license").is_file(), name
     assert list(package.glob("web/console/static/htmx-*.license.txt"))

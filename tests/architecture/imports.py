@@ -29,7 +29,10 @@ RULES = {
     "agents": Allowed(own=("memory", "blocks", "bus.message"), never=REDIS),
     "blocks": Allowed(own=("memory", "bus.message"), never=(*REDIS, "aiohttp")),
     "pipelines": Allowed(
-        own=("blocks", "memory.memory_id", "memory.validation", "bus.keys", "bus.message"),
+        own=(
+            *("blocks", "bus.keys", "bus.message"),
+            *("memory.engine.memory_id", "memory.validation"),
+        ),
         never=(*REDIS, "apsw"),
     ),
     "worker": Allowed(own=("pipelines", "blocks", "memory", "bus")),
@@ -45,7 +48,9 @@ RULES = {
         own=("client.nouns", "memory", "pipelines.rules", "worker.ownership.host_locks"),
         never=(*REDIS, "aiohttp"),
     ),
-    "integrations": Allowed(own=("client", "agents", "memory.tool"), never=(*REDIS, "apsw")),
+    "integrations": Allowed(
+        own=("client", "agents", "memory.models.shared_stores.tool"), never=(*REDIS, "apsw")
+    ),
 }
 
 
@@ -55,7 +60,7 @@ def imports_of_the_wrong_package(source: Source) -> list[str]:
     return [
         source.at(node, f"{source.package} may not import {name}; allowed: {', '.join(allowed)}")
         for node, name in source.imports()
-        if _within(name, OWN) and not _within(name, allowed)
+        if within(name, OWN) and not within(name, allowed)
     ]
 
 
@@ -64,7 +69,7 @@ def imports_of_a_forbidden_library(source: Source) -> list[str]:
     return [
         source.at(node, f"{source.package} may not import {name}; another package uses it")
         for node, name in source.imports()
-        if _within(name, never)
+        if within(name, never)
     ]
 
 
@@ -74,7 +79,7 @@ def imports_of_a_block_by_name(source: Source, blocks: Collection[str]) -> list[
     return [
         source.at(node, f"{name} belongs to one block; ask the registry, or move shared code out")
         for node, name in source.imports()
-        if _within(name, blocks)
+        if within(name, blocks)
     ]
 
 
@@ -88,7 +93,7 @@ def short_imports(source: Source) -> list[str]:
     return [
         source.at(node, f"{name} is a short name; import memrelay.{name}")
         for node, name in source.imports()
-        if _within(name, PACKAGES)
+        if within(name, PACKAGES)
     ]
 
 
@@ -114,7 +119,7 @@ def imports_of_mocks(source: Source) -> list[str]:
     return [
         source.at(node, f"{name}: use the real part")
         for node, name in source.imports()
-        if _within(name, MOCKS)
+        if within(name, MOCKS)
     ]
 
 
@@ -181,5 +186,6 @@ def _registers_a_block(node: ast.AST) -> bool:
     return any(_name(func) == "block" for func in called)
 
 
-def _within(name: str, packages: Iterable[str]) -> bool:
+def within(name: str, packages: Iterable[str]) -> bool:
+    """Return whether a dotted name is one of the packages, or below one."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)

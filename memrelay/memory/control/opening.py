@@ -1,12 +1,12 @@
 """Chooses the database of the control plane, and whether stores have journals."""
 
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from memrelay.memory.control.database import ControlDatabase
 from memrelay.memory.control.system_file import SystemFile
+from memrelay.memory.engine.models import load
 from memrelay.memory.errors import StoreBroken
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def open_database(root: Path, storage_url: str, timeout_s: float = TIMEOUT_S) ->
     if not storage_url:
         return SystemFile(root)
     try:
-        module = importlib.import_module("memrelay.memory.control.postgres")
+        module = load("memrelay.memory.control.postgres")
     except ModuleNotFoundError as error:
         raise StoreBroken(INSTALL) from error
     return cast(_Postgres, module).PostgresDatabase(storage_url, timeout_s)
@@ -61,6 +61,6 @@ def make_projector(root: Path, storage_url: str) -> "Projector":
 
 def _import(name: str) -> Any:
     try:
-        return importlib.import_module(f"memrelay.memory.engine.journal.{name}")
+        return load(f"memrelay.memory.engine.journal.{name}")
     except ModuleNotFoundError as error:
         raise StoreBroken(INSTALL) from error

@@ -6,7 +6,6 @@ A string below a field is its description. In a definition, the name of a parame
 case, as in the seed, except `max_items`.
 """
 
-import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter
 
+from memrelay.memory.engine.models import load
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.models.recipes import steps
 from memrelay.memory.models.recipes.execution.conditions import Condition
@@ -158,5 +158,5 @@ def public_name(name: str) -> str:
 def all_step_types() -> dict[str, StepType]:
     """Import all step types and return them by name."""
     for module in pkgutil.iter_modules(steps.__path__):
-        importlib.import_module(f"memrelay.memory.models.recipes.steps.{module.name}")
+        load(f"memrelay.memory.models.recipes.steps.{module.name}")
     return dict(sorted(STEP_TYPES.items()))

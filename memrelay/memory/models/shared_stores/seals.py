@@ -4,13 +4,13 @@ This module is light. `memory/sealing.py`, which loads `cryptography`, is import
 `memory.seal_keys` is set.
 """
 
-import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, cast
 
 import orjson
 
+from memrelay.memory.engine.models import load
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
 from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.transfer.uid_placeholder import UID, replace_uid
@@ -144,7 +144,7 @@ def load_sealer(texts: Sequence[str]) -> Sealer:
     Raises ValueError. Raises SealKeyMissing: cryptography is not installed.
     """
     try:
-        module = importlib.import_module("memrelay.memory.models.shared_stores.sealing")
+        module = load("memrelay.memory.models.shared_stores.sealing")
     except ModuleNotFoundError as error:
         raise SealKeyMissing(INSTALL) from error
     return cast(_Loaded, module).make_sealer(tuple(texts))

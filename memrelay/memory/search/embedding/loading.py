@@ -1,11 +1,11 @@
 """Loads the configured embedder at first use."""
 
-import importlib
 import time
 from collections.abc import Callable
 from threading import Lock
 from typing import cast
 
+from memrelay.memory.engine.models import load as load_module
 from memrelay.memory.errors import EmbeddingFault, EmbeddingUnavailable
 from memrelay.memory.search.embedding.embedder import Embedder, EmbeddingOptions, Model
 
@@ -124,7 +124,7 @@ def load(options: EmbeddingOptions) -> Embedder:
     try:
         return cast(
             Embedder,
-            importlib.import_module(f"memrelay.memory.search.embedding.{model}").load(options),
+            load_module(f"memrelay.memory.search.embedding.{model}").load(options),
         )
     except ModuleNotFoundError as missing:
         raise EmbeddingFault(

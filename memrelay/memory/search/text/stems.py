@@ -4,22 +4,28 @@ Stems apply when a query is parsed. The index has the words unchanged.
 """
 
 from collections.abc import Container
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import Stemmer
 
 from memrelay.memory.search.text.folding import folded, is_hidden, shown
 from memrelay.memory.search.text.irregular import FORMS
 
-# Importing it loads numpy, which comparing two facts by their stems does not need.
-if TYPE_CHECKING:
-    from memrelay.memory.engine.vocabulary import Vocabulary
-
 # Maximum number of words compared for one stem.
 MAX_WORDS = 4096
 VOWELS = "aeiouy"
 # Languages with known irregular words.
 IRREGULAR = ("english", "porter")
+
+
+class Words(Protocol):
+    """The words of a store (engine/vocabulary.py)."""
+
+    def beginning(self, prefix: str, most: int) -> dict[str, int]:
+        """Return up to `most` words that begin with a prefix, with their number of records."""
+
+    def count(self, word: str) -> int:
+        """Return the number of records that have a word."""
 
 
 def is_word(word: str) -> bool:
@@ -57,7 +63,7 @@ class Stems:
         """Return the stem of the base word: `go` for `went`, `going` and `go`."""
         return self.stem(self._base.get(word, word))
 
-    def spellings(self, word: str, vocabulary: "Vocabulary") -> dict[str, int]:
+    def spellings(self, word: str, vocabulary: Words) -> dict[str, int]:
         """Return the store's words with the stem of `word`, including itself, with their number of
         records.
 
@@ -80,7 +86,7 @@ class Stems:
             found[word] = count
         return found
 
-    def kin(self, word: str, same: Container[str], vocabulary: "Vocabulary") -> dict[str, int]:
+    def kin(self, word: str, same: Container[str], vocabulary: Words) -> dict[str, int]:
         """Return the other forms of the same irregular word, with their number of records.
 
         `bought` is such a form of `buying`. `same` are the spellings of `word`, which are left out.

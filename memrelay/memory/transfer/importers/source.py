@@ -3,12 +3,12 @@
 Each module of this package with `@source` is one source.
 """
 
-import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from memrelay.memory.engine.models import load
 from memrelay.memory.errors import BadExport
 from memrelay.memory.transfer import importers
 from memrelay.memory.transfer.importers.items import Found
@@ -82,5 +82,5 @@ def source(
 def all_sources() -> dict[str, Source]:
     """Import all sources and return them by name, sorted."""
     for module in pkgutil.iter_modules(importers.__path__):
-        importlib.import_module(f"{importers.__name__}.{module.name}")
+        load(f"{importers.__name__}.{module.name}")
     return dict(sorted(_SOURCES.items()))
