@@ -56,7 +56,7 @@ from memrelay.web.console.agents import list_agents
 from memrelay.web.console.frame import ASSETS
 from memrelay.web.console.graph import draw_graph
 from memrelay.web.server.cached_read import CachedRead
-from memrelay.web.trace.letters import read_rows
+from memrelay.web.trace.dead_letter_rows import read_rows
 
 MAX_RATIO, MAX_BYTES, MAX_PAGE_MS, MAX_POLL_MS, MAX_ASSETS = 1.5, 300_000, 150.0, 2.0, 140_000
 QUERY = "+".join(map(word, (3, 40, 700)))

@@ -119,6 +119,10 @@ def test_the_text_of_search_imports_nothing_above_it() -> None:
     hold(models.imports_of_the_text_of_search, product())
 
 
+def test_the_web_server_imports_nothing_above_it() -> None:
+    hold(imports.imports_above_the_server, packages("web"))
+
+
 def test_every_import_begins_with_memrelay() -> None:
     hold(imports.short_imports, everything())
     hold(
@@ -335,6 +339,16 @@ def no_block_by_name(source: Source) -> list[str]:
         (imports.short_module_strings, "memrelay/bus/x.py", "importlib.util.find_spec('cli.main')"),
         (imports.short_module_strings, "tests/x.py", "run([python, '-m', 'cli.main', 'up'])"),
         (imports.relative_imports, "memrelay/bus/x.py", "from . import keys"),
+        (
+            imports.imports_above_the_server,
+            "memrelay/web/server/x.py",
+            "from memrelay.web.auth import access",
+        ),
+        (
+            imports.imports_above_the_server,
+            "memrelay/web/server/x.py",
+            "def f():\n import memrelay.web.models.soat",
+        ),
         (imports.imports_of_mocks, "tests/x.py", "from unittest import mock"),
         (imports.imports_of_mocks, "tests/x.py", "from unittest.mock import Mock"),
         (
@@ -402,6 +416,16 @@ def test_a_violation_is_found_with_its_place(rule: Rule, path: str, text: str) -
         (no_block_by_name, "memrelay/cli/x.py", "import memrelay.blocks.memory_write"),
         (imports.short_imports, "memrelay/cli/x.py", "import memrelay.bus.keys, cliff, webbrowser"),
         (imports.short_module_strings, "memrelay/bus/x.py", "import_module('memrelay.memory.x')"),
+        (
+            imports.imports_above_the_server,
+            "memrelay/web/server/x.py",
+            "from memrelay.web.server.errors import Problem\nimport memrelay.bus.keys",
+        ),
+        (
+            imports.imports_above_the_server,
+            "memrelay/web/auth/x.py",
+            "from memrelay.web.services import get_services",
+        ),
         (
             sizes.imports_in_functions,
             "memrelay/bus/x.py",

@@ -7,9 +7,8 @@ from memrelay.bus.client.url import Address
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.cli.composition import bus_name, bus_password_file, make_seal_keys, make_secrets
 from memrelay.cli.settings import Settings
-from memrelay.web.auth.jwt_issuers import JwtIssuer
-from memrelay.web.server.service import WebServer
-from memrelay.web.server.services import WebOptions
+from memrelay.web.app import WebServer
+from memrelay.web.server.options import JwtIssuer, WebOptions
 
 
 def make_web(settings: Settings, address: Address) -> WebServer:

@@ -48,9 +48,9 @@ def test_a_worker_stays_within_its_memory_limit() -> None:
 @pytest.mark.parametrize(
     "command, others",
     [
-        ("worker", {"aiohttp", "numpy", "Stemmer", "memrelay.web.server.service", *CRYPTOGRAPHY}),
+        ("worker", {"aiohttp", "numpy", "Stemmer", "memrelay.web.app", *CRYPTOGRAPHY}),
         ("web", {"mcp", "mcp_types", "jsonschema", "starlette", *CRYPTOGRAPHY}),
-        ("bus", {"aiohttp", "memrelay.web.server.service", "memrelay.worker.service"}),
+        ("bus", {"aiohttp", "memrelay.web.app", "memrelay.worker.service"}),
     ],
 )
 def test_a_process_loads_only_its_part(command: str, others: set[str]) -> None:

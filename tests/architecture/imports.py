@@ -115,6 +115,17 @@ def relative_imports(source: Source) -> list[str]:
     ]
 
 
+def imports_above_the_server(source: Source) -> list[str]:
+    """`web/server` is the lowest layer of the web package: the rest of it imports `web/server`."""
+    if not source.path.startswith("memrelay/web/server/"):
+        return []
+    return [
+        source.at(node, f"web/server may not import {name}; pass it in from memrelay/web/app.py")
+        for node, name in source.imports()
+        if within(name, ["memrelay.web"]) and not within(name, ["memrelay.web.server"])
+    ]
+
+
 def imports_of_mocks(source: Source) -> list[str]:
     return [
         source.at(node, f"{name}: use the real part")

@@ -417,7 +417,7 @@ def test_a_server_runs_if_its_greeting_cannot_be_written(
 
 
 def test_journals_are_loaded_only_with_a_storage_url(program: Program) -> None:
-    services = "import sys, memrelay.worker.service, memrelay.web.server.service"
+    services = "import sys, memrelay.worker.service, memrelay.web.app"
     done = subprocess.run(
         [sys.executable, "-c", f"{services}; print(*sys.modules)"],
         env=program.environment,

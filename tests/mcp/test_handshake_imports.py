@@ -33,7 +33,6 @@ NOT_LOADED = {
     "memrelay.client.http",
     "memrelay.memory.models.shared_stores.sealing",
     "memrelay.pipelines.bundle",
-    "memrelay.web.mcp.arguments",
     "memrelay.web.mcp.tool_handlers",
     "memrelay.web.mcp.tools.memory_toolset",
     "numpy",

@@ -9,7 +9,7 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from memrelay.web.auth.jwt_issuers import JwtIssuer
+from memrelay.web.server.options import JwtIssuer
 
 ISSUER, AUDIENCE = "https://id.example.com", "memrelay"
 ALGORITHMS = ("RS256", "EdDSA", "ES256")

@@ -10,7 +10,7 @@ import orjson
 from jsonschema import Draft202012Validator
 
 from memrelay import open_store
-from memrelay.web.mcp.arguments import check_arguments
+from memrelay.web.mcp.tool_handlers import check_arguments
 from memrelay.web.mcp.tools.memory_toolset import MEMORY_TOOLS
 from memrelay.web.mcp.transports.local_targets import FileTarget
 

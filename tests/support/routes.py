@@ -13,10 +13,11 @@ from memrelay.memory.control.catalog import Catalog
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.web.api.deployments import Deployments
 from memrelay.web.api.directory import Directory
+from memrelay.web.app import make_app
 from memrelay.web.auth.authorizer import Authorizer
-from memrelay.web.server.app import make_app
 from memrelay.web.server.connection_limits import Traffic
-from memrelay.web.server.services import Services, WebOptions
+from memrelay.web.server.options import WebOptions
+from memrelay.web.services import Services
 
 
 def app_for(root: Path) -> web.Application:

@@ -14,8 +14,8 @@ from aiohttp import web
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from memrelay.web.mcp.transports.bridge import AsgiApplication
-from memrelay.web.mcp.transports.loading import APPLICATIONS
-from memrelay.web.server.services import SERVICES
+from memrelay.web.mcp.transports.routes import APPLICATIONS
+from memrelay.web.services import SERVICES
 from tests.support.mcp_fixture import fixture_server
 from tests.support.routes import app_for
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from memrelay.memory.control.keys import SCOPES
 from memrelay.memory.operations import all_operations
 from memrelay.web.auth.access import OPEN, OWN, get_access, needs_all_pipelines
-from memrelay.web.codebolt.errors import CODEBOLT
+from memrelay.web.models.codebolt.errors import CODEBOLT
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key, revoke

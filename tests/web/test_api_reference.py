@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from memrelay.web.openapi.groups import GROUPS, SECTIONS
-from memrelay.web.openapi.reference_reader import read_reference
+from memrelay.web.openapi.reference import read_reference
 from tests.support.http import Answer
 from tests.support.pages import lines_to_try, text_of
 from tests.support.served import Served

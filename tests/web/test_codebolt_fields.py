@@ -6,28 +6,35 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from memrelay.web.codebolt.body_shapes import make_body_shape
-from memrelay.web.codebolt.declaration import Body
-from memrelay.web.codebolt.fields import Fields, Given, read_fields, same, spell, within
+from memrelay.web.models.request_fields import (
+    Body,
+    Fields,
+    ParsedInput,
+    read_fields,
+    same,
+    spell,
+    within,
+)
+from memrelay.web.models.shapes import make_body_shape
 
 EVENT = spell(kind=("event_type", "eventType")) | same("payload")
 
 
-def read(fields: Fields, body: dict[str, Any]) -> Given:
-    given = Given()
-    read_fields(fields, body, given)
-    return given
+def read(fields: Fields, body: dict[str, Any]) -> ParsedInput:
+    parsed = ParsedInput()
+    read_fields(fields, body, parsed)
+    return parsed
 
 
-def codes_of(given: Given) -> list[tuple[str, str]]:
-    return [(fault["pointer"], fault["code"]) for fault in given.faults]
+def codes_of(parsed: ParsedInput) -> list[tuple[str, str]]:
+    return [(fault["pointer"], fault["code"]) for fault in parsed.faults]
 
 
 def test_each_spelling_of_a_field_sets_it() -> None:
     for spelling in ("event_type", "eventType"):
-        given = read(EVENT, {spelling: "login"})
-        assert (given.values, given.locate("/kind")) == ({"kind": "login"}, f"/{spelling}")
-        assert given.faults == []
+        parsed = read(EVENT, {spelling: "login"})
+        assert (parsed.values, parsed.locate("/kind")) == ({"kind": "login"}, f"/{spelling}")
+        assert parsed.faults == []
 
 
 def test_spellings_with_different_values_are_a_fault() -> None:
@@ -39,52 +46,52 @@ def test_spellings_with_different_values_are_a_fault() -> None:
 
 
 def test_a_missing_field_is_located_at_its_documented_spelling() -> None:
-    given = read(EVENT, {})
+    parsed = read(EVENT, {})
 
-    assert given.values == {}
-    assert given.locate("/kind") == "/event_type"
-    assert given.locate("/unmapped/0") == "/unmapped/0"
+    assert parsed.values == {}
+    assert parsed.locate("/kind") == "/event_type"
+    assert parsed.locate("/unmapped/0") == "/unmapped/0"
 
 
 def test_fields_of_an_object_are_read_from_it() -> None:
     fields = spell(instance=("from/instance", "instance"), stream="from/stream")
 
-    given = read(fields, {"from": {"instance": "log", "strem": "x"}})
+    parsed = read(fields, {"from": {"instance": "log", "strem": "x"}})
     flat = read(fields, {"instance": "log"})
     wrong = read(fields, {"from": "log"})
 
-    assert given.values == flat.values == {"instance": "log"}
-    assert codes_of(given) == [("/from/strem", "unknown_field")]
-    assert "did you mean" in given.faults[0]["rule"]
-    assert (given.locate("/instance"), flat.locate("/instance")) == ("/from/instance", "/instance")
+    assert parsed.values == flat.values == {"instance": "log"}
+    assert codes_of(parsed) == [("/from/strem", "unknown_field")]
+    assert "did you mean" in parsed.faults[0]["rule"]
+    assert (parsed.locate("/instance"), flat.locate("/instance")) == ("/from/instance", "/instance")
     assert codes_of(wrong) == [("/from", "bad_type")]
 
 
 def test_a_single_item_becomes_a_list() -> None:
-    given = read(within("events/0", "", EVENT), {"eventType": "login", "payload": {"a": 1}})
+    parsed = read(within("events/0", "", EVENT), {"eventType": "login", "payload": {"a": 1}})
 
-    assert given.values == {"events": [{"kind": "login", "payload": {"a": 1}}]}
-    assert given.locate("/events/0/kind") == "/eventType"
-    assert given.locate("/events/0/payload/a") == "/payload/a"
+    assert parsed.values == {"events": [{"kind": "login", "payload": {"a": 1}}]}
+    assert parsed.locate("/events/0/kind") == "/eventType"
+    assert parsed.locate("/events/0/payload/a") == "/payload/a"
 
 
 def test_each_item_of_a_list_has_the_spellings() -> None:
     fields = within("events/*", "events/*", EVENT)
 
-    given = read(fields, {"events": [{"event_type": "a"}, {}, {"eventType": "b", "x": 1}]})
+    parsed = read(fields, {"events": [{"event_type": "a"}, {}, {"eventType": "b", "x": 1}]})
 
-    assert given.values == {"events": [{"kind": "a"}, {}, {"kind": "b"}]}
-    assert given.locate("/events/1/kind") == "/events/1/event_type"
-    assert given.locate("/events/2/kind") == "/events/2/eventType"
-    assert codes_of(given) == [("/events/2/x", "unknown_field")]
+    assert parsed.values == {"events": [{"kind": "a"}, {}, {"kind": "b"}]}
+    assert parsed.locate("/events/1/kind") == "/events/1/event_type"
+    assert parsed.locate("/events/2/kind") == "/events/2/eventType"
+    assert codes_of(parsed) == [("/events/2/x", "unknown_field")]
 
 
 @pytest.mark.parametrize("value", ["x", {"a": 1}, ["x"], None, 3])
 def test_a_list_of_another_type_is_left_to_the_operation(value: Any) -> None:
-    given = read(within("events/*", "items/*", EVENT), {"items": value})
+    parsed = read(within("events/*", "items/*", EVENT), {"items": value})
 
-    assert given.values == {"events": value} and given.faults == []
-    assert given.locate("/events/0") == "/items/0"
+    assert parsed.values == {"events": value} and parsed.faults == []
+    assert parsed.locate("/events/0") == "/items/0"
 
 
 @dataclass(frozen=True, slots=True)

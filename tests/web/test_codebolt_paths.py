@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memrelay.web.auth.access import get_access
-from memrelay.web.codebolt.errors import CODEBOLT
+from memrelay.web.models.codebolt.errors import CODEBOLT
 from memrelay.web.server.error_dialects import get_error_dialect
 from tests.support.codebolt import Codebolt
 from tests.support.routes import app_for

@@ -9,8 +9,8 @@ from aiohttp import ClientSession
 
 from memrelay.bus.client.url import Address
 from memrelay.pipelines.secret_references import SecretResolver
-from memrelay.web.server.service import WebServer
-from memrelay.web.server.services import WebOptions
+from memrelay.web.app import WebServer
+from memrelay.web.server.options import WebOptions
 from tests.support.served import Served
 from tests.support.waiting import wait_for
 

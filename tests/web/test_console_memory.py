@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import orjson
 import pytest
 
-from memrelay.web.console.memory_view import MemoryView
+from memrelay.web.console.pages.memory import MemoryView
 from memrelay.web.console.search_hits import read_hits
 from tests.support.bundles import STORE, Json, make_bundle, make_memory, make_relay, make_uid
 from tests.support.http import Answer, ask

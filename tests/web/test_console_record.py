@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from memrelay.web.console.record.text import clip_bytes
+from memrelay.web.console.format import clip_bytes
 from tests.support.bundles import Json, make_bundle, make_commands, make_memory, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key

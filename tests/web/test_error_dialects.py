@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import pytest
 from aiohttp import ClientSession, web
 
-from memrelay.web.api.pipeline_choice import find_pipeline
 from memrelay.web.auth.access import requires
+from memrelay.web.models.routes import find_pipeline
 from memrelay.web.server.error_dialects import ErrorDialect, error_dialect
-from memrelay.web.server.services import SERVICES
+from memrelay.web.services import SERVICES
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, await_closed, make_key

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from memrelay.web.auth.authorizer import Caller, Credentials, TokenIdentity
 from memrelay.web.auth.jwks import FileKeys
 from memrelay.web.auth.jwt_callers import JwtVerifier, _Source, make_verifier
-from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.errors import NotAllowed, Problem, Unauthorized, Unavailable
+from memrelay.web.server.options import JwtIssuer
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.http import Answer, ask
 from tests.support.jwts import (

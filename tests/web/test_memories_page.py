@@ -5,9 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memrelay.web.console.agent_memory_tabs import TABS
 from memrelay.web.console.frame import PAGE_PATHS
-from memrelay.web.console.pages.agent_memory import make_pager
+from memrelay.web.console.pages.agent_memory import TABS, make_pager
 from tests.support.http import Answer, ask
 from tests.support.keys import await_closed, make_key
 from tests.support.pages import text_of

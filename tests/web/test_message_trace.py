@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memrelay.web.trace.inputs import entry_of_guid
+from memrelay.web.trace.messages import decode_entry_of_guid
 from tests.support.bundles import STORE, Json, make_agent, make_memory, make_relay
 from tests.support.http import ask
 from tests.support.served import Served
@@ -145,7 +145,7 @@ def test_a_record_written_over_the_api_is_traced_to_its_operation(served: Served
     uid = served.deploy()
     made = served.post(f"/v1/pipelines/{uid}/records", {"content": "tea"}).json
 
-    found = trace(served, uid, entry_of_guid(made["guid"]))
+    found = trace(served, uid, decode_entry_of_guid(made["guid"]))
 
     assert (found["said"], found["dead_letter"], found["complete"]) == ([], None, True)
     (record,) = found["records"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from memrelay.bus.codec import decode
 from memrelay.web.server.errors import BadRequest, Problem, TooLarge, Unprocessable
+from memrelay.web.server.options import WebOptions
 from memrelay.web.server.request_body import to_envelope
-from memrelay.web.server.services import WebOptions
 
 MOST = 1 << 20
 ENVELOPE = {

@@ -9,8 +9,8 @@ import pytest
 
 from memrelay.bus.client.url import Address
 from memrelay.pipelines.secret_references import SecretResolver
-from memrelay.web.server.service import SHUTDOWN_S, WebServer
-from memrelay.web.server.services import WebOptions
+from memrelay.web.app import SHUTDOWN_S, WebServer
+from memrelay.web.server.options import WebOptions
 
 REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -5,9 +5,15 @@ from hypothesis.strategies import integers
 
 from memrelay.memory.records.ids import derive_guid
 from memrelay.pipelines.check import check
-from memrelay.web.trace.inputs import entry_of, entry_of_guid, parse_place, parse_step
-from memrelay.web.trace.nodes import MAX_DEPTH, make_nodes
-from memrelay.web.trace.tree import Published, place_in_tree
+from memrelay.web.console.pages.message_trace import MAX_DEPTH, make_nodes
+from memrelay.web.trace.messages import (
+    Published,
+    decode_entry_of_guid,
+    parse_entry_id,
+    parse_position,
+    parse_step,
+    place_in_tree,
+)
 from tests.support.bundles import Json, make_agent, make_bundle, make_commands
 
 ENTRY, UID = "1780000000000-0", "tea"
@@ -15,7 +21,7 @@ ENTRY, UID = "1780000000000-0", "tea"
 
 def make_published(place: str, sender: str, text: str = "x", swarm: str = "chat") -> Published:
     mid = f"{ENTRY}{place}~0a0b0c0d"
-    found = parse_place(mid, ENTRY, UID)
+    found = parse_position(mid, ENTRY, UID)
     assert found is not None, mid
     return Published(mid, found, swarm, sender, text, len(text), 1_780_000_000_000)
 
@@ -82,26 +88,33 @@ def test_a_step_without_messages_leads_to_the_message_before() -> None:
 
 
 def test_ids_are_parsed_strictly() -> None:
-    assert parse_place(f"{UID}/{ENTRY}.2+0.1~0a0b0c0d", ENTRY, UID) == (".2+0", 1)
+    assert parse_position(f"{UID}/{ENTRY}.2+0.1~0a0b0c0d", ENTRY, UID) == (".2+0", 1)
     for mid in (f"{ENTRY}.1", f"{ENTRY}0.1~0a0b0c0d", f"other/{ENTRY}.1~0a0b0c0d", f"{ENTRY}.x~1"):
-        assert parse_place(mid, ENTRY, UID) is None, mid
+        assert parse_position(mid, ENTRY, UID) is None, mid
     assert parse_step("") is None and parse_step(".2+0.3+1") == (".2+0", 3, 1)
     assert (
-        entry_of(f"{ENTRY}.2+0") == entry_of(f"tea/{ENTRY}.1~0a0b0c0d") == entry_of(ENTRY) == ENTRY
+        parse_entry_id(f"{ENTRY}.2+0")
+        == parse_entry_id(f"tea/{ENTRY}.1~0a0b0c0d")
+        == parse_entry_id(ENTRY)
+        == ENTRY
     )
-    assert entry_of("order-1") == entry_of("") == ""
+    assert parse_entry_id("order-1") == parse_entry_id("") == ""
 
 
 @given(integers(0, 2**48 - 1), integers(0, 2**24 - 1), integers(1, 100))
 def test_the_entry_of_a_derived_guid_is_found(ms: int, number: int, index: int) -> None:
     entry = f"{ms}-{number}"
 
-    assert entry_of_guid(derive_guid(UID, entry, "keeper", index)) == entry
-    assert entry_of_guid(derive_guid(UID, f"{entry}.2+0", "keeper", index)) == entry
+    assert decode_entry_of_guid(derive_guid(UID, entry, "keeper", index)) == entry
+    assert decode_entry_of_guid(derive_guid(UID, f"{entry}.2+0", "keeper", index)) == entry
 
 
 def test_other_guids_have_no_entry() -> None:
-    assert entry_of_guid("order-1") == entry_of_guid("01a216ab-480d-4000-8002-3e379978e088") == ""
+    assert (
+        decode_entry_of_guid("order-1")
+        == decode_entry_of_guid("01a216ab-480d-4000-8002-3e379978e088")
+        == ""
+    )
 
 
 def test_a_long_chain_is_drawn_with_bounded_depth() -> None:

@@ -32,12 +32,12 @@ from memrelay.cli.settings import CONFIG_VARIABLE, Settings, default_config_file
 from memrelay.cli.terminal.output import print_json
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.keys import ALL, SCOPES, Key, check_key
+from memrelay.web.mcp.change_reader import Bus, ChangeReaders
 from memrelay.web.mcp.clients import CLIENTS, make_configuration
-from memrelay.web.mcp.failures import NOT_INSTALLED, SDK
 from memrelay.web.mcp.session import ACTOR, Session
+from memrelay.web.mcp.tool import NOT_INSTALLED, SDK
 from memrelay.web.mcp.toolsets import MEMORY, NAMES
 from memrelay.web.mcp.transports.local_targets import BusConnection, BusTarget, FileTarget
-from memrelay.web.mcp.updates.change_reader import Bus, ChangeReaders
 
 # How often a key is read again, which may be revoked meanwhile.
 READ_KEY_S = 1.0

@@ -20,8 +20,8 @@ from memrelay.cli.services import make_worker
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import greet, print_json
 from memrelay.cli.web_server import make_web
+from memrelay.web.app import WebServer
 from memrelay.web.console.examples import redis_cli
-from memrelay.web.server.service import WebServer
 
 SAMPLE_NAME = "memory_test"
 SAMPLE = Path(__file__).resolve().parent.parent.parent / "pipelines" / "memory_test.json"

@@ -28,7 +28,7 @@ from memrelay.web.openapi.route_docs import (
 )
 from memrelay.web.openapi.shapes import DeadLetterDetail, DeadLetterItem, Page
 from memrelay.web.server.errors import Conflict, NotFound
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 routes = web.RouteTableDef()
 COLLECTION_PATH = "/v1/dead-letters"

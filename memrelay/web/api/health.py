@@ -16,7 +16,7 @@ from memrelay.web.auth.access import get_caller, open_to_all, requires
 from memrelay.web.openapi.route_docs import HTML, TEXT, documented
 from memrelay.web.openapi.shapes import Live, Ready, Status
 from memrelay.web.server.metrics import render_metrics
-from memrelay.web.server.services import Services, get_services
+from memrelay.web.services import Services, get_services
 
 routes = web.RouteTableDef()
 # Health checks must answer soon even if the bus hangs.

@@ -29,7 +29,7 @@ from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA, PAGE_QUERY, documented
 from memrelay.web.openapi.shapes import ApiKey, ApiKeyCreated, NewApiKey, Page
 from memrelay.web.server.errors import NotAllowed, NotFound, Unauthorized, Unprocessable
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 log = structlog.stdlib.get_logger(__name__)
 routes = web.RouteTableDef()

@@ -22,7 +22,7 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.pipelines.commands import commands_of, hint_for
 from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
-from memrelay.web.api.live import follow_live
+from memrelay.web.api.listener import follow_live
 from memrelay.web.auth.access import requires
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.openapi.route_docs import (
@@ -37,7 +37,7 @@ from memrelay.web.openapi.route_docs import (
 from memrelay.web.openapi.shapes import LogItem, Page
 from memrelay.web.server.errors import BadRequest, GatewayTimeout, NotFound
 from memrelay.web.server.request_body import read_body, to_envelope
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 routes = web.RouteTableDef()
 ID_HEADERS = istr("webhook-id"), istr("Idempotency-Key")

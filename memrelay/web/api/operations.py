@@ -4,7 +4,7 @@ The input comes from the path, the query string, the body, and If-Match. It is v
 whole, and the response lists every fault.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -60,9 +60,9 @@ from memrelay.web.api.operation_routes import (
     route_of,
 )
 from memrelay.web.api.operation_scopes import SCOPES as TOOL_SCOPES
-from memrelay.web.api.operation_scopes import hide_output, scopes_of
-from memrelay.web.api.tool_scopes import check_command
+from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
 from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.authorizer import Caller
 from memrelay.web.auth.identity import identity_of, refuse_vouched
 from memrelay.web.auth.revocation import end_when_revoked
 from memrelay.web.server.errors import (
@@ -80,7 +80,7 @@ from memrelay.web.server.errors import (
     Unprocessable,
 )
 from memrelay.web.server.request_body import read_json_body
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 # The actor in the audit trail if no key was needed.
 NO_KEY_ACTOR = "http"
@@ -173,6 +173,12 @@ async def call_operation(
     )
     output = await send_call(request, call, timeout_s)
     return hide_stored_text(request, operation, output)
+
+
+def check_command(caller: Caller, name: str, given: Mapping[str, Any]) -> None:
+    """Check the scope of a tool call's command. Raises NotAllowed: the scope is missing."""
+    if needed := scope_of_command(name, given):
+        caller.check(needed)
 
 
 def _parse_call_id(request: web.Request) -> str:

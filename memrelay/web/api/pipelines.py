@@ -47,7 +47,7 @@ from memrelay.web.openapi.shapes import (
 )
 from memrelay.web.server.errors import BadRequest, Conflict, NotFound, Unprocessable, no_pipeline
 from memrelay.web.server.request_body import read_body, read_json_body
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 routes = web.RouteTableDef()
 MAX_VERSION = 10**18 - 1

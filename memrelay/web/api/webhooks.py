@@ -23,7 +23,7 @@ from memrelay.web.openapi.route_docs import (
 from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import NotFound, Unauthorized
 from memrelay.web.server.request_body import read_body, to_envelope
-from memrelay.web.server.services import Services, get_services
+from memrelay.web.services import Services, get_services
 
 routes = web.RouteTableDef()
 DEFAULT_SENDER = "webhook"

@@ -1,7 +1,8 @@
 """Access declarations of routes. A route without a declaration rejects every request."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import wraps
+from ipaddress import ip_address
 from typing import TypeVar
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from aiohttp.typedefs import Handler
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.server.connection_limits import claim_connection
 from memrelay.web.server.errors import NotAllowed
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 RouteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Declared = TypeVar("Declared", bound=RouteHandler)
@@ -94,6 +95,19 @@ def set_caller(request: web.Request, caller: Caller) -> None:
 def get_caller(request: web.Request) -> Caller:
     """Return the caller of a route that requires a scope."""
     return request[CALLER]
+
+
+async def identify_caller(request: web.Request) -> Hashable | None:
+    """Return the account of a key or a JWT, else the client's address, or None for loopback.
+
+    Invalid keys share the bucket of their address, so guessing keys is limited too. All programs
+    on this machine share one address, so loopback is not limited.
+    """
+    caller = await get_services(request).authorizer.get_caller_or_anonymous(request)
+    if caller.account:
+        return caller.account
+    remote = request.remote
+    return None if remote is None or ip_address(remote.partition("%")[0]).is_loopback else remote
 
 
 @web.middleware

@@ -26,8 +26,8 @@ from memrelay.web.auth.jwks import (
     UrlKeys,
     VerificationKey,
 )
-from memrelay.web.auth.jwt_issuers import JwtIssuer
 from memrelay.web.server.errors import Unauthorized, Unavailable
+from memrelay.web.server.options import JwtIssuer
 
 # Seconds by which the clocks of this server and of the issuer may differ.
 LEEWAY_S = 30

@@ -5,34 +5,18 @@ This module is light. The verifier and PyJWT are loaded only if an issuer is con
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
 from memrelay.memory.errors import MemoryFault
 from memrelay.web.auth.authorizer import TokenVerifier
+from memrelay.web.server.options import JwtIssuer
 
 INSTALL = "web.jwt needs PyJWT: install memrelay[jwt], or remove the setting"
 
 
 class NoPyJwt(MemoryFault):
     """An issuer is configured, but PyJWT is not installed."""
-
-
-@dataclass(frozen=True, slots=True)
-class JwtIssuer:
-    """One entry of `web.jwt`. `jwks` is `file:PATH` or an https URL."""
-
-    issuer: str
-    audience: str
-    jwks: str
-    # The uid of the only pipeline that its tokens reach.
-    pipeline: str
-    algorithms: tuple[str, ...]
-    agent_claim: str
-    user_claim: str
-    # Whether the URL may have a private address.
-    private: bool = False
 
 
 class _Loaded(Protocol):

@@ -10,7 +10,7 @@ from memrelay.memory.errors import StoreBroken, StoreBusy
 from memrelay.web.auth.access import CALLER
 from memrelay.web.auth.authorizer import Caller
 from memrelay.web.server.errors import Unauthorized
-from memrelay.web.server.services import SERVICES
+from memrelay.web.services import SERVICES
 
 # How often the credentials of open requests are checked.
 CREDENTIAL_CHECK_S = 0.5

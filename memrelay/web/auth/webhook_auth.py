@@ -23,7 +23,7 @@ from memrelay.web.auth.authorizer import LOCAL_CALLER, get_bearer_token
 from memrelay.web.server.connection_limits import claim_connection, reading_unverified
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized
 from memrelay.web.server.request_body import read_body
-from memrelay.web.server.services import Services, get_services
+from memrelay.web.services import Services, get_services
 
 log = structlog.stdlib.get_logger(__name__)
 

@@ -1,23 +1,27 @@
-"""What happens in a pipeline now: the edges of its diagram in use, and its failing agents.
+"""The diagrams of pipelines, drawn once for each bundle, and what happens in them.
 
-Nothing counts messages for it. The latest entries of the swarms' logs tell which agents published,
-and on which message: all messages that one input led to have its id in their `mid`.
+All open pages share one read of the activity of a pipeline, at most once a second.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import orjson
+from aiohttp import web
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.streams.recent import RecentEntry, read_recent
 from memrelay.memory.control.dead_letters import DeadLetters
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.checked import CheckedBundle
-from memrelay.web.console.agents import AgentView
-from memrelay.web.console.graph import Edge, Graph
+from memrelay.web.api.directory import Served
+from memrelay.web.console.agents import AgentView, list_agents
+from memrelay.web.console.graph import Edge, Graph, draw_graph
+from memrelay.web.server.cached_read import CachedRead
+from memrelay.web.services import get_services
 
 # An edge counts as used for this time.
 WINDOW_MS = 10_000
@@ -142,3 +146,44 @@ def count_failures(agents: Sequence[AgentView], errors: Iterable[str]) -> dict[s
         if named and named[-1] in known:
             found[named[-1]] += 1
     return dict(found)
+
+
+# By the hash of the bundle. A diagram of 1,000 agents takes 50 ms.
+GRAPHS = web.AppKey("graphs", dict[str, Graph])
+ACTIVITIES = web.AppKey("activities", dict[str, CachedRead[Activity]])
+MAX_GRAPHS = 200
+
+
+class LiveGraph(NamedTuple):
+    """The diagram of a pipeline, what happens in it, and whether the pipeline pauses."""
+
+    graph: Graph
+    activity: Activity
+    is_paused: bool
+
+
+def draw_cached(request: web.Request, served: Served) -> Graph:
+    """Return the diagram of a pipeline."""
+    graphs, key = request.config_dict[GRAPHS], served.deployed.hash
+    if key not in graphs:
+        if len(graphs) >= MAX_GRAPHS:
+            graphs.clear()
+        graphs[key] = draw_graph(list_agents(served.bundle))
+    return graphs[key]
+
+
+async def read_live(request: web.Request, served: Served, paused: str) -> LiveGraph:
+    """Return the diagram of a pipeline with its activity. `paused` is why it pauses, or "".
+
+    Raises BusUnavailable and StoreBusy.
+    """
+    services, graph = get_services(request), draw_cached(request, served)
+    caches, key = request.config_dict[ACTIVITIES], served.deployed.hash
+    if key not in caches:
+        if len(caches) >= MAX_GRAPHS:
+            caches.clear()
+        agents = list_agents(served.bundle)
+        letters = services.catalog.letters
+        read = partial(read_activity, services.line, letters, served.bundle, agents, graph)
+        caches[key] = CachedRead(read)
+    return LiveGraph(graph, await caches[key].get(), bool(paused))

@@ -1,11 +1,13 @@
-"""The agents of a pipeline as the console shows them."""
+"""The agents of a pipeline, and their stores with records, as the console shows them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import orjson
 
+from memrelay.memory.engine.memory_id import home_of, is_closed
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
+from memrelay.web.api.directory import Served
 
 
 class AgentView(NamedTuple):
@@ -73,3 +75,10 @@ def _view_agent(checked: CheckedAgent, description: str) -> AgentView:
         is_callable and not checked.calls,
         checked.calls,
     )
+
+
+def list_record_stores(served: Served) -> list[str]:
+    """Return the memory_ids of the stores with records: those of blocks, and the agents' memory."""
+    named = [agent.args.store for agent in served.bundle.agents if agent.args.store]
+    every = dict.fromkeys((*named, home_of(served.deployed.uid, "memories")))
+    return [name for name in every if not is_closed(name)]

@@ -9,8 +9,7 @@ from aiohttp import web
 from memrelay.bus.errors import BusError, NoOwner
 from memrelay.web.api.operations import call_operation
 from memrelay.web.console.format import format_pause
-from memrelay.web.console.notices import find_row
-from memrelay.web.console.shared_reads import STATUS
+from memrelay.web.console.shared_reads import STATUS, find_row
 from memrelay.web.server.errors import CallTimeout, Unavailable
 
 # The time for all operations of a page, which run at once.

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from memrelay.bus.codec import decode
 from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.streams.log import LogEntry
-from memrelay.web.trace.inputs import entry_of
+from memrelay.web.trace.messages import parse_entry_id
 
 CODE = re.compile(r"`([^`]+)`")
 # Characters per cell: a letter and its combining accents.
@@ -121,5 +121,20 @@ def _to_log_row(entry: LogEntry, uid: str) -> LogRow:
         sender, text = "", entry.data.decode(errors="replace")
     hidden = max(0, len(text) - MAX_MESSAGE_CHARACTERS)
     home, _, _ = entry.mid.rpartition("/")
-    input_id = entry_of(entry.mid) if home in ("", uid) else ""
+    input_id = parse_entry_id(entry.mid) if home in ("", uid) else ""
     return LogRow(entry.place[0], sender, text[:MAX_MESSAGE_CHARACTERS], hidden, input_id)
+
+
+class Clipped(NamedTuple):
+    """The beginning of a text. `hidden` is the number of characters that are left out."""
+
+    text: str
+    hidden: int
+
+
+def clip_bytes(text: str, max_bytes: int) -> Clipped:
+    """Return as much of a text as has that many bytes in HTML."""
+    shown = text[:max_bytes]
+    while (size := len(str(escape(shown)).encode())) > max_bytes:
+        shown = shown[: len(shown) * max_bytes // size]
+    return Clipped(shown, len(text) - len(shown))

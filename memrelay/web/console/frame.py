@@ -1,13 +1,19 @@
-"""The common parts of all pages: templates, static files, response headers, and error pages."""
+"""The common parts of all pages: their declarations, templates, static files, headers and errors.
+
+Each file in `pages/` declares its pages and their routes. Scripts fetch parts of an open page once
+a second (static/refresh.js). A part whose pipeline has not changed is answered with 304, without a
+call of an operation.
+"""
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from aiohttp import hdrs, web
@@ -17,14 +23,16 @@ from markupsafe import Markup
 
 from memrelay.bus.errors import BusError
 from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.web.api.answers import is_unchanged
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import CALLER
+from memrelay.web.auth.access import CALLER, RouteHandler, get_caller, open_to_all, requires
+from memrelay.web.auth.authorizer import Caller
 from memrelay.web.console import format as formats
-from memrelay.web.console.notices import describe_durability, list_notices
-from memrelay.web.console.page import Page, make_menu
-from memrelay.web.console.shared_reads import STATUS
+from memrelay.web.console.shared_reads import STATES, STATUS, describe_durability, list_notices
+from memrelay.web.openapi.route_docs import ANY, HTML, documented
 from memrelay.web.server.errors import NotAllowed, NotFound, Problem, Unauthorized, Unavailable
 
+Menu = Literal["main", "pipeline"]
 STATIC_FOLDER = Path(__file__).resolve().parent / "static"
 CONTENT_TYPES = {
     ".css": "text/css",
@@ -42,7 +50,78 @@ VERSION = version("memrelay")
 STATUS_TIMEOUT_S = 1.0
 # Pages show private data.
 HEADERS = {hdrs.CACHE_CONTROL: "no-store"}
-PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+FOR_READERS = requires("read")
+routes = web.RouteTableDef()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the console.
+
+    `menu` is the navigation that lists the page: the main menu, or the tabs of a pipeline. `parent`
+    is the title of the page above it. `link` is the address of its menu entry if that is not
+    `path`. Callers see the entry if they have one of `scopes`, or if there are none; `sees_all`
+    asks for access to all pipelines too.
+    """
+
+    title: str
+    path: str
+    menu: Menu | None = None
+    order: int = 0
+    parent: str = ""
+    link: str = ""
+    scopes: tuple[str, ...] = ("read",)
+    sees_all: bool = False
+
+    def is_for(self, caller: Caller | None) -> bool:
+        """Return whether a caller may open the page. None: a client without a valid key."""
+        if not self.scopes:
+            return True
+        if caller is None or caller.scopes.isdisjoint(self.scopes):
+            return False
+        return caller.sees_all or not self.sees_all
+
+
+class Link(NamedTuple):
+    """An entry of a navigation. `current` is the value of aria-current, "" for none."""
+
+    title: str
+    url: str
+    current: str
+
+
+# The pages, by title.
+PAGES = web.AppKey("pages", dict[str, Page])
+
+
+def index_pages(pages: Sequence[Page]) -> dict[str, Page]:
+    """Return the pages by title, in the order of their menu entries."""
+    return {page.title: page for page in sorted(pages, key=lambda page: page.order)}
+
+
+def make_menu(request: web.Request, page: Page | None, menu: Menu, uid: str = "") -> list[Link]:
+    """Return the entries of a navigation that the caller of a request may open."""
+    pages, caller = request.config_dict[PAGES], request.get(CALLER)
+    above = _titles_above(pages, page)
+    return [
+        Link(one.title, (one.link or one.path).replace("{uid}", uid), _mark(one, page, above))
+        for one in pages.values()
+        if one.menu == menu and one.is_for(caller)
+    ]
+
+
+def _titles_above(pages: dict[str, Page], page: Page | None) -> list[str]:
+    titles = []
+    while page is not None and page.parent:
+        titles.append(page.parent)
+        page = pages.get(page.parent)
+    return titles
+
+
+def _mark(entry: Page, page: Page | None, above: list[str]) -> str:
+    if page is not None and entry.path == page.path:
+        return "page"
+    return "true" if entry.title in above else ""
 
 
 class Asset(NamedTuple):
@@ -166,7 +245,7 @@ async def _read_status(request: web.Request) -> dict[str, Any] | None:
         return None
 
 
-def as_page(handler: PageHandler) -> PageHandler:
+def as_page(handler: RouteHandler) -> RouteHandler:
     """Show the errors of a handler as pages. Callers without a session go to the login page."""
 
     @wraps(handler)
@@ -183,6 +262,56 @@ def as_page(handler: PageHandler) -> PageHandler:
             return _render_error(request, Unavailable(f"The catalog cannot be read: {error}."))
 
     return handle
+
+
+class PageRoutes(web.RouteTableDef):
+    """The routes of a page of the console: the page, and the fragments that its script fetches.
+
+    `errors` and `query` document all of them. `access` is a result of `requires`.
+    """
+
+    def __init__(
+        self,
+        page: Page,
+        *,
+        errors: Mapping[int, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        access: Callable[[RouteHandler], RouteHandler] = FOR_READERS,
+    ) -> None:
+        super().__init__()
+        self.declared, self._access = page, access
+        self._errors, self._query = errors or {}, query or {}
+
+    def page(self, path: str = "", **options: Any) -> Callable[[RouteHandler], RouteHandler]:
+        """Register the handler of the page, or of a further one at `path`.
+
+        `options` are `access`, further `responses`, and fields of `RouteDocs`.
+        """
+        responses = {200: "The page.", 303: "Login required."}
+        return self._register(path or self.declared.path, responses, as_page, options)
+
+    def fragment(self, path: str, **options: Any) -> Callable[[RouteHandler], RouteHandler]:
+        """Register the handler of a fragment. `options` are as in `page`."""
+        responses = {200: "The fragment.", 304: "Nothing has changed."}
+        return self._register(path, responses, lambda handler: handler, options)
+
+    def _register(
+        self,
+        path: str,
+        responses: dict[int, str],
+        wrap: Callable[[RouteHandler], RouteHandler],
+        options: dict[str, Any],
+    ) -> Callable[[RouteHandler], RouteHandler]:
+        access = options.pop("access", self._access)
+        responses = responses | dict(self._errors) | options.pop("responses", {})
+        query = options.pop("query", self._query)
+
+        def declare(handler: RouteHandler) -> RouteHandler:
+            served = wrap(access(handler))
+            documented(responses, media_type=HTML, query=query, **options)(served)
+            return self.get(path)(served)
+
+        return declare
 
 
 @web.middleware
@@ -212,4 +341,73 @@ def _render_error(request: web.Request, problem: Problem, title: str = "") -> we
     headers = problem.as_response().headers
     if hdrs.RETRY_AFTER in headers:
         response.headers[hdrs.RETRY_AFTER] = headers[hdrs.RETRY_AFTER]
+    return response
+
+
+@routes.get("/static/{name}")
+@documented(
+    {200: "The file.", 304: "The file has not changed."}, media_type=ANY, ident="assets.static"
+)
+@open_to_all
+async def static(request: web.Request) -> web.Response:
+    """Return a static file of the console."""
+    return asset_response(request, request.match_info["name"])
+
+
+async def answer_refresh(
+    request: web.Request,
+    served: Served,
+    make: Callable[[], Awaitable[web.Response]],
+    more: object = None,
+) -> web.Response:
+    """Return a part of a page as `make` renders it, or 304 if its pipeline has not changed.
+
+    `more` is a further state on which the part depends.
+
+    A request with `Cache-Control: no-cache`, which follows a change of the page itself, reads the
+    state again.
+    """
+    wants_new = "no-cache" in request.headers.get(hdrs.CACHE_CONTROL, "")
+    state = await request.config_dict[STATES].get(served, refresh=wants_new)
+    return await answer_changed(request, (state, more), make)
+
+
+async def answer_changed(
+    request: web.Request, state: object, make: Callable[[], Awaitable[web.Response]]
+) -> web.Response:
+    """Return a part of a page as `make` renders it, or 304 if its state has not changed."""
+    tag = make_tag(request, state)
+    return _not_modified(tag) if is_unchanged(request, tag) else _with_tag(tag, await make())
+
+
+def make_tag(request: web.Request, state: object) -> str:
+    """Return the ETag of a part: it depends on a state, the address and the caller's rights."""
+    caller = get_caller(request)
+    rights = sorted(caller.scopes), sorted(caller.pipelines)
+    return sha256(repr((state, request.path_qs, rights)).encode()).hexdigest()[:16]
+
+
+def refuse_fault(fault: str) -> None:
+    """Keep the content of an open page if there is a fault, which the page then shows.
+
+    Raises Unavailable.
+    """
+    if fault:
+        raise Unavailable(fault, notice=fault)
+
+
+def answer_tagged(
+    request: web.Request, state: object, make: Callable[[], web.Response]
+) -> web.Response:
+    """Return a part of a page that depends only on a state, or 304 if the client has it."""
+    tag = make_tag(request, state)
+    return _not_modified(tag) if is_unchanged(request, tag) else _with_tag(tag, make())
+
+
+def _not_modified(tag: str) -> web.Response:
+    return web.Response(status=304, headers=HEADERS | {hdrs.ETAG: f'"{tag}"'})
+
+
+def _with_tag(tag: str, response: web.Response) -> web.Response:
+    response.headers[hdrs.ETAG] = f'"{tag}"'
     return response

@@ -6,14 +6,13 @@ from aiohttp import hdrs, web
 
 from memrelay.web.auth.access import open_to_all
 from memrelay.web.auth.authorizer import COOKIE, Caller
-from memrelay.web.console.frame import HEADERS, PAGE_PATHS, as_page, render_page
-from memrelay.web.console.page import Page
+from memrelay.web.console.frame import HEADERS, PAGE_PATHS, Page, as_page, render_page
 from memrelay.web.openapi.route_docs import FORM, HTML, documented
 from memrelay.web.openapi.shapes import Login
 from memrelay.web.server.connection_limits import reading_unverified
 from memrelay.web.server.errors import BadRequest, TooLarge, Unauthorized
 from memrelay.web.server.request_body import read_body
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 PAGE = Page("Log in", "/login", scopes=())
 routes = web.RouteTableDef()

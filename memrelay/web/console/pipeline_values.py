@@ -19,8 +19,8 @@ from memrelay.web.console.examples import (
 )
 from memrelay.web.console.format import LogRow, to_log_rows
 from memrelay.web.server.errors import NotFound
-from memrelay.web.server.services import get_services
-from memrelay.web.trace.letters import read_rows
+from memrelay.web.services import get_services
+from memrelay.web.trace.dead_letter_rows import read_rows
 
 MAX_LOG_ROWS = 50
 MAX_CHAT_WAIT_S = 30.0

@@ -11,6 +11,8 @@ from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.keys import stores_key, swarm_key
 from memrelay.memory.control.catalog import Catalog
 from memrelay.web.api.directory import Served
+from memrelay.web.api.status import EVICTS, NOT_PERSISTENT
+from memrelay.web.console.format import format_pause
 from memrelay.web.server.cached_read import CachedRead
 
 # The status of the system (memrelay/web/api/status.py).
@@ -18,6 +20,9 @@ STATUS = web.AppKey("status", CachedRead[dict[str, Any]])
 # How long a pipeline is read after the last request of one of its pages.
 WATCHED_S = 10.0
 MAX_SWARMS = 20
+Json = dict[str, Any]
+NO_WORKERS = "No worker is running. Messages wait on the bus until one starts: memrelay worker"
+NO_OWNER = "No worker serves this pipeline. Messages wait on the bus until one does."
 
 
 class _Watched(NamedTuple):
@@ -28,7 +33,7 @@ class _Watched(NamedTuple):
 
 
 class PipelineStates:
-    """Tells whether something has changed in the pipelines whose pages are open.
+    """Reports whether something has changed in the pipelines whose pages are open.
 
     A state is a text that changes with every commit of a store of the pipeline, every message of a
     swarm, every dead letter and every deploy. `clock` returns seconds.
@@ -89,3 +94,27 @@ def _commands(served: Served) -> list[Sequence[str | int]]:
 
 def _digest(value: object) -> str:
     return sha256(repr(value).encode()).hexdigest()[:16]
+
+
+def find_row(status: Json, uid: str) -> Json | None:
+    """Return the row of a pipeline in the status of the system."""
+    rows: list[Json] = status["pipelines"]
+    return next((row for row in rows if row["pipeline_uid"] == uid), None)
+
+
+def list_notices(status: Json | None, served: Served) -> list[str]:
+    """Return the warnings about a pipeline, none if the status is unknown."""
+    row = find_row(status, served.deployed.uid) if status else None
+    if status is None or row is None:
+        return []
+    if row["paused"]:
+        return [format_pause(row["paused"])]
+    if row["owner"]:
+        return []
+    return [NO_OWNER if status["workers"] else NO_WORKERS]
+
+
+def describe_durability(status: Json) -> Json:
+    """Return {meaning, is_lacking}: how safe acknowledged messages are on the bus."""
+    meaning: str = status["durability"]["meaning"]
+    return {"meaning": meaning, "is_lacking": meaning in (NOT_PERSISTENT, EVICTS)}

@@ -14,9 +14,9 @@ from memrelay.web.mcp.resources.catalog import list_resources, list_templates, r
 from memrelay.web.mcp.resources.completion import complete
 from memrelay.web.mcp.resources.prompts import get_prompt, list_prompts
 from memrelay.web.mcp.session import Session
+from memrelay.web.mcp.subscriptions import Follow, Streams, Subscriptions, find_followed
 from memrelay.web.mcp.tool import NotAnswered, Target, ToolError
 from memrelay.web.mcp.toolsets import GRAPH, MEMORY
-from memrelay.web.mcp.updates.subscriptions import Follow, Streams, Subscriptions, find_followed
 
 Request = ServerRequestContext[Any, Any]
 FindSession = Callable[[Request], Session]

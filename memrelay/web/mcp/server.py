@@ -3,18 +3,17 @@
 A handshake needs no tool, so the tools load at the first request that does, in a thread.
 """
 
-import asyncio
-import importlib
 from typing import Any, Protocol
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from memrelay.web.mcp.instructions import INSTRUCTIONS
+from memrelay.web.mcp.lazy import Lazy
 from memrelay.web.mcp.resource_handlers import add_resources
 from memrelay.web.mcp.session import session_of
 from memrelay.web.mcp.tool import JsonObject
+from memrelay.web.mcp.toolsets import INSTRUCTIONS
 
 NAME, TITLE = "memrelay", "Memrelay"
 HANDLERS = "memrelay.web.mcp.tool_handlers"
@@ -60,30 +59,20 @@ class _LazyTools:
     """The handlers of a toolset, loaded at the first request."""
 
     def __init__(self, toolset: str) -> None:
-        self._toolset = toolset
-        self._loaded: Handlers | None = None
+        self._handlers: Lazy[Handlers] = Lazy(HANDLERS, "ToolHandlers", toolset)
 
     def find_schema(self, name: str) -> JsonObject | None:
         """Return the input schema of a tool, None for an unknown one."""
-        return self._load().find_schema(name)
+        return self._handlers.load().find_schema(name)
 
     async def list(
         self, request: Request, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """Return the tools that the client's key may use."""
-        return await (await self._get()).list(request, params)
+        return await (await self._handlers.get()).list(request, params)
 
     async def call(
         self, request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Return the result of a tool, or its error. Raises MCPError: there is no such tool."""
-        return await (await self._get()).call(request, params)
-
-    async def _get(self) -> Handlers:
-        return self._load() if self._loaded else await asyncio.to_thread(self._load)
-
-    def _load(self) -> Handlers:
-        if self._loaded is None:
-            handlers: Handlers = importlib.import_module(HANDLERS).ToolHandlers(self._toolset)
-            self._loaded = handlers
-        return self._loaded
+        return await (await self._handlers.get()).call(request, params)

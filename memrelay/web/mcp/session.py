@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memrelay.web.mcp.change_reader import ChangeReaders
 from memrelay.web.mcp.tool import Target, ToolError
-from memrelay.web.mcp.updates.change_reader import ChangeReaders
 
 # The key of the session in the state of an ASGI scope.
 SESSION = "session"

@@ -1,28 +1,99 @@
-"""Lists and calls the tools of a toolset. It loads the tools, and so the operations they use."""
+"""Lists and calls the tools of a toolset, after a check of the arguments.
+
+It loads the tools, and so the operations they use.
+"""
 
 from functools import cache
 from typing import Any
 
 import mcp_types as types
 import orjson
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from memrelay.memory.operations import known_operation
 from memrelay.web.api.operation_scopes import scopes_of
-from memrelay.web.mcp.arguments import (
-    ToolKey,
-    check_arguments,
-    schema_with_pipeline,
-    take_pipeline,
-)
-from memrelay.web.mcp.failures import refuse
 from memrelay.web.mcp.session import Session, session_of
-from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError
-from memrelay.web.mcp.tools.toolsets import TOOLSETS
+from memrelay.web.mcp.tool import JsonObject, Target, Tool, ToolError, refuse
+from memrelay.web.mcp.tools.files import FILE_TOOLS
+from memrelay.web.mcp.tools.graph import GRAPH_TOOLS
+from memrelay.web.mcp.tools.memory_toolset import MEMORY_TOOLS
+from memrelay.web.mcp.toolsets import FILES, GRAPH, MEMORY
 
 Request = ServerRequestContext[Any, Any]
+PIPELINE = "pipeline"
+PIPELINE_SCHEMA = {"type": "string", "description": "The uid of the pipeline."}
+# Characters of a value that an error repeats.
+MAX_RULE_CHARACTERS = 300
+TOOLSETS: dict[str, tuple[Tool, ...]] = {
+    MEMORY: MEMORY_TOOLS,
+    GRAPH: GRAPH_TOOLS,
+    FILES: FILE_TOOLS,
+}
+
+
+def schema_with_pipeline(tool: Tool, *, is_required: bool) -> JsonObject:
+    """Return the input schema with the argument `pipeline`."""
+    schema = tool.input_schema
+    fields = {PIPELINE: PIPELINE_SCHEMA, **schema.get("properties", {})}
+    required = list(schema.get("required", ()))
+    return {
+        **schema,
+        "properties": fields,
+        "required": [PIPELINE, *required] if is_required else required,
+    }
+
+
+def check_arguments(tool: Tool, arguments: JsonObject, *, takes_pipeline: bool) -> None:
+    """Raise ToolError with every fault of the arguments."""
+    validator = _validator(ToolKey(tool), takes_pipeline)
+    if validator.is_valid(arguments):
+        return
+    faults = sorted(validator.iter_errors(arguments), key=lambda fault: fault.json_path)
+    raise refuse(f"the arguments of {tool.name} break its schema:", map(_describe_fault, faults))
+
+
+def take_pipeline(arguments: JsonObject) -> tuple[str | None, JsonObject]:
+    """Return the argument `pipeline`, None if it is absent, and the other arguments."""
+    others = {name: value for name, value in arguments.items() if name != PIPELINE}
+    return arguments.get(PIPELINE), others
+
+
+class ToolKey:
+    """A tool as a key of the cache: schemas are dictionaries, which have no hash."""
+
+    __slots__ = ("tool",)
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    def __hash__(self) -> int:
+        return id(self.tool)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ToolKey) and other.tool is self.tool
+
+
+@cache
+def _validator(key: ToolKey, takes_pipeline: bool) -> Any:
+    tool = key.tool
+    schema = schema_with_pipeline(tool, is_required=False) if takes_pipeline else tool.input_schema
+    return Draft202012Validator(schema)
+
+
+def _describe_fault(fault: ValidationError) -> str:
+    pointer = "".join(f"/{_escape(str(part))}" for part in fault.absolute_path)
+    rule = fault.message
+    if len(rule) > MAX_RULE_CHARACTERS:
+        rule = f"the value breaks the rule {fault.validator}: {fault.validator_value!r}"
+    return f"{pointer or '(the arguments)'}: {rule[:MAX_RULE_CHARACTERS]}"
+
+
+def _escape(part: str) -> str:
+    return part.replace("~", "~0").replace("/", "~1")
 
 
 class ToolHandlers:
@@ -44,7 +115,7 @@ class ToolHandlers:
         target, takes_pipeline = session.any_target, session.takes_pipeline
         is_required = await session.needs_pipeline()
         shown = [
-            _describe(ToolKey(tool), takes_pipeline, is_required)
+            _describe_tool(ToolKey(tool), takes_pipeline, is_required)
             for tool in self._tools.values()
             if may_use(tool, target)
         ]
@@ -88,7 +159,7 @@ async def run_tool(session: Session, tool: Tool, arguments: JsonObject) -> types
 
 
 @cache
-def _describe(key: ToolKey, takes_pipeline: bool, is_required: bool) -> types.Tool:
+def _describe_tool(key: ToolKey, takes_pipeline: bool, is_required: bool) -> types.Tool:
     tool = key.tool
     schema = tool.input_schema
     if takes_pipeline:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -10,7 +10,14 @@ from aiohttp import hdrs, web
 from pydantic import TypeAdapter
 
 from memrelay.bus.streams.entry import LONGEST_ID
-from memrelay.memory.operations import STORE, Operation, all_operations, json_type, selects_store
+from memrelay.memory.operations import (
+    STORE,
+    Operation,
+    all_operations,
+    input_schema,
+    json_type,
+    selects_store,
+)
 from memrelay.web.api.answers import CACHEABLE_METHODS, MAX_ITEMS
 from memrelay.web.api.operation_routes import (
     ACTION,
@@ -22,7 +29,6 @@ from memrelay.web.api.operation_routes import (
 from memrelay.web.auth.access import OPEN, OWN, get_access, is_reached_by_jwt
 from memrelay.web.auth.authorizer import API_KEY_HEADER
 from memrelay.web.openapi.groups import describe_tag, find_dialect_group, find_group
-from memrelay.web.openapi.input_schemas import list_definitions, make_input_schema
 from memrelay.web.openapi.route_docs import (
     HTML,
     IDEMPOTENCY_HEADERS,
@@ -31,6 +37,7 @@ from memrelay.web.openapi.route_docs import (
     JSON,
     RouteDocs,
     get_route_docs,
+    query_schema,
 )
 from memrelay.web.openapi.shapes import Reference
 from memrelay.web.server.error_dialects import (
@@ -40,7 +47,7 @@ from memrelay.web.server.error_dialects import (
     get_error_dialect,
 )
 from memrelay.web.server.errors import PROBLEM_TYPE
-from memrelay.web.server.services import SERVICES
+from memrelay.web.services import SERVICES
 
 Json = dict[str, Any]
 SCHEMA_REF = "#/components/schemas/{model}"
@@ -158,6 +165,9 @@ CHANGE_ERRORS = {
 PATH_ERRORS = {404: "Not found."}
 # Statuses without a body.
 EMPTY_STATUSES = (101, 204, 303, 304)
+LOCAL_REF = "#/$defs/"
+# Inputs and outputs may have types with one name.
+SHARED_REF = "#/components/schemas/{}Input"
 
 
 def build_document(app: web.Application) -> Json:
@@ -251,14 +261,14 @@ def _build_schemas(
         name: {key: value for key, value in schema.items() if key != "title"}
         for name, schema in definitions.get("$defs", {}).items()
     }
-    schemas |= list_definitions(operations)
+    schemas |= _list_definitions(operations)
     return {name: schema for (name, _), schema in found.items()}, schemas
 
 
 def _describe_operation(
     operation: Operation, route: OperationRoute, outputs: dict[Any, Json]
 ) -> Json:
-    schema = make_input_schema(operation)
+    schema = _make_input_schema(operation)
     fields, required = schema["properties"], schema["required"]
     errors = OPERATION_ERRORS
     if route.has_if_match:
@@ -349,7 +359,7 @@ def _describe_route(
     ]
     parameters += _header_parameters(docs.headers)
     item: Json = {
-        "operationId": f"{module}.{name}",
+        "operationId": docs.ident or f"{module}.{name}",
         "tags": [find_group(route.handler.__module__)],
         "summary": (route.handler.__doc__ or "").partition("\n")[0],
         "parameters": parameters,
@@ -454,12 +464,37 @@ def _parameter(
     return parameter | {"schema": schema or {"type": "string"}}
 
 
-def query_schema(schema: Json) -> Json:
-    """Return the schema of a field in the query string, which cannot be null."""
-    found = {name: value for name, value in schema.items() if name not in ("title", "description")}
-    kinds = [kind for kind in found.get("anyOf", ()) if kind.get("type") != "null"]
-    if kinds:
-        found["anyOf"] = kinds
-    if found.get("default", "") is None:
-        del found["default"]
-    return found
+def _make_input_schema(operation: Operation) -> Json:
+    """Return the schema of the fields that a caller may send."""
+    schema = input_schema(operation)
+    return {
+        "properties": _share_references(schema["properties"]),
+        "required": schema["required"],
+    }
+
+
+def _list_definitions(operations: Iterable[Operation]) -> dict[str, Json]:
+    """Return the schemas that the input schemas name, by their names in the components.
+
+    They have no titles, which client generators would take as names.
+    """
+    return {
+        f"{name}Input": _share_references(
+            {key: value for key, value in schema.items() if key != "title"}
+        )
+        for operation in operations
+        for name, schema in input_schema(operation).get("$defs", {}).items()
+    }
+
+
+def _share_references(value: Any) -> Any:
+    """Return a schema, or a part of it, with references into the components."""
+    if isinstance(value, list):
+        return [_share_references(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    shared = {name: _share_references(one) for name, one in value.items()}
+    ref = shared.get("$ref")
+    if isinstance(ref, str) and ref.startswith(LOCAL_REF):
+        shared["$ref"] = SHARED_REF.format(ref.removeprefix(LOCAL_REF))
+    return shared

@@ -11,7 +11,7 @@ SERVER = "Server"
 SECTIONS = (PIPELINES, RECORDS, MODELS, AGENTS, RECIPES, APIS, SERVER)
 # Packages whose handwritten routes form one group. Other groups have the name of the module.
 PACKAGES = {"memrelay.web.console": "console", "memrelay.web.mcp": "mcp"}
-MODULES = {"memrelay.web.trace.routes": "messages", "memrelay.web.openapi.pages": "console"}
+MODULES = {"memrelay.web.trace.trace": "messages", "memrelay.web.openapi.pages": "console"}
 # Parts of a dialect by the first part of the path. Other paths belong to the dialect itself.
 PARTS = {
     ("codebolt", "context-assembly"): "codebolt_contexts",

@@ -7,13 +7,11 @@ from aiohttp import web
 
 from memrelay.web.auth.access import CALLER, open_to_all
 from memrelay.web.auth.authorizer import ANONYMOUS
-from memrelay.web.console.frame import as_page, render_page
-from memrelay.web.console.page import Page
-from memrelay.web.openapi.reference import Reference
-from memrelay.web.openapi.reference_reader import COMMON
+from memrelay.web.console.frame import Page, as_page, render_page
+from memrelay.web.openapi.reference import COMMON, Reference
 from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.errors import NotFound
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 PAGE = Page("API reference", "/docs", menu="main", order=90, scopes=())
 GROUP_PAGE = Page("Group", "/docs/{group}", parent=PAGE.title, scopes=())

@@ -56,6 +56,7 @@ class RouteDocs:
     the request body, "" for none. `body_type` and `body_schema` are its media type and type, and
     `needs_body` is whether it must be sent. `query_schemas` replaces the usual schemas of query
     parameters. The parameters in `required_query` must be sent.
+    `ident` is the operationId of a route whose handler has moved to a module of another name.
     `media_type` is that of a successful response. `schemas` maps a status to the type of a JSON
     response, which a page has for programs. An error without a schema is problem JSON.
     """
@@ -70,6 +71,7 @@ class RouteDocs:
     query_schemas: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     required_query: tuple[str, ...] = ()
     media_type: str = JSON
+    ident: str = ""
     schemas: Mapping[int, Any] = field(default_factory=dict)
 
 
@@ -87,3 +89,14 @@ def get_route_docs(handler: object) -> RouteDocs | None:
     """Return a handler's documentation, or None."""
     found = getattr(handler, _ATTRIBUTE, None)
     return found if isinstance(found, RouteDocs) else None
+
+
+def query_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field in the query string, which cannot be null."""
+    found = {name: value for name, value in schema.items() if name not in ("title", "description")}
+    kinds = [kind for kind in found.get("anyOf", ()) if kind.get("type") != "null"]
+    if kinds:
+        found["anyOf"] = kinds
+    if found.get("default", "") is None:
+        del found["default"]
+    return found

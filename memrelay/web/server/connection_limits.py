@@ -62,6 +62,9 @@ class Traffic:
             del self.pending_by_holder[holder]
 
 
+TRAFFIC = web.AppKey("traffic", Traffic)
+
+
 def shorten_by_sweep(timeout_s: float) -> float:
     """Shorten a timeout so that the next sweep happens before `timeout_s` has passed."""
     return max(timeout_s - SWEEP_S, SWEEP_S)

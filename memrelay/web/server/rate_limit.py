@@ -2,13 +2,11 @@
 
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from ipaddress import ip_address
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from memrelay.web.server.errors import TooManyRequests
-from memrelay.web.server.services import get_services
 
 # The number of buckets kept. A dropped bucket counts as full.
 MAX_CALLERS = 10_000
@@ -61,16 +59,3 @@ def limit_rate(rate: float, burst: int, identify: Identify) -> Middleware:
         return await handler(request)
 
     return check_rate
-
-
-async def identify_caller(request: web.Request) -> Hashable | None:
-    """Return the account of a key or a JWT, else the client's address, or None for loopback.
-
-    Invalid keys share the bucket of their address, so guessing keys is limited too. All programs
-    on this machine share one address, so loopback is not limited.
-    """
-    caller = await get_services(request).authorizer.get_caller_or_anonymous(request)
-    if caller.account:
-        return caller.account
-    remote = request.remote
-    return None if remote is None or ip_address(remote.partition("%")[0]).is_loopback else remote

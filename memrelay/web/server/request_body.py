@@ -12,6 +12,7 @@ from memrelay.bus.errors import MalformedMessage
 from memrelay.bus.message import JSON, PLAIN, Part
 from memrelay.pipelines.json_text import BOM, is_deeper, opens_more, too_many_keys
 from memrelay.web.server.connection_limits import (
+    TRAFFIC,
     Traffic,
     get_connection,
     get_holder,
@@ -25,7 +26,7 @@ from memrelay.web.server.errors import (
     Unprocessable,
     UnsupportedMediaType,
 )
-from memrelay.web.server.services import WebOptions, get_services
+from memrelay.web.server.options import OPTIONS, WebOptions
 
 # Chunks of one body with Transfer-Encoding: chunked. Parsing a chunk costs as much as 1 KB does.
 MAX_CHUNKS = 10_000
@@ -63,7 +64,7 @@ def _refuse_encoded(request: web.Request) -> None:
 
 
 async def _receive(request: web.Request, max_bytes: int | None) -> bytes:
-    options = get_services(request).options
+    options = request.app[OPTIONS]
     max_bytes = max_bytes or options.message_bytes
     if (request.content_length or 0) > max_bytes:
         raise TooLarge(
@@ -83,8 +84,8 @@ async def _receive(request: web.Request, max_bytes: int | None) -> bytes:
 
 async def _collect(request: web.Request, max_bytes: int) -> bytes:
     body, chunks = bytearray(), 0
-    traffic, holder = get_services(request).traffic, get_holder(request)
-    share = get_services(request).options.caller_share if holder else 1.0
+    traffic, holder = request.app[TRAFFIC], get_holder(request)
+    share = request.app[OPTIONS].caller_share if holder else 1.0
     try:
         async for piece, ends_chunk in request.content.iter_chunks():
             body += piece

@@ -18,9 +18,7 @@ from memrelay.memory.records.ids import derive_guid
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
-from memrelay.web.trace.inputs import parse_step
-from memrelay.web.trace.said import MAX_CHARACTERS
-from memrelay.web.trace.tree import Published
+from memrelay.web.trace.messages import MAX_CHARACTERS, Published, parse_step
 
 # The search ends when so many numbers in a row have no record.
 MISSING_IN_A_ROW = 8
@@ -85,14 +83,14 @@ def list_paths(messages: Sequence[Published], *, has_steps: bool) -> list[str]:
     """Return the paths of the inputs that may have written: those that published something, and
     steps which may have published nothing.
     """
-    paths = dict.fromkeys(["", *[one.place.path for one in messages]])
+    paths = dict.fromkeys(["", *[one.position.path for one in messages]])
     for path in [*paths]:
         # A step whose result was awaited continues another one.
         while (step := parse_step(path)) is not None:
             path = step.base
             paths[path] = None
     if has_steps:
-        counts = Counter(one.place.path for one in messages)
+        counts = Counter(one.position.path for one in messages)
         paths |= dict.fromkeys(
             f"{path}.{published}+{number}"
             for path in [*paths]

@@ -7,33 +7,39 @@ from aiohttp import web
 from memrelay.bus.streams.log import parse_cursor
 from memrelay.memory.control.dead_letters import Listed
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.web.api.answers import json_response, refuse_unknown
 from memrelay.web.api.dead_letter_json import to_item
 from memrelay.web.api.directory import Served
+from memrelay.web.auth.access import requires
+from memrelay.web.openapi.route_docs import documented
+from memrelay.web.openapi.shapes import MessageTrace
 from memrelay.web.server.errors import BadRequest
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
+from memrelay.web.trace.messages import CascadeMessages, Published, read_messages
 from memrelay.web.trace.records import Written, find_records
-from memrelay.web.trace.said import Said, read_said
-from memrelay.web.trace.tree import Published
+
+routes = web.RouteTableDef()
+TRACE_PATH = "/v1/pipelines/{uid}/messages/{entry}"
 
 
 class Trace(NamedTuple):
     """The results of one message. `letter` is the first failed step, None if none has failed."""
 
     entry: str
-    said: Said
+    cascade: CascadeMessages
     written: Written
     letter: Listed | None
 
     @property
     def is_complete(self) -> bool:
         """Return whether no message and no record may be missing."""
-        return self.said.is_complete and self.written.is_complete
+        return self.cascade.is_complete and self.written.is_complete
 
     def as_json(self) -> dict[str, Any]:
         """Return the trace as the API shows it."""
         return {
             "entry": self.entry,
-            "said": [to_json(one) for one in self.said.messages],
+            "said": [to_json(one) for one in self.cascade.messages],
             "records": self.written.records,
             "dead_letter": None if self.letter is None else to_item(self.letter),
             "complete": self.is_complete,
@@ -59,10 +65,10 @@ async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
     StoreBusy.
     """
     services, uid = get_services(request), served.deployed.uid
-    said = await read_said(services.line, served, entry)
+    cascade = await read_messages(services.line, served, entry)
     letter = await services.catalog.letters.find_of_entry(uid, entry)
-    written = await find_records(request, served, entry, said.messages)
-    return Trace(entry, said, written, letter)
+    written = await find_records(request, served, entry, cascade.messages)
+    return Trace(entry, cascade, written, letter)
 
 
 def to_json(message: Published) -> dict[str, Any]:
@@ -79,3 +85,23 @@ def to_json(message: Published) -> dict[str, Any]:
         "characters": message.characters,
         "published_at": format_time(message.published_at_ms),
     }
+
+
+@routes.get(TRACE_PATH)
+@documented(
+    {
+        200: "The messages, records and dead letter that the message led to.",
+        404: "The pipeline does not exist.",
+        503: "The bus does not answer, or the pipeline is overloaded.",
+        504: "No worker answered in time.",
+    },
+    ident="routes.show",
+    schemas={200: MessageTrace},
+)
+@requires("read")
+async def show(request: web.Request) -> web.Response:
+    """Trace one message: all messages, records and the dead letter that it led to."""
+    refuse_unknown(request, ())
+    served = await get_services(request).directory.find(request.match_info["uid"])
+    trace = await read_trace(request, served, parse_entry(request.match_info["entry"]))
+    return json_response(trace.as_json())

@@ -8,8 +8,8 @@ import pytest
 from memrelay.memory.control.keys import ALL, SCOPES
 from memrelay.memory.operations import all_operations
 from memrelay.web.api.operation_scopes import scopes_of
-from memrelay.web.mcp.instructions import INSTRUCTIONS
-from memrelay.web.mcp.tools.toolsets import TOOLSETS
+from memrelay.web.mcp.tool_handlers import TOOLSETS
+from memrelay.web.mcp.toolsets import INSTRUCTIONS
 from tests.support.http import Answer, ask
 from tests.support.keys import Held, make_key, revoke
 from tests.support.mcp_calls import McpCalls, McpError, make_request

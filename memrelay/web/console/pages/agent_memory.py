@@ -4,27 +4,37 @@ The page shows what Pipelit's REST paths list. A script shows times in the brows
 sends deletions to these paths.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import orjson
 from aiohttp import hdrs, web
 
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.models.agent_memory.facts import FACT_TYPES
+from memrelay.memory.models.agent_memory.scopes import SCOPES
 from memrelay.memory.records.kinds import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
-from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.console.agent_memory_tabs import TABS, Cell, Tab, shorten, to_text
-from memrelay.web.console.frame import HEADERS, as_page, render_page
-from memrelay.web.console.page import Page
-from memrelay.web.openapi.route_docs import HTML, documented
-from memrelay.web.pipelit.pages import list_page
-from memrelay.web.pipelit.paths import CHECKPOINTS, FACTS, USERS
+from memrelay.web.auth.access import get_caller
+from memrelay.web.console.frame import HEADERS, Page, PageRoutes, render_page
+from memrelay.web.models.pipelit.sections import (
+    CHECKPOINTS,
+    EPISODES,
+    FACTS,
+    PROCEDURES,
+    USERS,
+    Section,
+    list_page,
+)
 from memrelay.web.server.errors import NotFound
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
+MAX_CHARACTERS = 60
+MAX_ID_CHARACTERS = 12
+NONE = "—"
 Json = dict[str, Any]
 PAGE = Page(
     "Agent memory",
@@ -34,7 +44,6 @@ PAGE = Page(
     parent="Pipelines",
     link="/memories?pipeline={uid}",
 )
-routes = web.RouteTableDef()
 PAGE_SIZE = 50
 MAX_PAGE_BUTTONS = 5
 MAX_PAGE_DIGITS = 8
@@ -45,12 +54,184 @@ ERRORS = {
     503: "No worker serves the pipeline.",
     504: "No answer in time.",
 }
+routes = PageRoutes(PAGE, errors=ERRORS)
 # The store of the records.
 STORE = "memories"
 # The tab of a record. All other kinds are facts.
 TAB_OF_KIND = {EPISODE_KIND: "episodes", PROCEDURE_KIND: "procedures", USER_KIND: "users"}
 # Fields of a record that its page shows elsewhere or not at all.
 HIDDEN_FIELDS = ("guid", "content", "data", "version", "in_context", "seq", "encrypted", "folded")
+
+
+class Cell(NamedTuple):
+    """A table cell. `sort` is "", "badge", "code", "number" or "time"."""
+
+    text: str
+    sort: str = ""
+
+
+class Choice(NamedTuple):
+    """A filter of a tab: the values that a visitor can choose from, or none for a text field."""
+
+    name: str
+    label: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A tab of the page. Its rows are the items of a section. `empty` is the text without rows."""
+
+    section: Section
+    columns: tuple[str, ...]
+    empty: str
+    to_cells: Callable[[Json], list[Cell]]
+    filters: tuple[Choice, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name in the URL."""
+        return self.section.noun
+
+    @property
+    def title(self) -> str:
+        """The name that the page shows."""
+        return self.section.noun.title()
+
+    @property
+    def deletion(self) -> str:
+        """The path that deletes the selected rows."""
+        return f"{self.section.paths[0]}/batch-delete/"
+
+    @property
+    def ids(self) -> str:
+        """The field of a deletion that holds the ids of the rows."""
+        return "checkpoint_ids" if self.section is CHECKPOINTS else "ids"
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a long text."""
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "..."
+
+
+def to_text(value: Any) -> str:
+    """Return a fact's value as text; objects and arrays as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _name_scope(fact: Json) -> str:
+    """Return the scope of a fact with the agent, user or session that it belongs to."""
+    owner = fact.get(f"{fact['scope']}_id")
+    return f"{fact['scope']}: {shorten(owner)}" if owner else str(fact["scope"])
+
+
+def _fact_cells(fact: Json) -> list[Cell]:
+    return [
+        Cell(fact["key"]),
+        Cell(shorten(to_text(fact["value"]))),
+        Cell(_name_scope(fact), "badge"),
+        Cell(fact["fact_type"], "badge"),
+        Cell(f"{fact['confidence']:.0%}", "number"),
+        Cell(f"{fact['access_count']:,}", "number"),
+        Cell(fact["updated_at"], "time"),
+    ]
+
+
+def _episode_cells(episode: Json) -> list[Cell]:
+    took_ms = episode["duration_ms"]
+    return [
+        Cell(episode["agent_id"]),
+        Cell(episode["trigger_type"], "badge"),
+        Cell("Yes" if episode["success"] else "No", "badge"),
+        Cell(shorten(episode["summary"] or NONE)),
+        Cell(episode["started_at"], "time"),
+        Cell(NONE if took_ms is None else f"{took_ms / 1000:.1f}s", "number"),
+    ]
+
+
+def _checkpoint_cells(checkpoint: Json) -> list[Cell]:
+    step = checkpoint["step"]
+    return [
+        Cell(checkpoint["thread_id"]),
+        Cell(_short_id(checkpoint["checkpoint_id"]), "code"),
+        Cell(_short_id(checkpoint["parent_checkpoint_id"] or ""), "code"),
+        Cell(NONE if step is None else str(step), "number"),
+        Cell(checkpoint["source"] or NONE, "badge"),
+        Cell(_format_bytes(checkpoint["blob_size"]), "number"),
+    ]
+
+
+def _procedure_cells(procedure: Json) -> list[Cell]:
+    return [
+        Cell(procedure["name"]),
+        Cell(procedure["agent_id"]),
+        Cell(procedure["procedure_type"], "badge"),
+        Cell(f"{procedure['times_used']:,}", "number"),
+        Cell(f"{procedure['success_rate']:.0%}", "number"),
+        Cell("Yes" if procedure["is_active"] else "No", "badge"),
+    ]
+
+
+def _user_cells(user: Json) -> list[Cell]:
+    return [
+        Cell(user["display_name"] or NONE),
+        Cell(user["canonical_id"], "code"),
+        Cell(user["telegram_id"] or NONE),
+        Cell(user["email"] or NONE),
+        Cell(f"{user['total_conversations']:,}", "number"),
+        Cell(user["last_seen_at"], "time"),
+    ]
+
+
+def _short_id(ident: str) -> str:
+    return f"{ident[:MAX_ID_CHARACTERS]}…" if len(ident) > MAX_ID_CHARACTERS else ident or NONE
+
+
+def _format_bytes(size: int) -> str:
+    if size < 1024:
+        return f"{size} B"
+    return f"{size / 1024:.1f} KB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"
+
+
+TABS = {
+    tab.name: tab
+    for tab in (
+        Tab(
+            FACTS,
+            ("Key", "Value", "Scope", "Type", "Confidence", "Accessed", "Updated"),
+            "No facts stored yet",
+            _fact_cells,
+            (Choice("scope", "Scope", SCOPES), Choice("fact_type", "Type", FACT_TYPES)),
+        ),
+        Tab(
+            EPISODES,
+            ("Agent", "Trigger", "Success", "Summary", "Started", "Duration"),
+            "No episodes recorded yet",
+            _episode_cells,
+            (Choice("agent_id", "Agent"),),
+        ),
+        Tab(
+            CHECKPOINTS,
+            ("Thread ID", "Checkpoint ID", "Parent", "Step", "Source", "Blob Size"),
+            "No checkpoints found",
+            _checkpoint_cells,
+            (Choice("thread_id", "Thread"),),
+        ),
+        Tab(
+            PROCEDURES,
+            ("Name", "Agent", "Type", "Used", "Success Rate", "Active"),
+            "No procedures learned yet",
+            _procedure_cells,
+            (Choice("agent_id", "Agent"),),
+        ),
+        Tab(
+            USERS,
+            ("Name", "Canonical ID", "Telegram", "Email", "Conversations", "Last Seen"),
+            "No users identified yet",
+            _user_cells,
+        ),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +277,9 @@ class Pager(NamedTuple):
     numbers: range
 
 
-@routes.get("/memories")
-@documented(
-    {200: "The page.", 303: "Login required, or the list has fewer pages."} | ERRORS,
-    media_type=HTML,
+@routes.page(
+    "/memories",
+    responses={303: "Login required, or the list has fewer pages."},
     query={
         "tab": f"The tab: {', '.join(TABS)}.",
         "pipeline": "The uid of the pipeline. The default is the first one.",
@@ -111,8 +291,6 @@ class Pager(NamedTuple):
         "thread_id": "Only checkpoints of this thread.",
     },
 )
-@as_page
-@requires("read")
 async def memories(request: web.Request) -> web.Response:
     """Show what the agents of a pipeline remember."""
     pipelines = await _list_pipelines(request)
@@ -199,10 +377,7 @@ def make_pager(number: int, total: int, shown: int) -> Pager:
     return Pager(number, first, first + shown - 1, total, pages, numbers)
 
 
-@routes.get("/memories/{uid}/{guid}")
-@documented({200: "The page.", 303: "Login required."} | ERRORS, media_type=HTML)
-@as_page
-@requires("read")
+@routes.page("/memories/{uid}/{guid}")
 async def memory_record(request: web.Request) -> web.Response:
     """Show one record of an agent's memory with its history."""
     uid, guid = request.match_info["uid"], request.match_info["guid"]

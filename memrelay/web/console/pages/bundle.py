@@ -9,16 +9,13 @@ from aiohttp import web
 from memrelay.memory.control.catalog import Deployed
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.page import Page
+from memrelay.web.auth.access import get_caller
+from memrelay.web.console.format import clip_bytes
+from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, render, render_page
 from memrelay.web.console.pipeline_values import find_served
-from memrelay.web.console.record.text import clip_bytes
-from memrelay.web.console.record.word_diff import WordDiff, compare_words
-from memrelay.web.console.refresh import answer_refresh
-from memrelay.web.openapi.route_docs import HTML, documented
+from memrelay.web.console.word_diff import WordDiff, compare_words
 from memrelay.web.server.errors import BadRequest, NotFound
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 PAGE = Page("Versions", "/pipelines/{uid}/bundle", menu="pipeline", order=50, parent="Pipelines")
 QUERY = {
@@ -30,7 +27,7 @@ ERRORS = {400: "A parameter is invalid.", 404: "There is no such pipeline or ver
 PAGE_SIZE = 50
 # Bytes in HTML of a bundle that is shown and edited on the page.
 MAX_SHOWN_BYTES = 80_000
-routes = web.RouteTableDef()
+routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 
 
 class Comparison(NamedTuple):
@@ -41,10 +38,7 @@ class Comparison(NamedTuple):
     words: WordDiff | None
 
 
-@routes.get(PAGE.path)
-@documented({200: "The page.", 303: "Login required."} | ERRORS, media_type=HTML, query=QUERY)
-@as_page
-@requires("read")
+@routes.page()
 async def bundle(request: web.Request) -> web.Response:
     """Show the active bundle, the versions, and the changes between two of them."""
     served = await find_served(request)
@@ -63,11 +57,7 @@ async def bundle(request: web.Request) -> web.Response:
     )
 
 
-@routes.get(PAGE.path + "/rows")
-@documented(
-    {200: "The fragment.", 304: "Nothing has changed."} | ERRORS, media_type=HTML, query=QUERY
-)
-@requires("read")
+@routes.fragment(PAGE.path + "/rows")
 async def bundle_rows(request: web.Request) -> web.Response:
     """Return the list of versions."""
     served = await find_served(request)

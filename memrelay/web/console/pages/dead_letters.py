@@ -1,4 +1,4 @@
-"""The page of dead letters: grouped by pipeline and reason, and the letters of one group."""
+"""The pages of dead letters: groups by pipeline and reason, letters of a group, and one letter."""
 
 import time
 from collections.abc import Collection
@@ -10,19 +10,18 @@ from aiohttp import web
 from memrelay.memory.control.dead_letters import LetterGroup
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.answers import parse_numeric_cursor
-from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.api.dead_letter_json import to_detail
+from memrelay.web.auth.access import get_caller
 from memrelay.web.console.format import format_age
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.page import Page
-from memrelay.web.console.refresh import answer_changed
+from memrelay.web.console.frame import Page, PageRoutes, answer_changed, render, render_page
 from memrelay.web.console.shared_reads import STATUS
-from memrelay.web.openapi.route_docs import HTML, NUMERIC_CURSOR_SCHEMA, documented
+from memrelay.web.openapi.route_docs import NUMERIC_CURSOR_SCHEMA
 from memrelay.web.server.errors import NotFound
-from memrelay.web.server.services import get_services
-from memrelay.web.trace.letters import read_rows
+from memrelay.web.services import get_services
+from memrelay.web.trace.dead_letter_rows import read_message, read_rows
+from memrelay.web.trace.messages import parse_entry_id
 
 PAGE = Page("Dead letters", "/dead-letters", menu="main", order=20)
-routes = web.RouteTableDef()
 PAGE_SIZE = 50
 LAST = 2**63 - 1
 QUERY = {
@@ -31,6 +30,11 @@ QUERY = {
     "cursor": "The position where the page begins.",
 }
 ERRORS = {404: "There is no such pipeline."}
+routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
+LETTER_PAGE = Page("Dead letter", "/dead-letters/{uid}/{ident}", parent="Dead letters")
+letter_routes = PageRoutes(LETTER_PAGE)
+# Characters of a message. The JSON has all of them.
+MAX_CHARACTERS = 20_000
 
 
 class GroupRow(NamedTuple):
@@ -52,29 +56,14 @@ class Choice(NamedTuple):
     letters: int
 
 
-@routes.get(PAGE.path)
-@documented(
-    {200: "The page.", 303: "Login required."} | ERRORS,
-    media_type=HTML,
-    query=QUERY,
-    query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
-)
-@as_page
-@requires("read")
+@routes.page(query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA})
 async def dead_letters(request: web.Request) -> web.Response:
     """Show the groups of dead letters, or the letters of one group."""
     values = await _page_values(request)
     return await render_page(request, PAGE, "dead_letters.html", **values)
 
 
-@routes.get("/fragments/dead-letters")
-@documented(
-    {200: "The fragment.", 304: "Nothing has changed."} | ERRORS,
-    media_type=HTML,
-    query=QUERY,
-    query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA},
-)
-@requires("read")
+@routes.fragment("/fragments/dead-letters", query_schemas={"cursor": NUMERIC_CURSOR_SCHEMA})
 async def dead_letters_fragment(request: web.Request) -> web.Response:
     """Return the groups of dead letters, or the letters of one group."""
 
@@ -183,3 +172,48 @@ def _to_group_row(group: LetterGroup, names: dict[str, str]) -> GroupRow:
 def _url(uid: str = "", **more: Any) -> str:
     given = {"pipeline": uid, **more} if uid else more
     return f"{PAGE.path}?{urlencode(given)}"
+
+
+@letter_routes.page(
+    ident="dead_letter.dead_letter", responses={404: "There is no such dead letter."}
+)
+async def dead_letter(request: web.Request) -> web.Response:
+    """Show a dead letter with its message."""
+    values = await _read_letter(request)
+    if values["letter"] is None:
+        raise NotFound("There is no such dead letter. It may have been replayed or dropped.")
+    return await render_page(request, LETTER_PAGE, "dead_letter.html", **values)
+
+
+@letter_routes.fragment(LETTER_PAGE.path + "/letter", ident="dead_letter.letter_fragment")
+async def letter_fragment(request: web.Request) -> web.Response:
+    """Return a dead letter with its message, or that it is gone."""
+
+    async def make() -> web.Response:
+        return render("fragments/dead_letter.html", **await _read_letter(request))
+
+    return await answer_changed(request, await read_state(request), make)
+
+
+async def _read_letter(request: web.Request) -> dict[str, Any]:
+    """Return the template values of a letter. `letter` is None if it does not exist."""
+    uid, ident = request.match_info["uid"], request.match_info["ident"]
+    services = get_services(request)
+    letter, names = (
+        await services.catalog.letters.find(uid, ident),
+        await list_names(request, [uid]),
+    )
+    sender, text = read_message(letter.data) if letter else ("", "")
+    return {
+        "letter": None if letter is None else to_detail(letter),
+        "ident": ident,
+        "sender": sender,
+        "text": text[:MAX_CHARACTERS],
+        "hidden": max(0, len(text) - MAX_CHARACTERS),
+        "entry": parse_entry_id(ident),
+        "letter_uid": uid,
+        "pipeline_name": names.get(uid, uid),
+        "is_active": uid in names,
+        "wait_s": services.options.max_wait_s,
+        "caller": get_caller(request),
+    }

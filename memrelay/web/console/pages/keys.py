@@ -10,14 +10,11 @@ from memrelay.memory.control.keys import ALL, SCOPES, Key
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.authorizer import Caller
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.page import Page
-from memrelay.web.console.refresh import answer_tagged
-from memrelay.web.openapi.route_docs import HTML, documented
-from memrelay.web.server.services import get_services
+from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, render, render_page
+from memrelay.web.services import get_services
 
 PAGE = Page("Keys", "/keys", menu="main", order=40, scopes=("admin",), sees_all=True)
-routes = web.RouteTableDef()
+routes = PageRoutes(PAGE, access=requires("admin", for_all_pipelines=True))
 DAY_MS = 86_400_000
 # Lifetimes that the form offers, in days.
 LIFETIMES = {"1d": 1, "30d": 30, "90d": 90, "365d": 365}
@@ -57,10 +54,7 @@ class Lifetime(NamedTuple):
     text: str
 
 
-@routes.get(PAGE.path)
-@documented({200: "The page.", 303: "Login required."}, media_type=HTML)
-@as_page
-@requires("admin", for_all_pipelines=True)
+@routes.page()
 async def show_keys(request: web.Request) -> web.Response:
     """Show all keys and a form that creates one."""
     services, caller = get_services(request), get_caller(request)
@@ -78,9 +72,7 @@ async def show_keys(request: web.Request) -> web.Response:
     )
 
 
-@routes.get("/keys/rows")
-@documented({200: "The fragment.", 304: "The keys have not changed."}, media_type=HTML)
-@requires("admin", for_all_pipelines=True)
+@routes.fragment("/keys/rows", responses={304: "The keys have not changed."})
 async def keys_rows(request: web.Request) -> web.Response:
     """Return the table of keys."""
     active = await get_services(request).directory.list_pipelines()

@@ -1,36 +1,39 @@
 """The page of one message: the tree of its messages, its records, and its dead letter."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from memrelay.bus.keys import input_key
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import get_caller, requires
+from memrelay.web.auth.access import get_caller
 from memrelay.web.console.calls import TIMEOUT_S, attempt
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.page import Page
+from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, render, render_page
 from memrelay.web.console.pipeline_values import find_served
-from memrelay.web.console.refresh import answer_refresh
 from memrelay.web.console.search_hits import record_url
-from memrelay.web.openapi.route_docs import HTML, documented
-from memrelay.web.server.services import get_services
-from memrelay.web.trace.letters import read_rows
-from memrelay.web.trace.nodes import MAX_NODES, MAX_RECORDS, make_nodes
+from memrelay.web.services import get_services
+from memrelay.web.trace.dead_letter_rows import read_rows
+from memrelay.web.trace.messages import Published, read_messages
 from memrelay.web.trace.records import find_records
-from memrelay.web.trace.said import read_said
 from memrelay.web.trace.trace import parse_entry
 
 PAGE = Page("Message trace", "/pipelines/{uid}/messages/{entry}", parent="Overview")
-routes = web.RouteTableDef()
+routes = PageRoutes(PAGE)
+MAX_NODES = 150
+MAX_RECORDS = 100
+# Characters of a message, and of a record.
+MAX_CHARACTERS = 300
+# Deeper messages are drawn at this level.
+MAX_DEPTH = 24
+# Records that a message links to; the table lists all.
+MAX_LINKS = 5
 
 
-@routes.get(PAGE.path)
-@documented({200: "The page.", 303: "Login required."}, media_type=HTML)
-@as_page
-@requires("read")
+@routes.page()
 async def message_trace(request: web.Request) -> web.Response:
     """Show one message with everything that it led to."""
     served = await find_served(request)
@@ -38,9 +41,7 @@ async def message_trace(request: web.Request) -> web.Response:
     return await render_page(request, PAGE, "message_trace.html", served, **values)
 
 
-@routes.get(PAGE.path + "/tree")
-@documented({200: "The fragment.", 304: "Nothing has changed."}, media_type=HTML)
-@requires("read")
+@routes.fragment(PAGE.path + "/tree")
 async def tree_fragment(request: web.Request) -> web.Response:
     """Return the messages, records and dead letter of a message."""
     served = await find_served(request)
@@ -57,9 +58,9 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of a trace. Raises BadRequest."""
     entry, services = parse_entry(request.match_info["entry"]), get_services(request)
     uid = served.deployed.uid
-    said = await read_said(services.line, served, entry)
+    cascade = await read_messages(services.line, served, entry)
     letter = await services.catalog.letters.find_of_entry(uid, entry)
-    searched = find_records(request, served, entry, said.messages, TIMEOUT_S)
+    searched = find_records(request, served, entry, cascade.messages, TIMEOUT_S)
     written, fault = await attempt(request, uid, searched)
     records = written.records if written else []
     found = [letter] if letter else []
@@ -68,16 +69,58 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
         "uid": uid,
         "entry": entry,
         "link": partial(record_url, uid),
-        "nodes": make_nodes(said.messages, records),
-        "messages": len(said.messages),
+        "nodes": make_nodes(cascade.messages, records),
+        "messages": len(cascade.messages),
         "max_nodes": MAX_NODES,
         "records": records[:MAX_RECORDS],
         "record_count": len(records),
         "arrived_at": format_time(int(entry.partition("-")[0])),
         "is_waiting": bool(await services.line.call("XRANGE", input_key(uid), entry, entry)),
         "letter": rows[0] if rows else None,
-        "is_complete": said.is_complete and (written is None or written.is_complete),
+        "is_complete": cascade.is_complete and (written is None or written.is_complete),
         "fault": fault,
         "caller": get_caller(request),
         "wait_s": services.options.max_wait_s,
     }
+
+
+class Node(NamedTuple):
+    """A message and its answers. `delay_ms` is the time after the first message."""
+
+    message: Published
+    text: str
+    hidden: int
+    delay_ms: int
+    records: list[dict[str, Any]]
+    answers: list["Node"]
+
+
+def make_nodes(messages: Sequence[Published], records: Sequence[dict[str, Any]]) -> list[Node]:
+    """Return the trees of the messages that answer no other one."""
+    nodes, roots, depths = dict[str, Node](), list[Node](), dict[str, int]()
+    written = _group_by_agent(records)
+    for message in messages[:MAX_NODES]:
+        node = Node(
+            message,
+            message.text[:MAX_CHARACTERS],
+            message.characters - len(message.text[:MAX_CHARACTERS]),
+            max(0, message.published_at_ms - messages[0].published_at_ms),
+            # The first message of an agent links to its records.
+            written.pop(message.agent, []) if message.agent else [],
+            [],
+        )
+        parent = message.parent
+        while parent in nodes and depths[parent] >= MAX_DEPTH:
+            parent = nodes[parent].message.parent
+        depths[message.mid] = depths.get(parent, 0) + 1
+        nodes[message.mid] = node
+        (nodes[parent].answers if parent in nodes else roots).append(node)
+    return roots
+
+
+def _group_by_agent(records: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found = defaultdict[str, list[dict[str, Any]]](list)
+    for record in records:
+        if len(found[record["agent"]]) < MAX_LINKS:
+            found[record["agent"]].append(record)
+    return found

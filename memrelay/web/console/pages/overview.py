@@ -5,32 +5,24 @@ from typing import Any
 from aiohttp import web
 
 from memrelay.web.api.status import filter_status
-from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.graph_cache import read_live
-from memrelay.web.console.page import Page
+from memrelay.web.auth.access import get_caller
+from memrelay.web.console.activity import read_live
+from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, render, render_page
 from memrelay.web.console.pipeline_values import digest_values, pipeline_values
-from memrelay.web.console.refresh import answer_tagged
 from memrelay.web.console.shared_reads import STATUS
-from memrelay.web.openapi.route_docs import HTML, documented
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
 PAGE = Page("Pipelines", "/", menu="main")
 PIPELINES_PER_PAGE = 20
-routes = web.RouteTableDef()
+routes = PageRoutes(PAGE)
 
 
-@routes.get(PAGE.path)
-@documented(
-    {200: "The page.", 303: "Login required."},
-    media_type=HTML,
+@routes.page(
     query={
         "page": "The page of the list of pipelines.",
         "swarm": "The swarm to chat on, if there is only one pipeline.",
-    },
+    }
 )
-@as_page
-@requires("read")
 async def overview(request: web.Request) -> web.Response:
     """Show all pipelines. If there is only one, also show its chat and examples."""
     values = await _overview_values(request)
@@ -39,13 +31,10 @@ async def overview(request: web.Request) -> web.Response:
     return await render_page(request, PAGE, "overview.html", **values, single=single)
 
 
-@routes.get("/fragments/overview")
-@documented(
-    {200: "The fragment.", 304: "Nothing has changed."},
-    media_type=HTML,
+@routes.fragment(
+    "/fragments/overview",
     query={"page": "As for the overview.", "seen": "The digest of the open page."},
 )
-@requires("read")
 async def overview_fragment(request: web.Request) -> web.Response:
     """Return the table of the overview."""
     values = await _overview_values(request)

@@ -5,30 +5,25 @@ from typing import Any
 from aiohttp import web
 
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import requires
+from memrelay.web.console.activity import read_live
 from memrelay.web.console.agents import list_agents
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.graph_cache import read_live
-from memrelay.web.console.notices import find_row, list_notices
-from memrelay.web.console.page import Page
+from memrelay.web.console.frame import (
+    Page,
+    PageRoutes,
+    answer_refresh,
+    answer_tagged,
+    render,
+    render_page,
+)
 from memrelay.web.console.pipeline_values import find_served, log_values, pipeline_values
-from memrelay.web.console.refresh import answer_refresh, answer_tagged
-from memrelay.web.console.shared_reads import STATUS
-from memrelay.web.openapi.route_docs import HTML, documented
+from memrelay.web.console.shared_reads import STATUS, find_row, list_notices
 from memrelay.web.server.errors import NotFound
 
 PAGE = Page("Overview", "/pipelines/{uid}", menu="pipeline", parent="Pipelines")
-routes = web.RouteTableDef()
+routes = PageRoutes(PAGE)
 
 
-@routes.get(PAGE.path)
-@documented(
-    {200: "The page.", 303: "Login required."},
-    media_type=HTML,
-    query={"swarm": "The swarm to chat on."},
-)
-@as_page
-@requires("read")
+@routes.page(query={"swarm": "The swarm to chat on."})
 async def pipeline(request: web.Request) -> web.Response:
     """Show a pipeline: statistics, chat, diagram, and examples."""
     served = await find_served(request)
@@ -42,13 +37,9 @@ async def pipeline(request: web.Request) -> web.Response:
     )
 
 
-@routes.get(PAGE.path + "/notices")
-@documented(
-    {200: "The fragment.", 304: "Nothing has changed."},
-    media_type=HTML,
-    query={"seen": "The hash of the bundle that the open page shows."},
+@routes.fragment(
+    PAGE.path + "/notices", query={"seen": "The hash of the bundle that the open page shows."}
 )
-@requires("read")
 async def notices_fragment(request: web.Request) -> web.Response:
     """Return the warnings about a pipeline: no worker, paused, or a newer version."""
     served = await find_served(request)
@@ -62,9 +53,7 @@ async def notices_fragment(request: web.Request) -> web.Response:
     )
 
 
-@routes.get(PAGE.path + "/stats")
-@documented({200: "The fragment.", 304: "Nothing has changed."}, media_type=HTML)
-@requires("read")
+@routes.fragment(PAGE.path + "/stats")
 async def stats_fragment(request: web.Request) -> web.Response:
     """Return the statistics of a pipeline."""
     served = await find_served(request)
@@ -82,13 +71,7 @@ async def stats_fragment(request: web.Request) -> web.Response:
     )
 
 
-@routes.get(PAGE.path + "/log")
-@documented(
-    {200: "The fragment.", 304: "Nothing has changed."},
-    media_type=HTML,
-    query={"swarm": "The swarm to show."},
-)
-@requires("read")
+@routes.fragment(PAGE.path + "/log", query={"swarm": "The swarm to show."})
 async def log_fragment(request: web.Request) -> web.Response:
     """Return the latest messages of a swarm."""
     served = await find_served(request)

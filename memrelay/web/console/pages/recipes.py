@@ -8,13 +8,9 @@ from aiohttp import web
 
 from memrelay.memory.engine.memory_id import home_of
 from memrelay.web.api.directory import Served
-from memrelay.web.auth.access import requires
 from memrelay.web.console.calls import Wanted, ask
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.page import Page
+from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, render, render_page
 from memrelay.web.console.pipeline_values import find_served
-from memrelay.web.console.refresh import answer_refresh
-from memrelay.web.openapi.route_docs import HTML, documented
 from memrelay.web.server.errors import Problem
 
 PAGE = Page("Recipes", "/pipelines/{uid}/recipes", menu="pipeline", order=30, parent="Pipelines")
@@ -29,13 +25,10 @@ EXAMPLE = {
     "retrieval": {"pipeline": [{"type": "vector_search", "collection": "memory:notes"}]},
     "contribution": {"section": "knowledge", "max_items": 5},
 }
-routes = web.RouteTableDef()
+routes = PageRoutes(PAGE, errors=ERRORS, query=QUERY)
 
 
-@routes.get(PAGE.path)
-@documented({200: "The page.", 303: "Login required."} | ERRORS, media_type=HTML, query=QUERY)
-@as_page
-@requires("read")
+@routes.page()
 async def recipes(request: web.Request) -> web.Response:
     """Show the recipes of a pipeline, and one definition to edit and run."""
     served = await find_served(request)
@@ -54,11 +47,7 @@ async def recipes(request: web.Request) -> web.Response:
     )
 
 
-@routes.get(PAGE.path + "/rows")
-@documented(
-    {200: "The fragment.", 304: "Nothing has changed."} | ERRORS, media_type=HTML, query=QUERY
-)
-@requires("read")
+@routes.fragment(PAGE.path + "/rows")
 async def recipes_rows(request: web.Request) -> web.Response:
     """Return the list of recipes."""
     served = await find_served(request)

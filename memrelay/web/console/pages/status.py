@@ -13,15 +13,13 @@ from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api import health
 from memrelay.web.api.status import filter_status
 from memrelay.web.auth.access import RouteHandler, get_caller, requires
-from memrelay.web.console.frame import as_page, render, render_page
-from memrelay.web.console.page import Page
-from memrelay.web.console.refresh import answer_tagged
+from memrelay.web.console.frame import Page, PageRoutes, answer_tagged, as_page, render, render_page
 from memrelay.web.console.shared_reads import STATUS
-from memrelay.web.openapi.route_docs import HTML, documented
-from memrelay.web.server.services import get_services
+from memrelay.web.openapi.route_docs import HTML
+from memrelay.web.services import get_services
 
 PAGE = Page("Status", "/status", menu="main", order=30)
-routes = web.RouteTableDef()
+routes = PageRoutes(PAGE)
 # Pipelines in the table and the charts, so that the page stays small.
 MAX_PIPELINES = 200
 WEIGHT = re.compile(r"q=(1(?:\.0{0,3})?|0(?:\.\d{0,3})?)")
@@ -76,9 +74,7 @@ def _choose(program: RouteHandler) -> RouteHandler:
 routes.get(PAGE.path)(_choose(health.status))
 
 
-@routes.get("/status/parts")
-@documented({200: "The fragment.", 304: "The status has not changed."}, media_type=HTML)
-@requires("read")
+@routes.fragment("/status/parts", responses={304: "The status has not changed."})
 async def status_parts(request: web.Request) -> web.Response:
     """Return the parts of the page that change."""
     values = await _status_values(request)

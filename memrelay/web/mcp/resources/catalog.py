@@ -14,14 +14,9 @@ import mcp_types as types
 import orjson
 from mcp.shared.exceptions import MCPError
 
-from memrelay.web.mcp.resources.uris import (
-    GRAPH_URI,
-    ResourceKind,
-    ResourceUri,
-    name_of,
-    parse_uri,
-)
+from memrelay.web.mcp.resources.uris import GRAPH_URI, ResourceKind, ResourceUri, name_of, parse_uri
 from memrelay.web.mcp.tool import JsonObject, Target, ToolError
+from memrelay.web.mcp.tools.answer_size import MAX_BYTES, cut_to_fit
 from memrelay.web.mcp.tools.graph import read_whole_graph
 
 JSON = "application/json"
@@ -29,8 +24,6 @@ JSON = "application/json"
 PAGE_SIZE = 50
 # Operation calls per page of the list: most pipelines have few resources, and some have none.
 MAX_CALLS = 20
-# Bytes of an answer: 25,000 tokens of 3 bytes.
-MAX_BYTES = 75_000
 # Characters of the title of a resource.
 MAX_TITLE = 80
 # The first states of a history, or entries of a memory.
@@ -309,14 +302,8 @@ def cut_text(value: JsonObject, field: str, hint: str) -> JsonObject:
         return value
     text: str = value[field]
     cut = value | {f"{field}_characters": len(text), "continue": hint}
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _size_of(cut | {field: text[:middle]}) <= MAX_BYTES:
-            low = middle
-        else:
-            high = middle - 1
-    return cut | {field: text[:low]}
+    shown = cut_to_fit(text, lambda start: _size_of(cut | {field: start}) <= MAX_BYTES)
+    return cut | {field: shown}
 
 
 def _refuse_long(value: JsonObject) -> JsonObject:

@@ -48,10 +48,15 @@ def cut_text(text: str, most: int) -> str:
     """Return the longest beginning of a text that has at most `most` bytes as JSON."""
     if len(text) * 6 + 2 <= most or size_of(text) <= most:
         return text
-    low, high = 0, min(len(text), most)
+    return cut_to_fit(text[:most], lambda start: size_of(start) <= most)
+
+
+def cut_to_fit(text: str, fits: Callable[[str], bool]) -> str:
+    """Return the longest beginning of a text that fits. Its own beginnings must fit too."""
+    low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if size_of(text[:middle]) <= most:
+        if fits(text[:middle]):
             low = middle
         else:
             high = middle - 1

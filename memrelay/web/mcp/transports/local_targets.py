@@ -19,15 +19,15 @@ from memrelay.memory.operations import Operation, known_operation
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.validation_faults import report_validation_error
 from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
-from memrelay.web.mcp.failures import (
+from memrelay.web.mcp.session import ACTOR
+from memrelay.web.mcp.tool import (
+    JsonObject,
     bus_failure,
     describe_faults,
     describe_invalid,
     refuse,
     retry_later,
 )
-from memrelay.web.mcp.session import ACTOR
-from memrelay.web.mcp.tool import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

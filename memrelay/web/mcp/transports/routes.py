@@ -2,24 +2,48 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 from aiohttp import web
 
+from memrelay.bus.errors import BusError
+from memrelay.bus.request import NewCall
+from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
 from memrelay.memory.control.keys import SCOPES
+from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.operations import all_operations
 from memrelay.pipelines.json_text import too_many_keys
+from memrelay.web.api.operation_scopes import scopes_of
+from memrelay.web.api.operations import (
+    check_command,
+    hide_stored_text,
+    send_call,
+    validate_input,
+)
 from memrelay.web.auth.access import get_caller, requires
-from memrelay.web.mcp.session import SESSION, Session
+from memrelay.web.mcp.change_reader import ChangeReaders
+from memrelay.web.mcp.lazy import Lazy
+from memrelay.web.mcp.session import ACTOR, SESSION, Session
+from memrelay.web.mcp.tool import (
+    NOT_INSTALLED,
+    SDK,
+    JsonObject,
+    ToolError,
+    bus_failure,
+    describe_invalid,
+    refuse,
+    retry_later,
+)
 from memrelay.web.mcp.toolsets import FILES, GRAPH, MEMORY
-from memrelay.web.mcp.transports.bridge import serve_asgi
-from memrelay.web.mcp.transports.http_target import HttpTarget
-from memrelay.web.mcp.transports.loading import APPLICATIONS
-from memrelay.web.mcp.updates.change_reader import ChangeReaders
+from memrelay.web.mcp.transports.bridge import AsgiApplication, serve_asgi
 from memrelay.web.openapi.route_docs import ANY, documented
-from memrelay.web.server.errors import Unprocessable
+from memrelay.web.server.errors import NotInstalled, Problem, RetryLater, Unprocessable
 from memrelay.web.server.request_body import read_json_body
-from memrelay.web.server.services import get_services
+from memrelay.web.services import get_services
 
+MODULE = "memrelay.web.mcp.transports.applications"
 routes = web.RouteTableDef()
 READERS = web.AppKey("readers", ChangeReaders)
 # How long the streams may take to tell their clients that the server stops.
@@ -40,6 +64,44 @@ DOCUMENTATION = documented(
     media_type=ANY,
     schemas={400: Any, 404: Any, 406: Any},
 )
+# The errors of REST name this header; a tool has an argument in its place.
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+
+
+class Applications(Protocol):
+    """The ASGI applications of the toolsets."""
+
+    async def get(self, toolset: str) -> AsgiApplication:
+        """Return the running application of a toolset."""
+
+    async def close(self) -> None:
+        """End all applications."""
+
+
+class LazyApplications:
+    """The applications of the toolsets, loaded at their first use."""
+
+    def __init__(self) -> None:
+        self._applications: Lazy[Applications] = Lazy(MODULE, "RunningApplications")
+
+    async def get(self, toolset: str) -> AsgiApplication:
+        """Return the application of a toolset. Raises NotInstalled."""
+        if self._applications.loaded is None and find_spec(SDK) is None:
+            raise NotInstalled(NOT_INSTALLED)
+        return await (await self._applications.get()).get(toolset)
+
+    async def close(self) -> None:
+        """End the applications, if they were loaded."""
+        if self._applications.loaded is not None:
+            await self._applications.loaded.close()
+
+
+APPLICATIONS = web.AppKey("mcp_applications", LazyApplications)
+
+
+async def close_applications(app: web.Application) -> None:
+    """End the applications when the server stops."""
+    await app[APPLICATIONS].close()
 
 
 @routes.post(PATH)
@@ -114,3 +176,56 @@ async def end_streams(app: web.Application) -> None:
     """Tell the clients of open streams that the server stops."""
     if app[READERS].end_all():
         await asyncio.sleep(GRACE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpTarget:
+    """A pipeline, in which the caller of a request calls operations."""
+
+    request: web.Request
+    uid: str
+
+    def may_call(self, operation: str) -> bool:
+        """Return whether the caller's key has the access of an operation."""
+        scopes = scopes_of(all_operations()[operation])
+        return not get_caller(self.request).scopes.isdisjoint(scopes)
+
+    async def call(
+        self, operation: str, given: JsonObject, *, store: str = "", idempotency_key: str = ""
+    ) -> Any:
+        """Call an operation in the pipeline. Raises ToolError."""
+        if not is_valid_id(idempotency_key):
+            raise refuse(f"`idempotency_key` must have at most {LONGEST_ID} printable characters")
+        try:
+            return await self._call(operation, given, store, idempotency_key)
+        except Problem as problem:
+            raise _as_tool_error(problem) from problem
+        except BusError as error:
+            raise bus_failure(error) from error
+        except (StoreBusy, StoreBroken) as error:
+            raise retry_later(str(error)) from error
+
+    async def _call(self, name: str, given: JsonObject, store: str, call_id: str) -> Any:
+        operation, request = all_operations()[name], self.request
+        caller = get_caller(request)
+        caller.check_any(scopes_of(operation), self.uid)
+        check_command(caller, name, given)
+        await get_services(request).directory.find(self.uid)
+        call = NewCall(
+            self.uid,
+            name,
+            validate_input(operation, given),
+            operation.mutates,
+            store,
+            caller.name or ACTOR,
+            call_id if operation.mutates else "",
+        )
+        return hide_stored_text(request, operation, await send_call(request, call))
+
+
+def _as_tool_error(problem: Problem) -> ToolError:
+    detail = problem.detail.replace(IDEMPOTENCY_HEADER, "idempotency_key")
+    if isinstance(problem, RetryLater):
+        return retry_later(detail, problem.retry_after_s)
+    faults = describe_invalid(problem.members.get("faults", ()))
+    return refuse(detail.removesuffix("; see `faults`"), faults)

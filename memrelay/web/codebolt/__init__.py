@@ -1,1 +1,0 @@
-"""Codebolt's persistent memory, its sources and context assembly over their own REST paths."""

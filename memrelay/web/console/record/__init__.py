@@ -1,1 +1,0 @@
-"""What the page of one record shows: its states, changes, neighbors and commands."""

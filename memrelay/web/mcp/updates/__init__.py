@@ -1,1 +1,0 @@
-"""Updates of resources: change feeds, and the streams that report changes."""

@@ -1,1 +1,0 @@
-"""Pipelit's agent memory over its own REST paths."""

@@ -1,1 +1,0 @@
-"""Robutler's memory over its own REST paths."""
