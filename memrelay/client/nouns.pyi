@@ -10,9 +10,11 @@ from memrelay.memory.models.agent_memory.checkpoints import (
     CheckpointPage,
     CheckpointsDeleted,
     FoundCheckpoint,
-    PutResult as CheckpointsPutResult,
     ThreadCopied,
     WriteResult,
+)
+from memrelay.memory.models.agent_memory.checkpoints import (
+    PutResult as CheckpointsPutResult,
 )
 from memrelay.memory.models.agent_memory.conversations import History as ConversationsHistory
 from memrelay.memory.models.agent_memory.deletion import Deleted
@@ -62,7 +64,7 @@ from memrelay.memory.models.recipes.graph_operations import (
     Subgraph,
 )
 from memrelay.memory.models.recipes.graph_templates import GraphTemplates
-from memrelay.memory.models.recipes.instances import InstanceView, Instances
+from memrelay.memory.models.recipes.instances import Instances, InstanceView
 from memrelay.memory.models.recipes.knowledge_graph import (
     AddedObservations,
     CreatedEntities,
@@ -74,8 +76,8 @@ from memrelay.memory.models.recipes.kv import (
     PairCount,
     PairDeleted,
     PairPage,
-    PairView,
     PairsDeleted,
+    PairView,
 )
 from memrelay.memory.models.recipes.recipes import (
     ExportedRecipe,
@@ -86,7 +88,7 @@ from memrelay.memory.models.recipes.recipes import (
     StoredRecipes,
     Validation,
 )
-from memrelay.memory.models.recipes.rules import Engines, RuleVariables, RulesEvaluated
+from memrelay.memory.models.recipes.rules import Engines, RulesEvaluated, RuleVariables
 from memrelay.memory.models.recipes.stored import RecipeView
 from memrelay.memory.models.recipes.view_templates import ViewTemplates
 from memrelay.memory.models.recipes.views import ViewResult, Views
@@ -99,6 +101,8 @@ from memrelay.memory.models.shared_stores.items import (
     ItemHits,
     ItemPage,
     ItemResealed,
+)
+from memrelay.memory.models.shared_stores.items import (
     PutResult as ItemsPutResult,
 )
 from memrelay.memory.models.shared_stores.stores import AgentSettingsView, StorePage

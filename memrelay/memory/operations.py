@@ -8,7 +8,7 @@ A stepwise operation is a generator. It yields between its steps, receives the s
 with, and returns the output. The owner of the store may do other work in between.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_type_hints
@@ -63,6 +63,18 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandAccess:
+    """The access to an operation whose input is a command, so that calls need different scopes."""
+
+    # A caller needs one of these scopes for the operation.
+    scopes: tuple[str, ...]
+    # Returns the scope that a call with this input needs, "" for none.
+    find_scope: Callable[[Mapping[str, Any]], str]
+    # Returns the output of a change without stored text, for a caller that may not read.
+    hide_text: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """The description of an operation that faces use."""
 
@@ -94,6 +106,8 @@ class Operation:
     # Begins a stepwise operation, which `run` drives to its end; None for others. The driver calls
     # `records.acts` before each part.
     begin: Callable[[Any, Any, Context], Steps] | None = None
+    # The access to its commands, None if every call needs `access`.
+    commands: CommandAccess | None = None
 
     @property
     def takes_store(self) -> bool:
@@ -163,6 +177,7 @@ def operation(
     any_store: bool = False,
     erases: bool = False,
     stepwise: bool = False,
+    commands: CommandAccess | None = None,
 ) -> Callable[[Run], Run]:
     """Register the decorated function as the operation `name`. Raises ValueError: the name is used
     twice.
@@ -196,6 +211,7 @@ def operation(
             any_store,
             erases,
             run if stepwise else None,
+            commands,
         )
         return run
 

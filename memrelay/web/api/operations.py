@@ -59,7 +59,6 @@ from memrelay.web.api.operation_routes import (
     OperationRoute,
     route_of,
 )
-from memrelay.web.api.operation_scopes import SCOPES as TOOL_SCOPES
 from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of
 from memrelay.web.auth.access import get_caller, requires
 from memrelay.web.auth.authorizer import Caller
@@ -124,8 +123,8 @@ def make_handler(operation: Operation) -> Handler:
         uid = request.match_info["uid"]
         await get_services(request).directory.find(uid)
         data = await _read_input(request, operation, route)
-        if operation.name in TOOL_SCOPES:
-            check_command(get_caller(request), operation.name, orjson.loads(data))
+        if operation.commands is not None:
+            check_command(get_caller(request), operation, orjson.loads(data))
         call = NewCall(
             uid,
             operation.name,
@@ -159,7 +158,7 @@ async def call_operation(
     """
     operation = all_operations()[name]
     caller = get_caller(request)
-    check_command(caller, name, given)
+    check_command(caller, operation, given)
     caller.check_any(scopes_of(operation), uid)
     await get_services(request).directory.find(uid)
     call = NewCall(
@@ -175,9 +174,9 @@ async def call_operation(
     return hide_stored_text(request, operation, output)
 
 
-def check_command(caller: Caller, name: str, given: Mapping[str, Any]) -> None:
+def check_command(caller: Caller, operation: Operation, input: Mapping[str, Any]) -> None:
     """Check the scope of a tool call's command. Raises NotAllowed: the scope is missing."""
-    if needed := scope_of_command(name, given):
+    if needed := scope_of_command(operation, input):
         caller.check(needed)
 
 

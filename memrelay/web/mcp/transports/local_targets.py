@@ -80,7 +80,7 @@ class BusTarget:
 
     def _check_scope(self, operation: Operation, given: JsonObject) -> None:
         scopes = self.connection.get_scopes()
-        needed = scope_of_command(operation.name, given)
+        needed = scope_of_command(operation, given)
         accepted = (needed,) if needed else scopes_of(operation)
         if not any(scope in scopes for scope in accepted):
             owned = ", ".join(sorted(scopes)) or "none"

@@ -209,7 +209,7 @@ class HttpTarget:
         operation, request = all_operations()[name], self.request
         caller = get_caller(request)
         caller.check_any(scopes_of(operation), self.uid)
-        check_command(caller, name, given)
+        check_command(caller, operation, given)
         await get_services(request).directory.find(self.uid)
         call = NewCall(
             self.uid,
