@@ -23,10 +23,10 @@ from memrelay.cli.settings import (
     process_environment,
 )
 from memrelay.cli.terminal import escaped
+from memrelay.memory import seal_keys
 from memrelay.memory.control.catalog import Catalog, Deployed, catalog_exists
 from memrelay.memory.engine.disk import FREE_SPACE, is_disk_full
 from memrelay.memory.errors import MemoryFault
-from memrelay.memory.models.shared_stores.seals import SealKeys
 from memrelay.pipelines.secret_references import SecretResolver
 from memrelay.worker.errors import first_cause
 from memrelay.worker.ownership.host_locks import NotTheOwner
@@ -128,9 +128,9 @@ def make_secrets(settings: Settings) -> SecretResolver:
     )
 
 
-def make_seal_keys(settings: Settings) -> SealKeys:
+def make_seal_keys(settings: Settings) -> seal_keys.SealKeys:
     """Return the keys for internal values."""
-    return SealKeys(seal_references(settings), make_secrets_of_operator())
+    return seal_keys.make_seal_keys(seal_references(settings), make_secrets_of_operator())
 
 
 def seal_references(settings: Settings) -> tuple[str, ...]:

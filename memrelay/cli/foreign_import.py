@@ -14,7 +14,7 @@ from memrelay.cli.composition import bus_address, fail, find_pipeline, open_cata
 from memrelay.cli.import_calls import SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
-from memrelay.memory.transfer.import_call import NAME
+from memrelay.memory.transfer import IMPORT
 from memrelay.memory.transfer.importers.items import Fault
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
 from memrelay.memory.transfer.importers.report import ImportReport
@@ -101,9 +101,9 @@ class _Sender:
     async def send_all(self, max_characters: int) -> None:
         """Send all items. End the command if a call fails."""
         try:
-            for home, given in split_calls(self._lines(), max_characters):
-                positions = [self._positions.popleft() for _ in given.get("lines", ())]
-                self._running.append((asyncio.create_task(self._call(home, given)), positions))
+            for store, fields in split_calls(self._lines(), max_characters):
+                positions = [self._positions.popleft() for _ in fields.get("lines", ())]
+                self._running.append((asyncio.create_task(self._call(store, fields)), positions))
                 # The task sends its call here, before the next one is made.
                 await asyncio.sleep(0)
                 if len(self._running) >= IN_FLIGHT:
@@ -115,7 +115,7 @@ class _Sender:
                 task.cancel()
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        """Yield (home, line) of each item, and before it what must exist."""
+        """Yield (built-in store, line) of each item, and before it what must exist."""
         report = self._report
         for one in self._outcomes:
             report.counts["read"] += 1
@@ -133,17 +133,17 @@ class _Sender:
         if prepared.setup and prepared.setup not in self._setups:
             self._setups.add(prepared.setup)
             self._positions.append("")
-            yield prepared.home, prepared.setup
+            yield prepared.store, prepared.setup
         self._positions.append(item.position)
-        yield prepared.home, prepared.line
+        yield prepared.store, prepared.line
 
-    async def _call(self, home: str, given: dict[str, Any]) -> Any:
+    async def _call(self, built_in: str, fields: dict[str, Any]) -> Any:
         wanted = self._wanted
         flags = {"skip_conflicts": True, "replace": wanted.replace}
         flags |= {"merge_entries": wanted.dedupe, "check_only": wanted.dry_run}
-        store = f"instances/{self._uid}/{home}" if home else wanted.store
-        data = orjson.dumps(given | flags)
-        call = NewCall(self._uid, NAME, data, True, store, ACTOR)
+        store = f"instances/{self._uid}/{built_in}" if built_in else wanted.store
+        data = orjson.dumps(fields | flags)
+        call = NewCall(self._uid, IMPORT, data, True, store, ACTOR)
         return await self._requester.call(call, wanted.wait_s)
 
     async def _finish_one(self) -> None:

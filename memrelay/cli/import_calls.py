@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from memrelay.memory.transfer.import_call import MAX_LINES
+from memrelay.memory.transfer import MAX_LINES
 
 # A call holds this fraction of bus.max_message_bytes in characters of at most four bytes.
 SHARE = 5

@@ -103,6 +103,10 @@ class Operation:
     any_store: bool = False
     # Whether it erases records, so that the owner rewrites the files afterwards.
     erases: bool = False
+    # Whether the store has vectors from then on, without a text that is embedded before.
+    needs_vectors: bool = False
+    # Whether it imports lines, with which any records may come.
+    imports: bool = False
     # Begins a stepwise operation, which `run` drives to its end; None for others. The driver calls
     # `records.acts` before each part.
     begin: Callable[[Any, Any, Context], Steps] | None = None
@@ -176,6 +180,8 @@ def operation(
     shows_ids_only: bool = False,
     any_store: bool = False,
     erases: bool = False,
+    needs_vectors: bool = False,
+    imports: bool = False,
     stepwise: bool = False,
     commands: CommandAccess | None = None,
 ) -> Callable[[Run], Run]:
@@ -210,6 +216,8 @@ def operation(
             shows_ids_only,
             any_store,
             erases,
+            needs_vectors,
+            imports,
             run if stepwise else None,
             commands,
         )

@@ -15,7 +15,7 @@ import pytest
 
 from memrelay.memory.engine.damage import ANY, mark_damaged
 from memrelay.memory.transfer.backup import measure
-from memrelay.memory.transfer.last_backup import read_last_backup
+from memrelay.memory.transfer.backup_times import read_last_backup
 from tests.cli.serving import run_on
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.damage import replace_text

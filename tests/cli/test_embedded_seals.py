@@ -8,7 +8,7 @@ import pytest
 
 from memrelay import open_store
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing
-from memrelay.memory.models.shared_stores.seals import SealKeys
+from memrelay.memory.models.shared_stores.seals import ItemSealKeys
 from tests.memory.test_sealing import Texts
 
 KEY, OTHER = bytes(range(32)).hex(), bytes(range(1, 33)).hex()
@@ -39,7 +39,7 @@ def test_an_internal_value_is_sealed_as_an_interface_seals_it(file: Path) -> Non
 
 
 def test_a_value_of_the_web_server_opens_with_its_key_in_its_pipeline_only(file: Path) -> None:
-    keys = SealKeys(["env:K"], Texts({"env:K": KEY}))
+    keys = ItemSealKeys(["env:K"], Texts({"env:K": KEY}))
     given = {"agent": "a1", "store": "a1", "key": "k", "value": 7, "in_context": False}
     sealed = orjson.loads(asyncio.run(keys.seal_input("p1", "items.put", orjson.dumps(given))))
     with open_store(file) as store:

@@ -13,8 +13,10 @@ import orjson
 import pytest
 
 from memrelay.memory.errors import BadExport
-from memrelay.memory.transfer.export import ExportedMemory, Line, read_export, verify_export
-from memrelay.memory.transfer.uid_placeholder import UID
+from memrelay.memory.models.named_memories.export import ExportedMemory
+from memrelay.memory.records.export_fields import UID
+from memrelay.memory.transfer.export import read_export, verify_export
+from memrelay.memory.transfer.lines import make_row_line
 from tests.cli.terminal import Terminal
 from tests.support.bundles import make_bundle
 from tests.support.calls import refused
@@ -340,8 +342,8 @@ def test_imported_json_is_normalized_so_that_erasures_find_its_texts(up: Program
 def test_a_memory_of_another_pipeline_keeps_its_id() -> None:
     own, other = (ExportedMemory(f"mem_{uid}_{'0' * 32}", "facts", 0, 0) for uid in ("a", "a_b"))
 
-    assert Line(memory=own).without_uid("instances/a/memories").memory.id == f"mem_{UID}_{'0' * 32}"
-    assert Line(memory=other).without_uid("instances/a/memories").memory == other
+    rows = [make_row_line(row).without_uid("instances/a/memories").row for row in (own, other)]
+    assert rows == [ExportedMemory(f"mem_{UID}_{'0' * 32}", "facts", 0, 0), other]
 
 
 def test_a_memory_of_another_pipeline_is_not_imported(up: Program) -> None:

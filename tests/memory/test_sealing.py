@@ -10,7 +10,7 @@ import pytest
 
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
 from memrelay.memory.models.shared_stores.sealing import MAX_VALUE_BYTES, Sealer, parse_key
-from memrelay.memory.models.shared_stores.seals import Place, SealKeys, is_sealed
+from memrelay.memory.models.shared_stores.seals import ItemSealKeys, Place, is_sealed
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 PLACE = Place("p1", "s1", "a1", "", "token")
@@ -27,12 +27,12 @@ class Texts:
         return self.values[reference]
 
 
-def make_keys(*keys: bytes) -> SealKeys:
+def make_keys(*keys: bytes) -> ItemSealKeys:
     texts = {f"env:K{at}": key.hex() for at, key in enumerate(keys)}
-    return SealKeys(tuple(texts), Texts(texts))
+    return ItemSealKeys(tuple(texts), Texts(texts))
 
 
-def seal(keys: SealKeys, idempotency_key: str = "", **fields: Any) -> dict[str, Any]:
+def seal(keys: ItemSealKeys, idempotency_key: str = "", **fields: Any) -> dict[str, Any]:
     given = {"agent": "a1", "store": "s1", "key": "token", "value": "secret", "in_context": False}
     data = orjson.dumps(given | fields)
     sealed: dict[str, Any] = orjson.loads(
@@ -46,7 +46,7 @@ def view(value: Any, **fields: Any) -> dict[str, Any]:
     return entry | {"in_context": False, "encrypted": False} | fields
 
 
-def opened(keys: SealKeys, value: Any, **fields: Any) -> Any:
+def opened(keys: ItemSealKeys, value: Any, **fields: Any) -> Any:
     return asyncio.run(keys.open_output("p1", "items.get", view(value, **fields)))["value"]
 
 
@@ -65,7 +65,7 @@ def test_only_internal_values_that_the_client_did_not_encrypt_are_sealed() -> No
     assert seal(keys, in_context=None)["value"] == "secret"
     assert seal(keys, in_context=True)["value"] == "secret"
     assert seal(keys, encrypted=True)["value"] == "secret"
-    assert seal(SealKeys())["value"] == "secret"
+    assert seal(ItemSealKeys())["value"] == "secret"
     # An unsealed or encrypted value is returned as it is.
     assert opened(keys, "secret") == "secret"
     sealed = seal(keys)["value"]
@@ -98,13 +98,13 @@ def test_the_first_key_seals_and_all_open() -> None:
     with pytest.raises(SealKeyMissing, match=r"'token' is sealed with the key [0-9a-f]{16}, which"):
         opened(make_keys(NEW), old)
     with pytest.raises(SealKeyMissing, match=r"memory\.seal_keys is empty"):
-        opened(SealKeys(), old)
+        opened(ItemSealKeys(), old)
 
 
 def test_a_key_that_cannot_be_read_seals_nothing() -> None:
     for texts in ({}, {"env:K": "short"}):
         with pytest.raises(SealKeyMissing, match="`memrelay doctor`"):
-            seal(SealKeys(["env:K"], Texts(texts)))
+            seal(ItemSealKeys(["env:K"], Texts(texts)))
 
 
 def test_a_retry_with_an_idempotency_key_gives_the_same_text() -> None:
@@ -144,7 +144,7 @@ def test_an_import_refuses_values_that_were_sealed_for_another_pipeline() -> Non
     with pytest.raises(Refused, match="'token' in store 's1' was sealed for another pipeline"):
         asyncio.run(keys.seal_input("p2", "records.import", data))
     with pytest.raises(SealKeyMissing):
-        asyncio.run(SealKeys().seal_input("p1", "records.import", data))
+        asyncio.run(ItemSealKeys().seal_input("p1", "records.import", data))
 
 
 def test_an_import_seals_internal_values_like_a_put() -> None:

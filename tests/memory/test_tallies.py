@@ -6,9 +6,9 @@ import orjson
 
 from memrelay.memory.engine.copy import copy_database
 from memrelay.memory.engine.counters import Tally, TallyTable
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
-from memrelay.memory.transfer.export import to_json
+from memrelay.memory.transfer.lines import to_json
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import NOW, make_store, perform
 
 OTHER = "instances/c0ffee00/memories"
@@ -23,7 +23,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
     copy = folder / "copy"
     copy.unlink(missing_ok=True)
     copy_database(Path(store.path), copy)
-    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW + 1000)]
+    return [to_json(line).decode() for line in export_lines(copy, store.memory_id, NOW + 1000)]
 
 
 def test_a_thousand_uses_leave_one_state_and_no_change_of_the_record(tmp_path: Path) -> None:

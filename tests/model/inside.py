@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import orjson
 
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.retention import delete_expired
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
 from memrelay.memory.operations import Context, all_operations
 from memrelay.memory.records.ids import derive_guid
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, make_store
 from tests.model.faces import ACTOR, Told
 
@@ -68,7 +68,7 @@ class Inside:
         self.store.close()
         found = [
             msgspec.json.encode(line).decode()
-            for line in exported(Path(self.store.path), MEMORY_ID, self._now_ms)
+            for line in export_lines(Path(self.store.path), MEMORY_ID, self._now_ms)
         ]
         other = Inside(root, self._chance)
         other._now_ms = self._now_ms

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 import pytest
 
-from memrelay.memory.engine.imports import exported
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_relay, make_uid
 from tests.support.calls import call
@@ -163,9 +163,8 @@ def test_imported_entries_get_vectors(tmp_path: Path) -> None:
         for fact in ("aaa", "bbb"):
             perform(tx, "entries.create", memory_id=memory, content=fact)
     other.close()
-    lines = [
-        msgspec.json.encode(line).decode() for line in exported(Path(other.path), MEMORY_ID, NOW)
-    ]
+    exported = export_lines(Path(other.path), MEMORY_ID, NOW)
+    lines = [msgspec.json.encode(line).decode() for line in exported]
     with embedding_server() as server, House() as house:
         house.start_worker(bundles=[make_bundle(uid)], embedding=options(server))
 

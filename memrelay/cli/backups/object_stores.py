@@ -14,7 +14,7 @@ from memrelay.cli.composition import fail, note
 from memrelay.memory.control.key_requests import LIFETIME, UNIT_MS
 from memrelay.memory.errors import MemoryFault
 from memrelay.memory.transfer.backup import Manifest
-from memrelay.memory.transfer.backup_names import NAME, choose_surplus
+from memrelay.memory.transfer.backup_times import NAME, choose_surplus
 
 if TYPE_CHECKING:
     from memrelay.memory.transfer.object_store import Backups

@@ -28,7 +28,7 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line, report_progress
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.transfer.backup import BackedUpFile, Manifest, back_up
-from memrelay.memory.transfer.last_backup import note_last_backup
+from memrelay.memory.transfer.backup_times import note_last_backup
 
 To = Annotated[
     str,

@@ -23,12 +23,13 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import end_unread, print_json, print_line
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.engine.disk import fsync_path
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.models import list_formats, load, models
+from memrelay.memory.records.export_fields import UID, LineWriter, replace_uid
 from memrelay.memory.transfer.backup import BackedUpPipeline
-from memrelay.memory.transfer.export import FORMAT, End, Header, Line, LineWriter, write_export
-from memrelay.memory.transfer.foreign_export import FORMATS, Format
-from memrelay.memory.transfer.uid_placeholder import UID, replace_uid
+from memrelay.memory.transfer.export import FORMAT, End, Header, write_export
+from memrelay.memory.transfer.lines import Line
+from memrelay.memory.transfer.store_lines import export_lines
 from memrelay.pipelines.json_text import MAX_BYTES
 
 Result = TypeVar("Result")
@@ -83,11 +84,12 @@ def export(
     """
     if (store or internal) and not records:
         fail(f"{'--store' if store else '--internal'} requires --records")
-    if as_ and (records or as_ not in FORMATS):
+    formats = list_formats()
+    if as_ and (records or as_ not in formats):
         fail(
             "--records is Memrelay's own format; leave it or --as out"
             if records
-            else f"unknown system {as_!r} in --as; use {' or '.join(FORMATS)}"
+            else f"unknown system {as_!r} in --as; use {' or '.join(formats)}"
         )
 
     async def command(settings: Settings) -> None:
@@ -97,7 +99,7 @@ def export(
             return
         if as_:
             with interruptible():
-                await export_foreign(settings, pipeline, FORMATS[as_], output)
+                await export_foreign(settings, pipeline, formats[as_], output)
             return
         source = await _bundle_source(settings, pipeline)
         if output is None:
@@ -155,18 +157,19 @@ async def export_records(
 
 
 async def export_foreign(
-    settings: Settings, pipeline: str, wanted: Format, output: Path | None
+    settings: Settings, pipeline: str, format_: tuple[str, str], output: Path | None
 ) -> None:
-    """Write memories of a pipeline to stdout or a file, in the format of another system."""
+    """Write memories of a pipeline to stdout or a file, in a format of `list_formats`."""
+    store, write = format_[0], load(format_[1])
     (found,) = await pipelines_with_stores(settings, [pipeline])
-    name = home_of(found.uid, wanted.home)
+    name = home_of(found.uid, store)
     existing = existing_stores(settings, [name])
     with closing(_exported_stores(settings, found.uid, existing, lambda _: None)) as stores:
         lines = (line for _, of_store in stores for line in of_store)
         if output is None:
-            _print(lambda file: wanted.write(file, lines))
+            _print(lambda file: write(file, lines))
             return
-        written = write_atomically(output, lambda file: wanted.write(file, lines), private=True)
+        written = write_atomically(output, lambda file: write(file, lines), private=True)
     if output.is_file():
         print_line(f"{output}: {counted(written.total, written.noun)}")
 
@@ -197,36 +200,25 @@ def _header(found: BackedUpPipeline) -> Header:
 
 
 def _print_summary(output: Path, end: End) -> None:
-    print_line(
-        f"{output}: {counted(end.records, 'record')}, {counted(end.versions, 'earlier state')}, "
-        f"{end.memories} named memories{_access_summary(end)}{_checkpoint_summary(end)}"
-        f"{_source_summary(end)}"
-    )
+    counts = [
+        counted(end.records, "record"),
+        counted(end.versions, "earlier state"),
+        *_row_counts(end),
+    ]
+    print_line(f"{output}: {', '.join(counts)}")
 
 
-def _access_summary(end: End) -> str:
-    """Return the numbers of rows about access, "" if there are none."""
-    if not (end.grants or end.contexts or end.agent_settings):
-        return ""
-    return (
-        f", {counted(end.grants, 'grant')}, {counted(end.contexts, 'context')}, settings of "
-        f"{counted(end.agent_settings, 'agent')}"
-    )
-
-
-def _checkpoint_summary(end: End) -> str:
-    """Return the number of checkpoints, "" if there are none."""
-    return f", {counted(end.checkpoints, 'checkpoint')}" if end.checkpoints else ""
-
-
-def _source_summary(end: End) -> str:
-    """Return the numbers of rows that recipes read, "" if there are none."""
-    if not (end.pairs or end.events or end.edges or end.views):
-        return ""
-    return (
-        f", {counted(end.pairs, 'key-value pair')}, {counted(end.events, 'event')}, "
-        f"{counted(end.edges, 'edge')}, {counted(end.views, 'view')}"
-    )
+def _row_counts(end: End) -> Iterator[str]:
+    """Yield the counts of the models' rows: all of a model that has some, and of each that holds
+    records.
+    """
+    for model in models().values():
+        lines = [rows.lines for rows in model.rows if rows.lines and rows.lines.summary]
+        has_rows = any(end.count_rows(one.count) for one in lines)
+        for one in lines:
+            if has_rows or one.holds_records:
+                count = end.count_rows(one.count)
+                yield one.summary.format(count=count, s="s" * (count != 1))
 
 
 def _exported_stores(
@@ -241,7 +233,7 @@ def _exported_stores(
     for memory_id in names:
         with copied_store(settings, memory_id) as copy:
             is_complete = on_omitted is None
-            lines = exported(
+            lines = export_lines(
                 copy, memory_id, now_ms, with_internal=is_complete, on_omitted=on_omitted
             )
             yield replace_uid(memory_id, uid, UID), lines

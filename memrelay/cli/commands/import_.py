@@ -23,16 +23,14 @@ from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.memory.models.shared_stores.seals import seal_line
+from memrelay.memory.records.export_fields import UID
+from memrelay.memory.transfer import IMPORT
 from memrelay.memory.transfer.export import read_export, verify_export
-from memrelay.memory.transfer.import_call import NAME
+from memrelay.memory.transfer.importers.fields import read_time
 from memrelay.memory.transfer.importers.items import LeftOut
 from memrelay.memory.transfer.importers.report import ImportReport
-from memrelay.memory.transfer.importers.run import Options
+from memrelay.memory.transfer.importers.run import TARGETS, Options
 from memrelay.memory.transfer.importers.source import Given
-from memrelay.memory.transfer.importers.targets import TARGETS
-from memrelay.memory.transfer.importers.times import read_time
-from memrelay.memory.transfer.uid_placeholder import UID
 
 # Faults of one reason that the report prints; --json has all.
 MOST_OF_A_REASON = 10
@@ -222,18 +220,15 @@ def _import_export(
         async with open_catalog(settings) as catalog:
             uid = (await find_pipeline(catalog, pipeline)).uid
         total, keys = Counter[str](added=0, same=0, replaced=0), make_seal_keys(settings)
-        sealer = await keys.load()
         # Sealed here, since a line may be sent in pieces.
-        sealed = (
-            (name, line if sealer is None else seal_line(sealer, uid, line))
-            for name, line in read_export(file)
-        )
+        seal_line = await keys.load_line_sealer(uid)
+        sealed = ((name, seal_line(line)) for name, line in read_export(file))
         async with Requester(bus_address(settings)) as requester:
             for name, given in split_calls(sealed, settings.bus.max_message_bytes // SHARE):
                 data = orjson.dumps(given | {"replace": replace})
-                data = await keys.seal_input(uid, NAME, data)
+                data = await keys.seal_input(uid, IMPORT, data)
                 target = store or name.replace(UID, uid)
-                answer = await requester.call(NewCall(uid, NAME, data, True, target, ACTOR), wait)
+                answer = await requester.call(NewCall(uid, IMPORT, data, True, target, ACTOR), wait)
                 if "error" in answer:
                     fail(f"{answer['error']['detail']}. Imported before: {_summary(total)}")
                 total.update({name: answer["output"][name] for name in total})

@@ -5,14 +5,14 @@ import importlib
 from pathlib import Path
 
 from memrelay.cli.composition import (
+    make_seal_keys,
     make_secrets,
-    make_secrets_of_operator,
-    seal_references,
 )
 from memrelay.cli.doctor import Finding, fault, ok
 from memrelay.cli.settings import Settings
 from memrelay.cli.settings_sections import JwtSettings
 from memrelay.cli.terminal.readable import counted
+from memrelay.memory.errors import SealKeyMissing
 
 
 async def check_issuers(settings: Settings) -> list[Finding]:
@@ -24,18 +24,16 @@ async def check_seal_keys(settings: Settings) -> list[Finding]:
     """Read each key of `memory.seal_keys`."""
     if not settings.memory.seal_keys:
         return []
-    resolver, references = make_secrets_of_operator(), seal_references(settings)
     try:
-        # cryptography is optional, and only this check needs it.
-        sealing = importlib.import_module("memrelay.memory.models.shared_stores.sealing")
-        texts = tuple([await resolver.resolve(one) for one in references])
-        sealer = sealing.make_sealer(texts)
-    except ModuleNotFoundError:
+        sealer = await make_seal_keys(settings).read()
+    except SealKeyMissing:
         return [fault("seal keys", "cryptography is missing", "install memrelay[seal]")]
     except (LookupError, ValueError) as error:
         remedy = "correct memory.seal_keys, or the key; internal values need it (503)"
         return [fault("seal keys", str(error), remedy)]
-    text = f"{counted(len(texts), 'key')}; {sealer.current_id} seals"
+    if sealer is None:
+        return []
+    text = f"{counted(len(settings.memory.seal_keys), 'key')}; {sealer.current_id} seals"
     return [ok("seal keys", text)]
 
 

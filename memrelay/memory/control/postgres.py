@@ -11,21 +11,10 @@ from psycopg import AsyncConnection, AsyncRawCursor
 
 from memrelay.memory.control.database import Row, Sql
 from memrelay.memory.errors import StoreBroken, StoreBusy
+from memrelay.memory.postgres import OPTIONS, SCHEMA
 
-SCHEMA = "memrelay"
 # Excludes other writers, as SQLite does. The number is arbitrary ("memr").
 LOCK = "SELECT pg_advisory_xact_lock(1835363698)"
-CONNECT_TIMEOUT_S = 5
-# After this silence, a connection counts as broken.
-SILENCE_MS = 7500
-OPTIONS: dict[str, Any] = {
-    "connect_timeout": CONNECT_TIMEOUT_S,
-    "tcp_user_timeout": SILENCE_MS,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 2,
-    "application_name": "memrelay",
-}
 MINIMUM_VERSION = 140_000
 # Functions that SQLite has and PostgreSQL lacks, so that both run the same statements.
 FUNCTIONS = (

@@ -8,7 +8,7 @@ does not load the others.
 
 import importlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -24,6 +24,34 @@ MODELS = (
 
 
 @dataclass(frozen=True, slots=True)
+class RowLines:
+    """How the rows of a table become lines of an export."""
+
+    # The field of a line that holds a row: `kv`.
+    name: str
+    # A subclass of ExportedRow (records/export_fields.py). Its fields are the columns.
+    struct: str
+    # The columns of the primary key, or of another unique key.
+    key: tuple[str, ...]
+    # The field of the last line of an export that counts them: `pairs`.
+    count: str
+    # The columns with ids that may contain the uid of the pipeline.
+    ids: tuple[str, ...] = ()
+    # The columns that order the lines, by default the key.
+    order: tuple[str, ...] = ()
+    # The count as `memrelay export` reports it, "" if it does not: `{count} edge{s}`.
+    summary: str = ""
+    # An import that skips conflicts takes rows with the same values in these columns as equal.
+    equal: tuple[str, ...] = ()
+    # Whether records belong to the rows. Then the lines come before the records.
+    holds_records: bool = False
+    # Whether a row belongs to the record with its key, which deletes it when it is deleted.
+    of_record: bool = False
+    # A table class whose `put_row` writes a row; SQL that replaces the row if "".
+    writer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """The rows of a table that holds no records."""
 
@@ -31,6 +59,14 @@ class Rows:
     # Columns with texts, and columns with JSON. An erasure deletes the rows with the erased text.
     texts: tuple[str, ...] = ()
     json: tuple[str, ...] = ()
+    # None if an export has no lines with the rows.
+    lines: RowLines | None = None
+    # The column with its integer key, "" for none. A salvage finds the readable rows by it, and
+    # repairs the columns with JSON that are named here.
+    row: str = ""
+    repaired_json: tuple[str, ...] = ()
+    # Whether a salvage copies the rows before the records.
+    before_records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +88,29 @@ class Model:
     json_kinds: tuple[str, ...] = ()
     # A subclass of ModelErasure (erasures.py).
     erase: str = ""
-    # A function of a store that returns whether it has texts to embed, if it has no other records.
-    has_texts: str = ""
+    # Subclasses of RecordPart (records/export_fields.py), by the field of a record's line.
+    record_parts: Mapping[str, str] = field(default_factory=dict)
+    # A class that merges imported records of a kind into similar ones (RecordMerge in
+    # transfer/import_records.py).
+    merges: Mapping[str, str] = field(default_factory=dict)
+    # Functions that write the lines of the built-in store in the format of another system, by its
+    # name.
+    formats: Mapping[str, str] = field(default_factory=dict)
+    # Kinds of records to which other lines of an import belong.
+    container_kinds: tuple[str, ...] = ()
+    # Kinds whose `data` may have any JSON value, and whose records outside of the context are
+    # internal: an export omits them by default.
+    internal_kinds: tuple[str, ...] = ()
+    # A subclass of SealKeys (memory/seal_keys.py), which seals internal values.
+    seals: str = ""
+    # SQL that derives tables of the model again after a salvage.
+    salvage: str = ""
+    # A function `(store)`: whether the built-in store has something that is searched by meaning. If
+    # no model of the store has one, that is any record.
+    needs_vectors: str = ""
+    # A function `(store, uid, running, now_ms)` that ends what belongs to deferred calls of a
+    # pipeline that are not `running`, after a crash.
+    recover: str = ""
 
 
 @cache
@@ -86,23 +143,81 @@ def list_rows() -> list[Rows]:
     return [rows for model in models().values() for rows in model.rows]
 
 
+def list_row_lines() -> list[tuple[Rows, RowLines]]:
+    """Return the tables whose rows are lines of an export. The names in them are full names."""
+    return [
+        (
+            rows,
+            replace(
+                lines,
+                struct=resolve(package, lines.struct),
+                writer=resolve(package, lines.writer) if lines.writer else "",
+            ),
+        )
+        for package, model in models().items()
+        for rows in model.rows
+        if (lines := rows.lines) is not None
+    ]
+
+
+def list_hooks(name: str) -> list[str]:
+    """Return the full names that the manifests have in a field: `erase`, `salvage`, `recover`."""
+    hooks = [(package, getattr(model, name)) for package, model in models().items()]
+    return [resolve(package, hook) for package, hook in hooks if hook]
+
+
+def list_named_hooks(name: str) -> dict[str, str]:
+    """Return the full names of the hooks in a field with names: `record_parts`, `merges`."""
+    return {
+        key: resolve(package, hook)
+        for package, model in models().items()
+        for key, hook in getattr(model, name).items()
+    }
+
+
+def needs_vectors(store_name: str, store: Any) -> bool:
+    """Return whether the built-in store of that name has something that is searched by meaning."""
+    hooks = [
+        resolve(package, model.needs_vectors)
+        for package, model in models().items()
+        if model.store == store_name and model.needs_vectors
+    ]
+    if not hooks:
+        return bool(store.records.last_row > 0)
+    return any(load(hook)(store) for hook in hooks)
+
+
+def list_formats() -> dict[str, tuple[str, str]]:
+    """Return (built-in store, full name of the function) of each format, sorted by its name."""
+    formats = {
+        name: (model.store, resolve(package, function))
+        for package, model in models().items()
+        for name, function in model.formats.items()
+    }
+    return dict(sorted(formats.items()))
+
+
 def list_erasures() -> list[str]:
     """Return the full names of the models' erasure classes."""
-    return [resolve(name, model.erase) for name, model in models().items() if model.erase]
-
-
-def find_text_check(store: str) -> Any:
-    """Return the function that decides whether a built-in store has texts to embed, else None."""
-    for package, model in models().items():
-        if model.store == store and model.has_texts:
-            return load(resolve(package, model.has_texts))
-    return None
+    return list_hooks("erase")
 
 
 @cache
 def conversation_kinds() -> frozenset[str]:
     """Return the kinds of records that belong to a conversation."""
     return frozenset(kind for model in models().values() for kind in model.conversation_kinds)
+
+
+@cache
+def container_kinds() -> frozenset[str]:
+    """Return the kinds of records to which other lines of an import belong."""
+    return frozenset(kind for model in models().values() for kind in model.container_kinds)
+
+
+@cache
+def internal_kinds() -> tuple[str, ...]:
+    """Return the kinds whose records may be internal."""
+    return tuple(kind for model in models().values() for kind in model.internal_kinds)
 
 
 @cache

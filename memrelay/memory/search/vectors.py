@@ -22,7 +22,7 @@ class Embedding:
     """Records without a vector. They are found by their words until it is there."""
 
 
-@operation(EMBED, access="write", mutates=True)
+@operation(EMBED, access="write", mutates=True, needs_vectors=True)
 def embed_records(tx: Transaction, wanted: EmbedRecords, context: Context) -> Embedding:
     """Switch on the search by meaning: make vectors of all records, now and from now on.
 

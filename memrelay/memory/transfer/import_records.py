@@ -1,24 +1,22 @@
 """records.import: imports the lines of an export into a store."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol
 
-import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.imports import Imports
+from memrelay.memory.engine.models import container_kinds, list_named_hooks, load
+from memrelay.memory.engine.split_texts import MAX_CHARACTERS, SplitTexts
 from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import Refused
-from memrelay.memory.models.named_memories.entries import NewEntry, apply_write, plan_write
-from memrelay.memory.models.named_memories.entry_text import digest_of
-from memrelay.memory.models.named_memories.entry_vector import find_cached_vector
-from memrelay.memory.models.named_memories.table import EntryTable
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.ids import uid_of, uid_of_store
-from memrelay.memory.records.kinds import INSTANCE_KIND
-from memrelay.memory.transfer.export import MAX_LINE, Exported, Line, read_line
-from memrelay.memory.transfer.import_call import MAX_LINES, NAME
+from memrelay.memory.transfer import IMPORT, MAX_LINES
+from memrelay.memory.transfer.lines import ROW_TABLES, Line, read_line
+from memrelay.memory.transfer.store_lines import Imports, to_state
 
 Lines = Annotated[tuple[str, ...], Field(max_length=MAX_LINES)]
 
@@ -33,7 +31,7 @@ class ImportRecords:
     """Whether to replace existing records that differ."""
     piece: str = ""
     """Instead of lines: a part of a long line. Its last part is the first of `lines`."""
-    at: Annotated[int, Field(ge=0, le=MAX_LINE)] = 0
+    at: Annotated[int, Field(ge=0, le=MAX_CHARACTERS)] = 0
     """The number of characters of this line in earlier pieces."""
     of: Annotated[str, Field(max_length=64)] = ""
     """A random name for the pieces of one line, unique among concurrent imports."""
@@ -74,36 +72,36 @@ class Imported:
     """The lines that were skipped because of a conflict."""
 
 
-@operation(NAME, access="admin", mutates=True)
-def import_records(tx: Transaction, given: ImportRecords, context: Context) -> Imported:
+@operation(IMPORT, access="admin", mutates=True, imports=True)
+def import_records(tx: Transaction, call: ImportRecords, context: Context) -> Imported:
     """Import lines of an export with their guids, times and history. A repeat has no effect.
 
     Raises Refused: when a line is malformed or belongs to another pipeline, pieces are out of
     order, or a line conflicts with existing data and neither `replace` nor `skip_conflicts` is set.
     Then the call changes nothing.
     """
-    imports = tx.table(Imports)
-    if given.piece:
-        if not imports.keep_piece(given.of, given.at, given.piece):
+    if call.piece:
+        if not tx.table(SplitTexts).keep(call.of, call.at, call.piece):
             raise Refused("the pieces of a long line are out of order; start the import again")
         return Imported(0, 0, 0)
-    lines = _read_lines(tx, given)
-    if given.skip_conflicts:
-        return _Import(tx, given, context).run(lines)
+    lines = _read_lines(tx, call)
+    if call.skip_conflicts:
+        return _TolerantImport(tx, call, context).run(lines)
+    imports = tx.table(Imports)
     missing = [line for line in lines if not imports.has(line)]
-    conflicts = [(line, why) for line in missing if (why := imports.conflict(line))]
-    if conflicts and not given.replace:
+    conflicts = [(line, reason) for line in missing if (reason := imports.find_conflict(line))]
+    if conflicts and not call.replace:
         raise Refused(_conflict_message(conflicts))
     imports.put(missing)
     return Imported(len(missing) - len(conflicts), len(lines) - len(missing), len(conflicts))
 
 
-def _read_lines(tx: Transaction, given: ImportRecords) -> list[Line]:
+def _read_lines(tx: Transaction, call: ImportRecords) -> list[Line]:
     """Return the lines, the first one joined from its pieces. Raises Refused."""
-    texts = given.lines
-    if given.at and texts:
-        beginning = tx.table(Imports).take_pieces(given.of)
-        if len(beginning) != given.at:
+    texts = call.lines
+    if call.at and texts:
+        beginning = tx.table(SplitTexts).take(call.of)
+        if len(beginning) != call.at:
             raise Refused("the earlier pieces of a long line are missing; start the import again")
         texts = (beginning + texts[0], *texts[1:])
     lines = [read_line(text).with_uid(tx.memory_id) for text in texts]
@@ -115,27 +113,41 @@ def _read_lines(tx: Transaction, given: ImportRecords) -> list[Line]:
     return lines
 
 
-class _Import:
+class RecordMerge(Protocol):
+    """Merges imported records of a kind into similar ones."""
+
+    def exists(self, record: State) -> bool:
+        """Return whether a record has the same text."""
+
+    def merge(self, record: State) -> bool:
+        """Merge a record into a similar one. Return False if there is none."""
+
+    def index(self, scope: str) -> None:
+        """Prepare new records of a scope for comparisons."""
+
+
+class _TolerantImport:
     """An import that skips conflicts."""
 
-    def __init__(self, tx: Transaction, given: ImportRecords, context: Context) -> None:
-        self._tx, self._given, self._context = tx, given, context
+    def __init__(self, tx: Transaction, call: ImportRecords, context: Context) -> None:
+        self._tx, self._call, self._context = tx, call, context
+        self._imports = tx.table(Imports)
+        # By kind of record: what merges new records.
+        self._merges = _load_merges(tx, context.now_ms) if call.merge_entries else {}
         self._skipped: list[SkippedLine] = []
 
     def run(self, lines: list[Line]) -> Imported:
         """Import the lines in order."""
         counts, new = Counter[str](), list[Line]()
-        self._tx.table(Imports).complete()
+        self._imports.flush()
         for at, line in enumerate(lines):
-            whole = self._tx.table(Imports).completed(
-                line, self._tx.memory_id, self._context.now_ms
-            )
-            outcome = self._outcome(at, whole)
+            complete = self._imports.complete(line, self._tx.memory_id, self._context.now_ms)
+            outcome = self._import_line(at, complete)
             counts[outcome if not _is_container(line) else ""] += 1
-            if outcome in ("added", "replaced") and not self._given.check_only:
-                new.append(whole)
-                if self._given.merge_entries:
-                    # The next entries are compared with it.
+            if outcome in ("added", "replaced") and not self._call.check_only:
+                new.append(complete)
+                if self._merges:
+                    # The next records are compared with it.
                     self._put(new)
                     new = []
         self._put(new)
@@ -150,71 +162,53 @@ class _Import:
     def _put(self, lines: list[Line]) -> None:
         if not lines:
             return
-        self._tx.table(Imports).put(lines)
-        if self._given.merge_entries:
-            for scope in {line.scope for line in lines if line.is_entry}:
-                self._tx.table(EntryTable).digest(scope)
+        self._imports.put(lines)
+        for kind, merge in self._merges.items():
+            for scope in {line.scope for line in lines if line.kind == kind}:
+                merge.index(scope)
 
-    def _outcome(self, at: int, line: Line) -> str:
-        """Return what becomes of a line."""
-        imports, record = self._tx.table(Imports), line.record
-        if imports.has(line, with_confirmations=False):
+    def _import_line(self, at: int, line: Line) -> str:
+        """Return what becomes of a line, and merge it if it is similar to a record."""
+        if self._imports.has(line, with_parts=False) or self._imports.has_equal(line):
             return "same"
-        if line.edge is not None and imports.has_equal_edge(line.edge):
+        merge, record = self._merges.get(line.kind), line.record
+        if merge is not None and record is not None and merge.exists(to_state(record)):
             return "same"
-        can_merge = self._given.merge_entries and line.is_entry and record is not None
-        if can_merge and record is not None and self._is_known(record):
-            return "same"
-        if why := imports.conflict(line):
+        if reason := self._imports.find_conflict(line):
             if _is_container(line):
                 return "same"
-            if self._given.replace:
+            if self._call.replace:
                 return "replaced"
-            self._skipped.append(SkippedLine(at, why))
+            self._skipped.append(SkippedLine(at, reason))
             return "skipped"
-        if can_merge and record is not None and not self._given.check_only:
-            return "merged" if self._merge(record) else "added"
+        if merge is not None and record is not None and not self._call.check_only:
+            return "merged" if merge.merge(to_state(record)) else "added"
         return "added"
 
-    def _is_known(self, record: Exported) -> bool:
-        """Return whether an entry of the memory has the text, alone or among its lines."""
-        return bool(self._tx.table(EntryTable).same(record.scope, digest_of(record.content or "")))
 
-    def _merge(self, record: Exported) -> bool:
-        """Merge an entry into a similar one. Return False if there is none."""
-        text = record.content or ""
-        new = NewEntry(
-            record.guid,
-            record.scope,
-            text,
-            self._context.now_ms,
-            record.source,
-            tuple(orjson.loads(record.tags)),
-            metadata=orjson.loads(record.data or "{}"),
-            may_wait=False,
-            confirms=False,
-        )
-        question = find_cached_vector(self._tx, text)
-        planned = plan_write(self._tx, new, question)
-        if planned.action == "created":
-            return False
-        apply_write(self._tx, new, planned, question)
-        return True
+def _load_merges(tx: Transaction, now_ms: int) -> dict[str, RecordMerge]:
+    """Return what merges records, by their kind."""
+    merges: dict[str, RecordMerge] = {}
+    for kind, name in list_named_hooks("merges").items():
+        make: Callable[[Transaction, int], RecordMerge] = load(name)
+        merges[kind] = make(tx, now_ms)
+    return merges
 
 
 def _is_container(line: Line) -> bool:
-    """Return whether other lines belong to this line: it is a named memory or an instance."""
-    is_instance = line.record is not None and line.record.kind == INSTANCE_KIND
-    return is_instance or line.memory is not None
+    """Return whether other lines belong to this line, as entries to their named memory."""
+    if line.row is not None:
+        return ROW_TABLES[line.type].lines.holds_records
+    return line.kind in container_kinds()
 
 
 def _refuse_foreign_memories(lines: list[Line], uid: str) -> None:
     """Raise Refused if a line is, or belongs to, a named memory of another pipeline."""
     for line in lines:
-        owner = uid_of("mem", line.scope)
-        is_foreign = owner not in ("", uid)
-        if line.memory is not None:
-            is_foreign = uid_of("mem", line.memory.id) != uid
+        owner = None if line.row is None else line.row.owner_uid()
+        is_foreign = owner != uid
+        if owner is None:
+            is_foreign = uid_of("mem", line.scope) not in ("", uid)
         if is_foreign:
             raise Refused(
                 f"{line.name} has the id of a memory outside pipeline {uid}; nothing was imported. "
@@ -223,9 +217,9 @@ def _refuse_foreign_memories(lines: list[Line], uid: str) -> None:
 
 
 def _conflict_message(conflicts: list[tuple[Line, str]]) -> str:
-    line, why = conflicts[0]
+    line, reason = conflicts[0]
     others = f" ({len(conflicts) - 1} more lines conflict too)" if len(conflicts) > 1 else ""
     return (
-        f"{line.name}: {why}{others}; nothing was imported. "
+        f"{line.name}: {reason}{others}; nothing was imported. "
         "Set `replace` to replace the existing data"
     )

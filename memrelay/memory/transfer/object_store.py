@@ -19,7 +19,7 @@ from obstore.store import from_url
 from memrelay.memory.engine.disk import make_folder
 from memrelay.memory.errors import BadBackup
 from memrelay.memory.transfer.backup import MANIFEST, read_manifest
-from memrelay.memory.transfer.backup_names import NAME, name_of, parse_name
+from memrelay.memory.transfer.backup_times import NAME, format_name, parse_name
 
 INDEX, FORMAT = "index.json", 1
 PART_BYTES = 64 << 20
@@ -64,7 +64,7 @@ class Backups:
     def upload(self, folder: Path) -> str:
         """Store a backup that lies in a folder, and return its name."""
         manifest = read_manifest(folder)
-        name = name_of(manifest.made_at)
+        name = format_name(manifest.made_at)
         with self._translate_errors():
             if self._exists(f"{name}/{INDEX}"):
                 raise BadBackup(f"{self._url} has a backup {name} already; try again in a second")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,37 +12,34 @@ import orjson
 from memrelay.memory.engine.connection import open_store_file, register_parts_of, translate_errors
 from memrelay.memory.engine.copy import accept_texts, inspect
 from memrelay.memory.engine.disk import draft_file
+from memrelay.memory.engine.models import list_hooks, list_rows, load
 from memrelay.memory.engine.timestamps import LAST_MS
 from memrelay.memory.transfer.backup import replace
 
-# Key column of each table. Tables with "" have no integer key.
-KEY_COLUMNS = {
-    "memories": "row",
-    "entries": "",
-    "records": "row",
-    "versions": "n",
-    "appended": "n",
-    "inbox": "n",
-    "pending": "rowid",
-    "attempts": "",
-    "idempotency_owners": "n",
-    "idempotency_keys": "n",
-    "erasures": "n",
-    "erasing": "n",
-    "changes": "n",
-    "tallies": "",
-    "grants": "",
-    "contexts": "",
-    "agent_settings": "",
-    "checkpoints": "",
-    "checkpoint_values": "",
-    "checkpoint_writes": "",
-    "kv": "",
-    "events": "row",
-    "edges": "row",
-    "views": "",
+
+class Table(NamedTuple):
+    """A table whose rows are copied."""
+
+    # Its integer key column, "" if it has none.
+    key: str = ""
+    # Columns whose unreadable JSON is repaired.
+    json: tuple[str, ...] = ()
+
+
+# The tables that every store has. Those of the models are in their manifests.
+OWN_TABLES = {
+    "records": Table("row", ("tags", "data")),
+    "versions": Table("n", ("tags", "data")),
+    "appended": Table("n"),
+    "inbox": Table("n"),
+    "pending": Table("rowid"),
+    "attempts": Table(),
+    "idempotency_owners": Table("n"),
+    "idempotency_keys": Table("n"),
+    "erasures": Table("n"),
+    "erasing": Table("n"),
+    "changes": Table("n", ("data",)),
 }
-JSON_TABLES = ("records", "versions", "memories", "changes", "events")
 # Columns with JSON, and the value for unreadable JSON. Any JSON is valid if that is null.
 EMPTY_JSON = {"tags": b"[]", "data": b"{}", "metadata": b"{}", "payload": b"null"}
 TIMES = {"created_at", "updated_at", "expires_at", "changed_at", "at"}
@@ -53,17 +51,19 @@ UNREADABLE = (
     apsw.NoMemError,
 )
 BATCH = 1000
-# Unreadable places after which the rest is given up.
+# Unreadable ranges after which the rest is given up.
 MAX_FAILURES = 100_000
 LAST_ROW = 1 << 40
 _BrokenRow = tuple[int, list[bytes | None], list[bytes | None]]
-# The lines of entries are derived again from the records, which may be lost or repaired.
-RESET_ENTRIES = (
-    "DELETE FROM main.entries WHERE guid NOT IN "
-    "(SELECT guid FROM main.records WHERE kind = 'entry');"
-    "UPDATE main.entries SET digested = 0, "
-    "memory = (SELECT scope FROM main.records AS r WHERE r.guid = entries.guid)"
-)
+
+
+@cache
+def list_tables() -> dict[str, Table]:
+    """Return the tables to copy by name, in the order in which they are copied."""
+    rows = list_rows()
+    first = {one.table: Table(one.row, one.repaired_json) for one in rows if one.before_records}
+    others = {one.table: Table(one.row, one.repaired_json) for one in rows}
+    return first | OWN_TABLES | others
 
 
 def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
@@ -82,13 +82,13 @@ def salvage_into(new: Path, damaged: Path) -> dict[str, int]:
         # No transaction around the whole copy: one read error would undo all of it. The file is
         # synced when it takes its place.
         connection.pragma("synchronous", "OFF")
-        for table, key in KEY_COLUMNS.items():
-            if columns := _columns(connection, table):
-                _copy_table(connection, table, key, columns)
+        for name, table in list_tables().items():
+            if columns := _columns(connection, name):
+                _copy_table(connection, name, table, columns)
         _rebuild_derived(connection)
         return {
-            table: connection.execute(f"SELECT count(*) FROM main.{table}").get
-            for table in KEY_COLUMNS
+            name: connection.execute(f"SELECT count(*) FROM main.{name}").get
+            for name in list_tables()
         }
 
 
@@ -106,20 +106,21 @@ def _columns(connection: apsw.Connection, table: str) -> str:
     return ", ".join(name for (name,) in names)
 
 
-def _copy_table(connection: apsw.Connection, table: str, key: str, columns: str) -> None:
-    if not key:
-        _copy_until_unreadable(connection, table, columns)
+def _copy_table(connection: apsw.Connection, name: str, table: Table, columns: str) -> None:
+    if not table.key:
+        _copy_until_unreadable(connection, name, columns)
         return
-    _RangeCopy(connection, table, key, columns).copy(1, LAST_ROW)
-    types = dict(connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)))
-    _clamp_times(connection, table, TIMES & types.keys())
-    if texts := [name for name in types if types[name] == "TEXT"]:
-        _repair_texts(connection, table, texts)
+    _RangeCopy(connection, name, table.key, columns).copy(1, LAST_ROW)
+    types = dict(connection.execute("SELECT name, type FROM pragma_table_info(?)", (name,)))
+    _clamp_times(connection, name, TIMES & types.keys())
+    if texts := [column for column in types if types[column] == "TEXT"]:
+        _repair_texts(connection, name, table, texts)
 
 
 def _rebuild_derived(connection: apsw.Connection) -> None:
-    """Derive entries, parts of words and the full-text indexes from the copied records."""
-    connection.execute(RESET_ENTRIES)
+    """Derive tables of models, parts of words and the full-text indexes from the copied records."""
+    for name in list_hooks("salvage"):
+        connection.execute(load(name))
     # A later record may get the row of a lost one.
     connection.execute("DELETE FROM main.appended WHERE row NOT IN (SELECT row FROM main.records)")
     register_parts_of(connection)
@@ -139,29 +140,29 @@ def _clamp_times(connection: apsw.Connection, table: str, names: Iterable[str]) 
         )
 
 
-def _repair_texts(connection: apsw.Connection, table: str, columns: list[str]) -> None:
+def _repair_texts(connection: apsw.Connection, name: str, table: Table, columns: list[str]) -> None:
     """Repair invalid UTF-8 and JSON, so that records stay readable.
 
     Rows of other tables with invalid UTF-8 are deleted.
     """
-    key = KEY_COLUMNS[table]
-    values = ", ".join(f"{name} = ?" for name in columns)
-    for row, texts, repaired in _broken_rows(connection, table, columns):
-        if table == "records" or _is_utf8(texts):
+    values = ", ".join(f"{column} = ?" for column in columns)
+    update = f"UPDATE main.{name} SET {values} WHERE {table.key} = ?"
+    for row, texts, repaired in _broken_rows(connection, name, table, columns):
+        if name == "records" or _is_utf8(texts):
             decoded = [None if text is None else text.decode() for text in repaired]
-            connection.execute(f"UPDATE main.{table} SET {values} WHERE {key} = ?", (*decoded, row))
+            connection.execute(update, (*decoded, row))
         else:
-            connection.execute(f"DELETE FROM main.{table} WHERE {key} = ?", (row,))
+            connection.execute(f"DELETE FROM main.{name} WHERE {table.key} = ?", (row,))
 
 
-def _broken_rows(connection: apsw.Connection, table: str, columns: list[str]) -> list[_BrokenRow]:
+def _broken_rows(
+    connection: apsw.Connection, name: str, table: Table, columns: list[str]
+) -> list[_BrokenRow]:
     """Return the rows with a text that needs repair."""
-    texts_sql = ", ".join(f"CAST({name} AS BLOB)" for name in columns)
-    defaults = [EMPTY_JSON.get(name) if table in JSON_TABLES else None for name in columns]
+    texts_sql = ", ".join(f"CAST({column} AS BLOB)" for column in columns)
+    defaults = [EMPTY_JSON[column] if column in table.json else None for column in columns]
     broken = []
-    for row, *texts in connection.execute(
-        f"SELECT {KEY_COLUMNS[table]}, {texts_sql} FROM main.{table}"
-    ):
+    for row, *texts in connection.execute(f"SELECT {table.key}, {texts_sql} FROM main.{name}"):
         repaired = list(map(_repair, texts, defaults))
         if repaired != texts:
             broken.append((row, texts, repaired))
@@ -248,7 +249,7 @@ def salvage_store(path: Path, *, empty: bool) -> Salvaged:
     with draft_file(path, "salvaged") as draft:
         if empty or not path.exists():
             open_store_file(draft).close()
-            rows, guids = dict.fromkeys(KEY_COLUMNS, 0), []
+            rows, guids = dict.fromkeys(list_tables(), 0), []
         else:
             rows = salvage_into(draft, path)
             guids = inspect(draft).guids

@@ -11,7 +11,7 @@ from memrelay.bus.info import read_server_figures
 from memrelay.bus.keys import input_key, owner_key
 from memrelay.bus.lease.workers import read_workers
 from memrelay.memory.control.catalog import Catalog, Deployed
-from memrelay.memory.transfer.last_backup import read_last_backup
+from memrelay.memory.transfer.backup_times import read_last_backup
 
 # By the settings (appendonly, appendfsync).
 DURABILITIES = {

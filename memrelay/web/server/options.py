@@ -6,7 +6,7 @@ from aiohttp import web
 
 from memrelay.bus.streams.ingress import IngressLimits
 from memrelay.memory.engine.retention import HISTORY_DAYS
-from memrelay.memory.models.shared_stores.seals import SealKeys
+from memrelay.memory.seal_keys import SealKeys, make_seal_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class WebOptions:
     ingress: IngressLimits = field(default_factory=IngressLimits)
     # Issuers whose JWTs authenticate callers.
     jwt: tuple[JwtIssuer, ...] = ()
-    seal_keys: SealKeys = field(default_factory=SealKeys)
+    seal_keys: SealKeys = field(default_factory=make_seal_keys)
     # How long the workers keep deleted records and earlier states.
     history_days: float = HISTORY_DAYS
     # URL of the catalog in PostgreSQL. "" if it is system.db.

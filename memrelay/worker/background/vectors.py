@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 
-from memrelay.memory.engine.models import find_text_check
+from memrelay.memory.engine.models import needs_vectors
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.engine.vectors import Made
@@ -271,6 +271,5 @@ class VectorTask:
 
 
 def _has_content(store: Store) -> bool:
-    """Return whether a built-in store has texts to embed."""
-    has_texts = find_text_check(store.memory_id.rpartition("/")[2])
-    return store.records.last_row > 0 if has_texts is None else bool(has_texts(store))
+    """Return whether a built-in store has something that is searched by meaning."""
+    return needs_vectors(store.memory_id.rpartition("/")[2], store)

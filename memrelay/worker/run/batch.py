@@ -18,10 +18,7 @@ from memrelay.memory.engine.inbox import RETRY_SUFFIX, Done, Pending
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced, VectorPending
-from memrelay.memory.models.recipes.documents import NAME as PUT_DOCUMENT
 from memrelay.memory.records.ids import input_time_ms
-from memrelay.memory.search.embedding.backfill import EMBED
-from memrelay.memory.transfer.import_call import NAME as IMPORT
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs
@@ -45,8 +42,6 @@ from memrelay.worker.run.retries import DELAYED, Delayed, Retries, delayed_outco
 from memrelay.worker.run.step_results import find_step_results, keep_step_results
 
 log = structlog.stdlib.get_logger(__name__)
-# Operations after which a store has vectors.
-WITH_VECTORS = (PUT_DOCUMENT, EMBED)
 DAY_MS = 86_400_000
 # Called at each step between which a crash may fall; tests end the process there.
 Checkpoint = Callable[[str], None]
@@ -294,10 +289,10 @@ class Batch:
         if outcome.store in work.plan.homes.values():
             # The call may have created it.
             self._find_homes(work.plan).add(outcome.store)
-        needs_vectors = call.operation.embeds or call.operation.name in WITH_VECTORS
+        needs_vectors = call.operation.embeds or call.operation.needs_vectors
         if needs_vectors or outcome.store in work.plan.vector_homes:
             self._result.embedded.add(outcome.store)
-        if call.operation.name == IMPORT:
+        if call.operation.imports:
             self._result.imported.add(outcome.store)
         return outcome
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 import orjson
 import structlog
 
+from memrelay.memory.engine.vectors import MAX_CHARACTERS
 from memrelay.memory.errors import EmbeddingFault
-from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.memory.operations import Operation, find_operation
 from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.pipelines.plan import Plan
@@ -166,4 +166,4 @@ def _text_to_embed(entry: Entry, operation: Operation) -> str:
     except orjson.JSONDecodeError:
         return ""
     text = given.get(operation.embeds) if isinstance(given, dict) else None
-    return text if isinstance(text, str) and len(text) <= MAX_ENTRY_CHARACTERS else ""
+    return text if isinstance(text, str) and len(text) <= MAX_CHARACTERS else ""

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import structlog
 
 from memrelay.bus.streams.stream_ids import raise_last_id
+from memrelay.memory.engine.models import list_hooks, load
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.errors import StoreBroken, StoreFenced
-from memrelay.memory.models.agent_memory.episodes import abandon_episodes, open_episodes
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
@@ -92,8 +92,8 @@ class Recovery:
         """Clear the journal of attempts. Return, per store, the inputs that cannot come back."""
         self._retry.stores = self._stores
         settled = await self._retry.in_thread(partial(_clear_attempts, names=self._stores))
-        abandon = partial(_abandon_episodes, names=self._stores, uids=[*self._first_stores])
-        await self._retry.in_thread(abandon)
+        recover = partial(_recover_models, names=self._stores, uids=[*self._first_stores])
+        await self._retry.in_thread(recover)
         await self._move_keys(self._former)
         if self._former:
             await self._retry.in_thread(partial(close_stores, names=self._former))
@@ -208,16 +208,15 @@ def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[
     }
 
 
-def _abandon_episodes(stores: OpenStores, names: Sequence[str], uids: Sequence[str]) -> None:
-    """End the episodes of turns that no store keeps any more."""
+def _recover_models(stores: OpenStores, names: Sequence[str], uids: Sequence[str]) -> None:
+    """Let the models end what belongs to deferred calls that no store keeps any more."""
     existing = [name for name in names if stores.exists(name)]
     running = {one.errand_id for name in existing for one in stores.get(name).pending.all()}
     now_ms = time.time_ns() // 1_000_000
-    for uid, name in product(uids, existing):
-        if open_episodes(stores.get(name), uid, running):
-            with stores.get(name).transaction() as store:
-                store.records.acts(now_ms, "")
-                abandon_episodes(store, uid, running, now_ms)
+    for hook in list_hooks("recover"):
+        recover = load(hook)
+        for uid, name in product(uids, existing):
+            recover(stores.get(name), uid, running, now_ms)
 
 
 def _last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from memrelay.memory.engine.copy import copy_database
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.export import to_json
+from memrelay.memory.transfer.lines import to_json
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.agents.checkpoint_cases import call, get, put, values_of, write
 from tests.memory.builders import NOW, make_store
 
@@ -19,7 +19,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
     copy = folder / "copy"
     copy.unlink(missing_ok=True)
     copy_database(Path(store.path), copy)
-    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW)]
+    return [to_json(line).decode() for line in export_lines(copy, store.memory_id, NOW)]
 
 
 def test_an_import_gives_another_pipeline_equal_threads(tmp_path: Path) -> None:

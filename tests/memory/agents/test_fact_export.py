@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.export import to_json
+from memrelay.memory.transfer.lines import to_json
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, assert_sound, make_store, perform
 
 
 def lines_of(path: str) -> list[str]:
-    return [to_json(line).decode() for line in exported(Path(path), MEMORY_ID, NOW)]
+    return [to_json(line).decode() for line in export_lines(Path(path), MEMORY_ID, NOW)]
 
 
 def test_an_import_restores_facts_counters_and_history(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import apsw
 import pytest
 
 from memrelay.memory.engine.copy import copy_database
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.export import to_json
+from memrelay.memory.transfer.lines import to_json
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, fresh_store, make_store, perform, write_all
 
 OTHER = "instances/c0ffee00/memories"
@@ -37,7 +37,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
     copy = folder / "copy"
     copy.unlink(missing_ok=True)
     copy_database(Path(store.path), copy)
-    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW + 1)]
+    return [to_json(line).decode() for line in export_lines(copy, store.memory_id, NOW + 1)]
 
 
 def test_an_import_has_the_same_users_episodes_and_counters(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from memrelay.memory.errors import BadBackup
 from memrelay.memory.transfer.backup import Manifest, back_up, read_manifest
-from memrelay.memory.transfer.backup_names import choose_surplus, name_of
+from memrelay.memory.transfer.backup_times import choose_surplus, format_name
 from memrelay.memory.transfer.object_store import Backups
 from memrelay.memory.transfer.store_files import LocalFiles
 from tests.memory.builders import NOW
@@ -40,7 +40,7 @@ def test_a_backup_comes_back_in_parts_as_it_was(folder: Path, url: str, tmp_path
 
     Backups(url).download(name, tmp_path / "copy")
 
-    assert name == name_of(read_manifest(folder).made_at)
+    assert name == format_name(read_manifest(folder).made_at)
     assert len(list((tmp_path / "objects" / name).glob("system.db.*"))) > 3
     for file in folder.iterdir():
         assert (tmp_path / "copy" / file.name).read_bytes() == file.read_bytes()

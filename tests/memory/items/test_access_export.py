@@ -7,10 +7,11 @@ import orjson
 import pytest
 
 from memrelay.memory.engine.copy import copy_database
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import BadExport, Refused
-from memrelay.memory.transfer.export import to_json, verify_export
+from memrelay.memory.transfer.export import verify_export
+from memrelay.memory.transfer.lines import to_json
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import NOW, make_store
 from tests.memory.items.access_cases import call, enter, level_of, open_stores, share
 
@@ -22,7 +23,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
     copy = folder / "copy"
     copy.unlink(missing_ok=True)
     copy_database(Path(store.path), copy)
-    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW + 1000)]
+    return [to_json(line).decode() for line in export_lines(copy, store.memory_id, NOW + 1000)]
 
 
 def test_an_import_gives_another_pipeline_equal_access(tmp_path: Path) -> None:

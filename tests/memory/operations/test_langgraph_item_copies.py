@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from memrelay.memory.engine.copy import copy_database
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.export import to_json
+from memrelay.memory.transfer.lines import to_json
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import NOW, fresh_store, make_store, perform
 
 
@@ -27,7 +27,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
     copy = folder / "copy"
     copy.unlink(missing_ok=True)
     copy_database(Path(store.path), copy)
-    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW + 1)]
+    return [to_json(line).decode() for line in export_lines(copy, store.memory_id, NOW + 1)]
 
 
 def test_an_import_has_the_same_items_and_history(tmp_path: Path) -> None:

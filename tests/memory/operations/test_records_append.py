@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from memrelay.memory.engine.appends import LONG, MAX_RECORDS
 from memrelay.memory.engine.copy import inspect
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import ResultTooLarge
 from memrelay.memory.records.writing import AppendInput, append, write
+from memrelay.memory.transfer.store_lines import export_lines
 from memrelay.worker.background.index_merge import merge_appended
 from tests.memory.builders import (
     MEMORY_ID,
@@ -324,7 +324,7 @@ def test_an_export_has_the_appended_texts(tmp_path: Path) -> None:
     grow(store, guid, "first")
     store.close()
 
-    lines = exported(Path(store.path), MEMORY_ID, NOW)
+    lines = export_lines(Path(store.path), MEMORY_ID, NOW)
     (text,) = [line.record.content or "" for line in lines if line.record is not None]
 
     assert text.endswith("\nfirst")

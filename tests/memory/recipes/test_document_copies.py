@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from memrelay.memory.engine.copy import copy_database
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
-from memrelay.memory.transfer.export import to_json
+from memrelay.memory.transfer.lines import to_json
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import NOW, RECIPES_ID, assert_sound, make_store, perform
 
 OTHER_ID = "instances/c0ffee00/recipes"
@@ -22,7 +22,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
     copy = folder / "copy"
     copy.unlink(missing_ok=True)
     copy_database(Path(store.path), copy)
-    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW)]
+    return [to_json(line).decode() for line in export_lines(copy, store.memory_id, NOW)]
 
 
 def test_an_import_gives_another_pipeline_equal_documents(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import apsw
 import pytest
 
 from memrelay.memory.engine.copy import copy_database, inspect
-from memrelay.memory.engine.imports import exported
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.transfer.export import read_line, to_json
+from memrelay.memory.transfer.lines import read_line, to_json
 from memrelay.memory.transfer.salvage import salvage_into
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import NOW, RECIPES_ID, make_store, perform
 
 OTHER_ID = "instances/c0ffee00/recipes"
@@ -49,7 +49,7 @@ def lines_of(store: Store, folder: Path) -> list[str]:
     copy = folder / "copy"
     copy.unlink(missing_ok=True)
     copy_database(Path(store.path), copy)
-    return [to_json(line).decode() for line in exported(copy, store.memory_id, NOW)]
+    return [to_json(line).decode() for line in export_lines(copy, store.memory_id, NOW)]
 
 
 def test_an_import_gives_another_pipeline_equal_sources(tmp_path: Path) -> None:

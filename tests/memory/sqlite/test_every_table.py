@@ -15,10 +15,11 @@ import pytest
 
 from memrelay.memory.engine.copy import copy_database, inspect
 from memrelay.memory.engine.idempotency import pack
-from memrelay.memory.engine.imports import exported
+from memrelay.memory.engine.models import list_rows
 from memrelay.memory.engine.store import Store
-from memrelay.memory.transfer.export import SORTS
-from memrelay.memory.transfer.salvage import KEY_COLUMNS, salvage_into
+from memrelay.memory.transfer.lines import ROW_TABLES, TYPES
+from memrelay.memory.transfer.salvage import list_tables, salvage_into
+from memrelay.memory.transfer.store_lines import export_lines
 from tests.memory.builders import MEMORY_ID, NOW, make_store, perform
 
 # The text of a user, in every column that can hold one.
@@ -210,12 +211,12 @@ def test_an_export_has_the_rows_of_every_table_that_belongs_to_the_memory(store:
     copy = Path(store.path).with_name("copy")
     copy_database(Path(store.path), copy)
 
-    lines = list(exported(copy, MEMORY_ID, NOW))
+    lines = list(export_lines(copy, MEMORY_ID, NOW))
 
-    assert {line.sort for line in lines} == set(SORTS)
-    assert {table.export for table in TABLES.values() if " " not in table.export} == set(SORTS)
-    rows = [line for line in lines if line.row is not None and line.tally is None]
-    with_mark = Counter(line.sort for line in rows if MARK in str(line))
+    assert {line.type for line in lines} == set(TYPES)
+    assert {table.export for table in TABLES.values() if " " not in table.export} == set(TYPES)
+    rows = [line for line in lines if line.row is not None and line.type not in ("memory", "tally")]
+    with_mark = Counter(line.type for line in rows if MARK in str(line))
     # Compressed values do not show it.
     assert with_mark == {
         "grant": 3,
@@ -232,11 +233,21 @@ def test_an_export_has_the_rows_of_every_table_that_belongs_to_the_memory(store:
     assert len(rows) == 6 + 6 + 3 + 4 + 17
 
 
+def test_the_lines_of_a_table_have_all_its_columns(store: Store) -> None:
+    row_numbers = {rows.table: rows.row for rows in list_rows()}
+    with closing(apsw.Connection(store.path)) as connection:
+        for table in ROW_TABLES.values():
+            columns = connection.execute("SELECT name FROM pragma_table_info(?)", (table.table,))
+            expected = {name for (name,) in columns} - {row_numbers[table.table]}
+            assert set(table.struct.__struct_encode_fields__) == expected
+            assert expected >= {*table.lines.key, *table.lines.ids, *table.lines.equal}
+
+
 def test_a_salvage_copies_every_table_that_is_not_derived(store: Store, tmp_path: Path) -> None:
-    assert KEY_COLUMNS.keys() == {name for name, table in TABLES.items() if table.is_salvaged}
+    assert list_tables().keys() == {name for name, table in TABLES.items() if table.is_salvaged}
     with closing(apsw.Connection(store.path)) as connection:
         there = {
-            name: connection.execute(f"SELECT count(*) FROM {name}").get for name in KEY_COLUMNS
+            name: connection.execute(f"SELECT count(*) FROM {name}").get for name in list_tables()
         }
 
     assert salvage_into(tmp_path / "new.db", Path(store.path)) == there

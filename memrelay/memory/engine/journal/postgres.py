@@ -12,7 +12,6 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from psycopg import Connection, RawCursor
 
-from memrelay.memory.control.postgres import OPTIONS, SCHEMA
 from memrelay.memory.engine.journal.patches import Patch, Position
 from memrelay.memory.engine.journal.tables import (
     ADD_KEY,
@@ -25,6 +24,7 @@ from memrelay.memory.engine.journal.tables import (
     TAKE_OVER,
 )
 from memrelay.memory.errors import StoreBroken, StoreBusy, StoreFenced
+from memrelay.memory.postgres import OPTIONS, SCHEMA
 
 Value = TypeVar("Value")
 # A statement that takes longer counts as lost.

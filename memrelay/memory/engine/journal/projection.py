@@ -20,12 +20,12 @@ import psycopg
 import structlog
 from psycopg import Connection
 
-from memrelay.memory.control.postgres import OPTIONS
 from memrelay.memory.engine.connection import translate_errors
 from memrelay.memory.engine.journal.patches import Patch, Position, read_position
 from memrelay.memory.engine.journal.postgres import PostgresJournals
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.errors import MemoryFault, StoreBroken, StoreBusy
+from memrelay.memory.postgres import OPTIONS
 
 log = structlog.stdlib.get_logger(__name__)
 PAUSE_S = 1.0

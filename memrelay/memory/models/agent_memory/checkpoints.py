@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import orjson
 from pydantic import ConfigDict, Field
 
-from memrelay.memory.engine.imports import Imports
+from memrelay.memory.engine.split_texts import MAX_CHARACTERS, SplitTexts
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import Refused
@@ -24,14 +24,13 @@ from memrelay.memory.models.agent_memory.checkpoint_table import (
 )
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import LARGEST
-from memrelay.memory.transfer.export import MAX_LINE
 
 MAX_NAME = 512
 MAX_KEYS = 1000
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 GivenName = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Names = Annotated[tuple[GivenName, ...], Field(max_length=MAX_KEYS)]
-Size = Annotated[int, Field(ge=0, le=MAX_LINE)]
+Size = Annotated[int, Field(ge=0, le=MAX_CHARACTERS)]
 Upload = Annotated[str, Field(max_length=64)]
 MAX_CHANNELS = 10_000
 MAX_PARTS = 1_000_000
@@ -47,7 +46,7 @@ def keep_piece(tx: Transaction, of: str, at: int, piece: str) -> bool:
     """Keep a piece of the data of a later call. Return whether it follows the earlier ones."""
     if not of:
         raise Refused("a piece needs `of`, a random name for the pieces of one call")
-    return tx.table(Imports).keep_piece(of, at, piece)
+    return tx.table(SplitTexts).keep(of, at, piece)
 
 
 def take_data(tx: Transaction, of: str, at: int, data: str) -> bytes | None:
@@ -55,7 +54,7 @@ def take_data(tx: Transaction, of: str, at: int, data: str) -> bytes | None:
 
     Raises Refused: they are not base64.
     """
-    beginning = tx.table(Imports).take_pieces(of) if at else ""
+    beginning = tx.table(SplitTexts).take(of) if at else ""
     if len(beginning) != at:
         return None
     try:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from memrelay.memory.engine.conditions import Conditions, Given
 from memrelay.memory.engine.keyed_table import new_state
-from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.store import Store, Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import RecordNotFound
@@ -213,13 +213,17 @@ def open_episodes(tx: Transaction, uid: str, running: Collection[str]) -> list[S
     return [place for place in found if place.whole.key not in running]
 
 
-def abandon_episodes(tx: Transaction, uid: str, running: Collection[str], now_ms: int) -> None:
+def end_abandoned(store: Store, uid: str, running: Collection[str], now_ms: int) -> None:
     """End the episodes that `open_episodes` returns, with the code `abandoned`."""
-    for place in open_episodes(tx, uid, running):
-        ended = CompletedEpisode(
-            place.guid, False, error_code=ABANDONED, error_message="the turn was abandoned"
-        )
-        complete_episode(tx, ended, Context(now_ms, "", 0, lambda: ""))
+    if not open_episodes(store, uid, running):
+        return
+    with store.transaction() as tx:
+        tx.records.acts(now_ms, "")
+        for episode in open_episodes(tx, uid, running):
+            ended = CompletedEpisode(
+                episode.guid, False, error_code=ABANDONED, error_message="the turn was abandoned"
+            )
+            complete_episode(tx, ended, Context(now_ms, "", 0, lambda: ""))
 
 
 def recent_episodes(tx: Transaction, agent_id: str, user: str, limit: int) -> list[EpisodeView]:

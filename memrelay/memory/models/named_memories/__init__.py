@@ -1,6 +1,6 @@
 """Named memories: deduplicated facts, as SOAT has them."""
 
-from memrelay.memory.engine.models import Model
+from memrelay.memory.engine.models import Model, RowLines, Rows
 
 MODEL = Model(
     name="named_memories",
@@ -10,5 +10,29 @@ MODEL = Model(
         "entries": ("entries",),
         "knowledge": ("knowledge",),
     },
-    has_texts="table:has_memories",
+    rows=(
+        Rows(
+            "memories",
+            lines=RowLines(
+                "memory",
+                "export:ExportedMemory",
+                key=("id",),
+                count="memories",
+                ids=("id",),
+                order=("row",),
+                summary="{count} named memories",
+                holds_records=True,
+                writer="importing:MemoryImport",
+            ),
+            row="row",
+            repaired_json=("tags",),
+            before_records=True,
+        ),
+        Rows("entries", before_records=True),
+    ),
+    needs_vectors="table:has_memories",
+    formats={"mem0": "mem0_file:write_mem0"},
+    record_parts={"confirmed": "export:Confirmations"},
+    merges={"entry": "importing:EntryMerge"},
+    salvage="export:RESET_ENTRIES",
 )

@@ -269,5 +269,5 @@ class EntryTable(StoreTable):
 
 
 def has_memories(store: Store) -> bool:
-    """Return whether a store has named memories, whose entries need vectors."""
+    """Return whether a store has named memories, whose entries are searched by meaning."""
     return store.table(MemoryTable).any()

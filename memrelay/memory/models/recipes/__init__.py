@@ -1,6 +1,6 @@
 """Recipes: declared retrieval pipelines, the sources that they read, and context assembly."""
 
-from memrelay.memory.engine.models import Model, Rows
+from memrelay.memory.engine.models import Model, RowLines, Rows
 
 KEYED = "records:RecipeTables"
 MODEL = Model(
@@ -21,15 +21,66 @@ MODEL = Model(
         "views": ("views",),
     },
     rows=(
-        Rows("kv", texts=("instance", "namespace", "key"), json=("value",)),
-        Rows("events", texts=("instance", "stream", "type"), json=("payload", "metadata")),
-        Rows("edges", texts=("id", "instance", "kind", "from_node", "to_node")),
-        Rows("views", texts=("id", "template", "instance")),
+        Rows(
+            "kv",
+            texts=("instance", "namespace", "key"),
+            json=("value",),
+            lines=RowLines(
+                "kv",
+                "export:ExportedPair",
+                key=("instance", "namespace", "key"),
+                count="pairs",
+                summary="{count} key-value pair{s}",
+            ),
+        ),
+        # An import adds events and edges in the order of the lines.
+        Rows(
+            "events",
+            texts=("instance", "stream", "type"),
+            json=("payload", "metadata"),
+            lines=RowLines(
+                "event",
+                "export:ExportedEvent",
+                key=("instance", "stream", "sequence"),
+                count="events",
+                order=("row",),
+                summary="{count} event{s}",
+            ),
+            row="row",
+            repaired_json=("payload", "metadata"),
+        ),
+        Rows(
+            "edges",
+            texts=("id", "instance", "kind", "from_node", "to_node"),
+            lines=RowLines(
+                "edge",
+                "export:ExportedEdge",
+                key=("instance", "id"),
+                count="edges",
+                order=("row",),
+                summary="{count} edge{s}",
+                equal=("instance", "from_node", "to_node", "kind"),
+            ),
+            row="row",
+        ),
+        Rows(
+            "views",
+            texts=("id", "template", "instance"),
+            lines=RowLines(
+                "view",
+                "export:ExportedView",
+                key=("id",),
+                count="views",
+                summary="{count} view{s}",
+            ),
+        ),
     ),
+    needs_vectors="records:has_documents",
+    formats={"mcp": "mcp_file:write_mcp"},
+    container_kinds=("recipe.instance",),
     # The content of recipes and rule engines is JSON.
     json_kinds=("recipe.*",),
     erase="graph.edge_erasure:EdgeErasure",
-    has_texts="records:has_documents",
     keyed={
         "recipe.definition": KEYED,
         "recipe.document": KEYED,

@@ -73,7 +73,6 @@ Text = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS, pattern=r"\S")
 ]
 Title = Annotated[str, Field(max_length=MAX_TITLE_CHARACTERS)]
-NAME = "documents.put"
 
 
 def split_text(text: str) -> Iterator[str]:
@@ -556,7 +555,7 @@ class DocumentWritten:
     """Whether it is new."""
 
 
-@operation(NAME, access="write", mutates=True, home="recipes")
+@operation("documents.put", access="write", mutates=True, home="recipes", needs_vectors=True)
 def put(tx: Transaction, given: PutDocument, context: Context) -> DocumentWritten:
     """Store a document, in place of the one with its uri.
 

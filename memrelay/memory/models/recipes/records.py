@@ -120,5 +120,5 @@ class RecipeTables(StoreTable):
 
 
 def has_documents(store: Store) -> bool:
-    """Return whether a store has documents, whose chunks need vectors."""
-    return store.table(RecipeTables).documents.any()
+    """Return whether a store has documents, which are searched by meaning."""
+    return bool(store.table(RecipeTables).documents.any())

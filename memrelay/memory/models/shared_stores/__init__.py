@@ -1,6 +1,6 @@
 """Keyed items in shared stores: Robutler's model."""
 
-from memrelay.memory.engine.models import Model, Rows
+from memrelay.memory.engine.models import Model, RowLines, Rows
 
 MODEL = Model(
     name="shared_stores",
@@ -13,9 +13,44 @@ MODEL = Model(
         "memory_tool": ("memory_tool",),
     },
     rows=(
-        Rows("grants", texts=("store", "grantee", "granted_by")),
-        Rows("contexts", texts=("id", "agent")),
-        Rows("agent_settings", texts=("agent",)),
+        Rows(
+            "grants",
+            texts=("store", "grantee", "granted_by"),
+            lines=RowLines(
+                "grant",
+                "export:ExportedGrant",
+                key=("store", "grantee"),
+                count="grants",
+                ids=("store", "grantee", "granted_by"),
+                summary="{count} grant{s}",
+            ),
+        ),
+        Rows(
+            "contexts",
+            texts=("id", "agent"),
+            lines=RowLines(
+                "context",
+                "export:ExportedContext",
+                key=("id", "agent"),
+                count="contexts",
+                ids=("id", "agent"),
+                summary="{count} context{s}",
+            ),
+        ),
+        Rows(
+            "agent_settings",
+            texts=("agent",),
+            lines=RowLines(
+                "agent_settings",
+                "export:ExportedSettings",
+                key=("agent",),
+                count="agent_settings",
+                ids=("agent",),
+                summary="settings of {count} agent{s}",
+            ),
+        ),
     ),
+    seals="seals:ItemSealKeys",
+    internal_kinds=("store.item",),
     keyed={"store.item": "table:ItemTable"},
 )

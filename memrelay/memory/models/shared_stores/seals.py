@@ -6,14 +6,16 @@ This module is light. `memory/sealing.py`, which loads `cryptography`, is import
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, Self, cast
 
 import orjson
 
 from memrelay.memory.engine.models import load
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
+from memrelay.memory.records.export_fields import UID, replace_uid
 from memrelay.memory.records.kinds import ITEM_KIND
-from memrelay.memory.transfer.uid_placeholder import UID, replace_uid
+from memrelay.memory.seal_keys import Resolver, SealKeys
 
 PREFIX = "v1."
 # The key id, the nonce, and the ciphertext with its tag. The last two are base64url.
@@ -127,13 +129,6 @@ def seal_line(sealer: Sealer, uid: str, line: str) -> str:
 PUT, GET, IMPORT = "items.put", "items.get", "records.import"
 
 
-class Resolver(Protocol):
-    """Resolves `env:` and `file:` references."""
-
-    async def resolve(self, reference: str) -> str:
-        """Return the value. Raises LookupError."""
-
-
 class _Loaded(Protocol):
     make_sealer: Callable[[tuple[str, ...]], Sealer]
 
@@ -150,7 +145,7 @@ def load_sealer(texts: Sequence[str]) -> Sealer:
     return cast(_Loaded, module).make_sealer(tuple(texts))
 
 
-class SealKeys:
+class ItemSealKeys(SealKeys):
     """The keys of `memory.seal_keys`. A changed file takes effect within a second.
 
     Without references, values are neither sealed nor opened.
@@ -164,12 +159,28 @@ class SealKeys:
 
         Raises SealKeyMissing: a key cannot be read, is malformed, or cryptography is missing.
         """
-        if not self._references or self._resolver is None:
-            return None
         try:
-            return load_sealer([await self._resolver.resolve(one) for one in self._references])
+            return await self.read()
         except (LookupError, ValueError) as error:
             raise SealKeyMissing(UNUSABLE) from error
+
+    async def read(self) -> Sealer | None:
+        """Return the sealer, None if no key is configured.
+
+        Raises LookupError and ValueError with the fault of a key. Raises SealKeyMissing:
+        cryptography is missing.
+        """
+        if not self._references or self._resolver is None:
+            return None
+        return load_sealer([await self._resolver.resolve(one) for one in self._references])
+
+    async def load_line_sealer(self, uid: str) -> Callable[[str], str]:
+        """Return the function that seals the internal value in a line of an export.
+
+        Raises SealKeyMissing. The function raises ValueTooLarge.
+        """
+        sealer = await self.load()
+        return (lambda line: line) if sealer is None else partial(seal_line, sealer, uid)
 
     async def seal_input(self, uid: str, op: str, data: bytes, idempotency_key: str = "") -> bytes:
         """Return the input of a call with a sealed value, if it writes an internal one.

@@ -1,12 +1,63 @@
-"""Read the fields of items of other systems."""
+"""Read the fields of items of other systems, and their times."""
 
+import math
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+from memrelay.memory.engine.timestamps import LAST_MS
 from memrelay.memory.transfer.importers.items import LeftOut
-from memrelay.memory.transfer.importers.times import read_time
 
+# From this number on, Unix time is in milliseconds: 5138-11-16 in seconds, 1973-03-03 in ms.
+FIRST_MS = 100_000_000_000
+_NUMBER = re.compile(r"\d{1,15}(\.\d{1,9})?", re.ASCII)
 EMPTY_TEXT = "the text is empty"
+
+
+def read_time(value: object) -> int | None:
+    """Return Unix ms, None for an absent time (None or an empty text).
+
+    Accepted: RFC 3339, ISO 8601 (without a zone in UTC), Unix seconds, Unix milliseconds.
+
+    Raises LeftOut.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = float(value)
+    unix_ms = None
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _unknown_form(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        unix_ms = round(value if value >= FIRST_MS else value * 1000)
+    elif isinstance(value, str):
+        unix_ms = _read_iso(value.strip())
+    if unix_ms is None:
+        raise _unknown_form(value)
+    if not 0 <= unix_ms <= LAST_MS:
+        raise LeftOut(f"the date {_shorten(value)} is not between the years 1970 and 9999")
+    return unix_ms
+
+
+def _unknown_form(value: object) -> LeftOut:
+    return LeftOut(f"the date {_shorten(value)} has an unknown form")
+
+
+def _read_iso(text: str) -> int | None:
+    try:
+        moment = datetime.fromisoformat(text.upper())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shorten(value: object) -> str:
+    if isinstance(value, str):
+        text = value[:40].encode(errors="backslashreplace").decode()
+        return f'"{text}"'
+    return str(value)[:40]
 
 
 def fields_of(value: object) -> dict[str, Any]:

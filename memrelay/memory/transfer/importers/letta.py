@@ -20,11 +20,11 @@ from memrelay.memory.transfer.importers.fields import (
     read_position,
     read_text,
     read_texts,
+    read_time,
     without_empty,
 )
 from memrelay.memory.transfer.importers.items import Fact, Fault, Found, LeftOut, Plain, Turn
 from memrelay.memory.transfer.importers.source import Given, source
-from memrelay.memory.transfer.importers.times import read_time
 
 NAME = "letta"
 BLOCK_KIND = "block"

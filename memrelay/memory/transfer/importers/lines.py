@@ -11,17 +11,18 @@ from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import ValueTooLarge
 from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.models.named_memories.export import ExportedMemory
 from memrelay.memory.models.named_memories.views import KIND as ENTRY_KIND
+from memrelay.memory.models.recipes.export import ExportedEdge
 from memrelay.memory.models.recipes.graph.entities import Entity, node_of
 from memrelay.memory.models.recipes.graph.nodes import with_values
 from memrelay.memory.models.recipes.graph.observations import ENTITY_GRAPH
 from memrelay.memory.models.recipes.graph.table import scope_of
 from memrelay.memory.records.data import as_text, checked
+from memrelay.memory.records.export_fields import UID
 from memrelay.memory.records.kinds import INSTANCE_KIND, NODE_KIND, reserved_fault
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS
-from memrelay.memory.transfer.export import Ended, Exported, ExportedMemory, Line, to_json
-from memrelay.memory.transfer.export_rows import ExportedEdge
 from memrelay.memory.transfer.importers.fields import EMPTY_TEXT
 from memrelay.memory.transfer.importers.items import (
     AnyItem,
@@ -33,7 +34,7 @@ from memrelay.memory.transfer.importers.items import (
     Texted,
     Turn,
 )
-from memrelay.memory.transfer.uid_placeholder import UID
+from memrelay.memory.transfer.lines import Ended, Exported, Line, make_row_line, to_json
 
 # The actor of a deletion that came with the file.
 ACTOR = "import"
@@ -44,8 +45,8 @@ NAMES = ("owner", "source", "thread", "key", "kind", "memory")
 class Prepared(NamedTuple):
     """An item as a line of an export."""
 
-    # The home of its store: `memories`, `recipes`, or "" for a store of the bundle.
-    home: str
+    # The built-in store: `memories`, `recipes`, or "" for a store of the bundle.
+    store: str
     guid: str
     line: str
     # The line of the named memory or graph that must exist before, "" for none.
@@ -81,32 +82,32 @@ class LineMaker:
         _check_names(item)
         if item.expires_at is not None and item.expires_at <= self._now_ms:
             raise LeftOut(f"it expired at {format_time(item.expires_at)}")
-        home, scope, setup = "", "", ""
+        store, scope, setup = "", "", ""
         if isinstance(item, Fact):
-            home = "memories"
+            store = "memories"
             scope, setup = self._memory(item.memory)
         created_at = item.created_at or item.updated_at or item.deleted_at or 0
         state = Exported(
             guid=guid,
             number=1,
             scope=scope,
-            kind=_kind_of(item),
+            kind=_find_kind(item),
             source=item.source or ("extraction" if isinstance(item, Fact) else ACTOR),
-            tags=_tags_of(item),
+            tags=_format_tags(item),
             created_at=created_at,
             updated_at=max(item.updated_at or 0, created_at),
             key=getattr(item, "key", None) or None,
             owner=self._owner or item.owner or None,
-            data=_data_of(item),
+            data=_format_data(item),
             expires_at=item.expires_at,
             in_context=int(item.in_context),
             thread=item.thread or None,
             seq=getattr(item, "seq", None),
             content=item.text,
         )
-        line = to_json(_line_of(state, item.deleted_at)).decode()
-        place = getattr(item, "memory", None) or item.thread or state.kind
-        return Prepared(home, guid, line, setup, f"{place}: {item.text}")
+        line = to_json(_make_line(state, item.deleted_at)).decode()
+        about = getattr(item, "memory", None) or item.thread or state.kind
+        return Prepared(store, guid, line, setup, f"{about}: {item.text}")
 
     def _node(self, item: Node, guid: str) -> Prepared:
         _check_node(item)
@@ -138,7 +139,7 @@ class LineMaker:
         edge = ExportedEdge(
             guid, ENTITY_GRAPH, item.kind, item.from_name, item.to_name, item.created_at or 0
         )
-        line = to_json(Line(edge=edge)).decode()
+        line = to_json(make_row_line(edge)).decode()
         sample = f"{item.from_name} {item.kind} {item.to_name}"
         return Prepared("recipes", guid, line, self._graph(), sample)
 
@@ -155,12 +156,12 @@ class LineMaker:
         """Return (id, line) of the named memory."""
         if name not in self._setups:
             ident = f"mem_{UID}_{uuid5(self._namespace, f'memory {name}').hex}"
-            memory = Line(memory=ExportedMemory(ident, name, 0, 0))
+            memory = make_row_line(ExportedMemory(ident, name, 0, 0))
             self._setups[name] = (ident, to_json(memory).decode())
         return self._setups[name]
 
 
-def _line_of(state: Exported, deleted_at: int | None) -> Line:
+def _make_line(state: Exported, deleted_at: int | None) -> Line:
     if deleted_at is None:
         return Line(record=state)
     length = len(state.content or "")
@@ -168,7 +169,7 @@ def _line_of(state: Exported, deleted_at: int | None) -> Line:
     return Line(version=state, ended=Ended("delete", deleted_at, ACTOR, length=length))
 
 
-def _kind_of(item: Texted) -> str:
+def _find_kind(item: Texted) -> str:
     if isinstance(item, Fact):
         return ENTRY_KIND
     return item.kind if isinstance(item, Plain) else DEFAULT_KIND
@@ -207,7 +208,7 @@ def _check_names(item: Texted) -> None:
         raise LeftOut(rule)
 
 
-def _tags_of(item: Texted) -> str:
+def _format_tags(item: Texted) -> str:
     if not item.tags:
         return "[]"
     tags = list(dict.fromkeys(tag.strip() for tag in item.tags if tag.strip()))
@@ -219,12 +220,12 @@ def _tags_of(item: Texted) -> str:
     return orjson.dumps(tags).decode()
 
 
-def _data_of(item: Texted) -> str | None:
+def _format_data(item: Texted) -> str | None:
     if not item.data:
         return None
     try:
         return as_text(checked(dict(item.data)))
     except ValidationError as error:
-        found = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, ("data", *found["loc"])))
-        raise LeftOut(f"{place}: {found['msg']}"[:300]) from None
+        first = error.errors(include_input=False, include_url=False)[0]
+        path = ".".join(map(str, ("data", *first["loc"])))
+        raise LeftOut(f"{path}: {first['msg']}"[:300]) from None

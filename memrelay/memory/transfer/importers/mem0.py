@@ -6,10 +6,9 @@ from typing import Any
 
 from memrelay.memory.transfer.importers.containers.documents import begins_with, list_of
 from memrelay.memory.transfer.importers.containers.json_items import read_items
-from memrelay.memory.transfer.importers.fields import fields_of, read_content, read_text
+from memrelay.memory.transfer.importers.fields import fields_of, read_content, read_text, read_time
 from memrelay.memory.transfer.importers.items import Fact, Fault, Found, LeftOut
 from memrelay.memory.transfer.importers.source import Given, source
-from memrelay.memory.transfer.importers.times import read_time
 
 NAME = "mem0"
 LISTS = ("results", "memories", "relations")

@@ -18,11 +18,11 @@ from memrelay.memory.transfer.importers.fields import (
     read_position,
     read_text,
     read_texts,
+    read_time,
     without_empty,
 )
 from memrelay.memory.transfer.importers.items import Fact, Fault, Found, LeftOut, Turn
 from memrelay.memory.transfer.importers.source import Given, source
-from memrelay.memory.transfer.importers.times import read_time
 
 NAME = "redis-ams"
 # Parts of a working memory without an equivalent.

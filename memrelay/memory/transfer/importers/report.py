@@ -1,20 +1,53 @@
-"""The report of an import: counts, and each item that was left out with its reason."""
+"""What an import notes on disk, since a file may have millions of items: the report, and the ids
+that it has read.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from hashlib import blake2b
+from types import TracebackType
+from typing import Any, ClassVar, Self
+from uuid import UUID
+
+import apsw
 
 from memrelay.memory.transfer.importers.items import Fault
-from memrelay.memory.transfer.importers.scratch import ScratchTable
 
-INSERT = "INSERT INTO faults(position, reason) VALUES (?, ?)"
-SELECT = "SELECT position, reason FROM faults ORDER BY row"
+CACHE_KIB = 4000
+INSERT_FAULT = "INSERT INTO faults(position, reason) VALUES (?, ?)"
+SELECT_FAULTS = "SELECT position, reason FROM faults ORDER BY row"
 # The first faults of each reason, and after the last of them the number of the others.
-SELECT_FIRST = (
+SELECT_FIRST_FAULTS = (
     "SELECT position, reason, total, number = ?1 FROM (SELECT row, position, reason, "
     "row_number() OVER (PARTITION BY reason ORDER BY row) AS number, "
     "count(*) OVER (PARTITION BY reason) AS total FROM faults) WHERE number <= ?1 ORDER BY row"
 )
+SELECT_SEEN = "SELECT digest FROM seen WHERE guid = ?"
+INSERT_SEEN = "INSERT INTO seen VALUES (?, ?)"
+
+
+class ScratchTable:
+    """A base of classes that keep rows in a temporary table. Use it as a context."""
+
+    # The statement that creates the table.
+    create: ClassVar[str]
+
+    def __enter__(self) -> Self:
+        """Create a temporary database, which SQLite deletes when it is closed."""
+        self._connection = apsw.Connection("")
+        self._connection.execute(
+            f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-{CACHE_KIB};"
+            f"{self.create}; BEGIN"
+        ).fetchall()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._connection.close()
 
 
 class ImportReport(ScratchTable):
@@ -35,15 +68,17 @@ class ImportReport(ScratchTable):
         """Count an item that is left out."""
         self.counts["left_out"] += 1
         texts = (one.encode(errors="backslashreplace").decode() for one in (position, reason))
-        self._connection.execute(INSERT, tuple(texts))
+        self._connection.execute(INSERT_FAULT, tuple(texts))
 
     def faults(self) -> Iterator[Fault]:
         """Yield all faults in the order in which they were found."""
-        return (Fault(*row) for row in self._connection.execute(SELECT))
+        return (Fault(*row) for row in self._connection.execute(SELECT_FAULTS))
 
     def lines(self, first: int) -> Iterator[str]:
         """Yield a text per fault, at most `first` for one reason, and the number of the others."""
-        for position, reason, total, is_last in self._connection.execute(SELECT_FIRST, (first,)):
+        for position, reason, total, is_last in self._connection.execute(
+            SELECT_FIRST_FAULTS, (first,)
+        ):
             yield f"{position}: {reason}"
             if is_last and total > first:
                 yield f"{total - first:,} more: {reason}"
@@ -51,10 +86,25 @@ class ImportReport(ScratchTable):
     def as_json(self) -> dict[str, Any]:
         """Return the report with all faults."""
         faults = [{"position": one.position, "reason": one.reason} for one in self.faults()]
-        found: dict[str, Any] = {**self.counts, "left_out": self.counts["left_out"]}
-        found["faults"] = faults
+        report: dict[str, Any] = {**self.counts, "left_out": self.counts["left_out"]}
+        report["faults"] = faults
         if self.notes:
-            found["notes"] = [*self.notes]
+            report["notes"] = [*self.notes]
         if self.samples:
-            found["samples"] = self.samples
-        return found
+            report["samples"] = self.samples
+        return report
+
+
+class SeenItems(ScratchTable):
+    """Finds items whose id the file has twice. Use it as a context."""
+
+    create = "CREATE TABLE seen(guid BLOB PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID, STRICT"
+
+    def add(self, guid: str, line: str) -> bool | None:
+        """Remember an item. Return None if its id is new, else whether the lines are equal."""
+        key, digest = UUID(guid).bytes, blake2b(line.encode(), digest_size=8).digest()
+        earlier = self._connection.execute(SELECT_SEEN, (key,)).get
+        if earlier is None:
+            self._connection.execute(INSERT_SEEN, (key, digest))
+            return None
+        return bool(earlier == digest)

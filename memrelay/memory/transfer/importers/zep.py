@@ -17,11 +17,11 @@ from memrelay.memory.transfer.importers.fields import (
     read_content,
     read_position,
     read_text,
+    read_time,
     without_empty,
 )
 from memrelay.memory.transfer.importers.items import Fault, Found, LeftOut, Turn
 from memrelay.memory.transfer.importers.source import Given, RefusedFile, source
-from memrelay.memory.transfer.importers.times import read_time
 from memrelay.memory.transfer.importers.zep_rows import Row, read_csv, read_sql
 
 NAME = "zep"

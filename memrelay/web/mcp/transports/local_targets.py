@@ -14,8 +14,8 @@ from memrelay.bus.request import UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.entry import LONGEST_ID, is_valid_id
 from memrelay.memory.engine.identity import CONTEXTS, VOUCHED
 from memrelay.memory.errors import MemoryFault, StoreBusy
-from memrelay.memory.models.shared_stores.seals import SealKeys
 from memrelay.memory.operations import Operation, known_operation
+from memrelay.memory.seal_keys import SealKeys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.validation_faults import report_validation_error
 from memrelay.web.api.operation_scopes import hide_output, scope_of_command, scopes_of

@@ -1,0 +1,17 @@
+"""What the control plane and the journals share about their PostgreSQL database."""
+
+from typing import Any
+
+SCHEMA = "memrelay"
+CONNECT_TIMEOUT_S = 5
+# After this silence, a connection counts as broken.
+SILENCE_MS = 7500
+# Arguments of every connection.
+OPTIONS: dict[str, Any] = {
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "tcp_user_timeout": SILENCE_MS,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 2,
+    "application_name": "memrelay",
+}
