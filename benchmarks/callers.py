@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from memrelay.memory.models.shared_stores.sealing import Sealer
-from memrelay.memory.models.shared_stores.seals import Place
+from memrelay.memory.models.shared_stores.seals import SealAddress
 from memrelay.web.auth.jwt_callers import make_verifier
 from tests.support.jwts import ALGORITHMS, KeyPair, make_issuer, write_key_set
 
@@ -38,7 +38,7 @@ async def measure_jwt(folder: Path) -> None:
 
 def measure_sealing() -> None:
     """Print the time of sealing and opening a value."""
-    sealer, place = Sealer([bytes(32)]), Place("uid", "store", "a1", "", "key")
+    sealer, place = Sealer([bytes(32)]), SealAddress("uid", "store", "a1", "", "key")
     text = sealer.seal(VALUE, place)
     _print_median("seal", lambda: sealer.seal(VALUE, place))
     _print_median("seal with an idempotency key", lambda: sealer.seal(VALUE, place, "id"))

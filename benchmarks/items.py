@@ -32,9 +32,9 @@ from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
 from memrelay.memory.engine.versions import State
+from memrelay.memory.models.shared_stores import ITEM_KIND
 from memrelay.memory.operations import Context, find_operation
 from memrelay.memory.records.ids import derive_guid
-from memrelay.memory.records.kinds import ITEM_KIND
 from memrelay.memory.search.embedding.questions import QuestionEmbedder
 from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.worker.background.expiry import ExpiryTask
@@ -53,7 +53,7 @@ def fill(store: Store, texts: Sequence[str], *, stores: int = 1, ends: int | Non
         with store.transaction() as tx:
             tx.records.acts(NOW, "bench")
             for n, text in enumerate(texts[first : first + BATCH], first):
-                tx.records.insert_whole(make_state(n, f"s{n % stores}", text, ends))
+                tx.records.insert_state(make_state(n, f"s{n % stores}", text, ends))
     while merge_step(store):
         pass
 
@@ -211,7 +211,7 @@ async def measure_expiry(folder: Path, expired: int) -> None:
     fill(store, texts, ends=NOW + 1)
     with store.transaction() as tx:
         for n in range(1000):
-            tx.records.insert_whole(
+            tx.records.insert_state(
                 make_state(n, "s0", "kept", None)._replace(guid=f"kept-{n}", key=f"kept/{n:03}")
             )
     store.close()

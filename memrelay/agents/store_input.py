@@ -19,10 +19,10 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
+from memrelay.memory.models.langgraph import LANGGRAPH_ITEM_KIND
 from memrelay.memory.models.langgraph.table import AFTER_SEPARATOR, ANY, MAX_TTL_M, SEPARATOR
 from memrelay.memory.records.data import checked
 from memrelay.memory.records.filters import parse_filter
-from memrelay.memory.records.kinds import LANGGRAPH_ITEM_KIND
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS
 from memrelay.memory.validation import find_closest
 

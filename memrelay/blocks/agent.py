@@ -37,7 +37,7 @@ from memrelay.memory.models.agent_memory.episodes import (
     complete_episode,
 )
 from memrelay.memory.models.named_memories.knowledge import MemoryIds, MemoryTags
-from memrelay.memory.models.named_memories.views import Ident
+from memrelay.memory.models.named_memories.memories import Ident
 from memrelay.memory.operations import Context
 
 USER_ID, SESSION_ID, CHAT_ID, USER_CONTEXT = "user_id", "session_id", "chat_id", "user_context"

@@ -12,9 +12,8 @@ from memrelay.blocks.memory_args import MemoryId, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import Refused
-from memrelay.memory.models.agent_memory.user_context import UserContext, user_context
-from memrelay.memory.models.agent_memory.user_ids import EMAIL, TELEGRAM
-from memrelay.memory.models.agent_memory.users import identify
+from memrelay.memory.models.agent_memory.user_records import EMAIL, TELEGRAM
+from memrelay.memory.models.agent_memory.users import UserContext, identify, user_context
 from memrelay.memory.operations import Context
 
 WEBHOOK, CHAT, USER = "webhook", "chat", "user"

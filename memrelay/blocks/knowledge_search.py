@@ -22,16 +22,16 @@ from memrelay.blocks.templates import OutputTemplate
 from memrelay.bus.message import Message
 from memrelay.memory.errors import BadTags, VectorPending
 from memrelay.memory.models.named_memories.knowledge import (
-    MOST,
     MOST_CHARACTERS,
     Knowledge,
     KnowledgeResult,
     SearchKnowledge,
     search_knowledge,
 )
-from memrelay.memory.models.named_memories.views import KIND
+from memrelay.memory.models.named_memories.memories import KIND
 from memrelay.memory.operations import Context
-from memrelay.memory.records import tags as tag_lists
+from memrelay.memory.records import data as tag_lists
+from memrelay.memory.records.paging import MOST
 from memrelay.memory.records.record import Record
 
 

@@ -18,11 +18,12 @@ from memrelay.bus.message import JSON, Message
 from memrelay.memory.engine import memory_id as memory_ids
 from memrelay.memory.engine.conditions import Given, compiled
 from memrelay.memory.errors import ResultTooLarge, VectorPending
-from memrelay.memory.records import tags as tag_lists
+from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.kinds import reserved_fault
-from memrelay.memory.records.reading import MOST_ESCAPED, Found, too_large
+from memrelay.memory.records.paging import MOST_ESCAPED, too_large
+from memrelay.memory.records.reading import Found
 from memrelay.memory.records.record import DEFAULT_KIND, Record
 from memrelay.memory.search.text import languages
 

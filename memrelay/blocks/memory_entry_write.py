@@ -15,11 +15,9 @@ from memrelay.memory.models.named_memories.entries import (
     view_written_entry,
     write_entry,
 )
-from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
-from memrelay.memory.models.named_memories.entry_vector import request_vector
-from memrelay.memory.models.named_memories.memories import CreateMemory, add_memory
+from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS, request_vector
+from memrelay.memory.models.named_memories.memories import CreateMemory, Source, add_memory
 from memrelay.memory.models.named_memories.table import Memory
-from memrelay.memory.models.named_memories.views import Source
 from memrelay.memory.records.view import Name
 from memrelay.memory.search.embedding.questions import EmbeddedQuestion
 

@@ -11,11 +11,11 @@ from memrelay.blocks.memory_args import AnyMemoryId, retry_when_ready, within_me
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import Refused, VectorPending
+from memrelay.memory.models.shared_stores.memory_tool import Dialect, ToolInput, run_tool
 from memrelay.memory.models.shared_stores.stores import agent_store, chat_store, user_store
-from memrelay.memory.models.shared_stores.tool.answer import ToolAnswer
-from memrelay.memory.models.shared_stores.tool.run import Dialect, ToolInput, run_tool
+from memrelay.memory.models.shared_stores.tool.arguments import ToolAnswer
 from memrelay.memory.operations import Context
-from memrelay.memory.records.json_integers import check_integers
+from memrelay.memory.records.data import check_integers
 
 MAX_TTL_S = 10**10
 VOUCHED: tuple[Literal["chat", "user"], ...] = ("chat", "user")

@@ -37,8 +37,7 @@ from memrelay.memory.operations import (
     positional_fields,
     selects_store,
 )
-from memrelay.memory.records.json_integers import check_integers
-from memrelay.memory.records.tags import parse
+from memrelay.memory.records.data import check_integers, parse
 from memrelay.pipelines.json_text import parse_as
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.validation_faults import report_validation_error

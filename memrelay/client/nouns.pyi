@@ -10,14 +10,11 @@ from memrelay.memory.models.agent_memory.checkpoints import (
     CheckpointPage,
     CheckpointsDeleted,
     FoundCheckpoint,
+    PutResult as CheckpointsPutResult,
     ThreadCopied,
     WriteResult,
 )
-from memrelay.memory.models.agent_memory.checkpoints import (
-    PutResult as CheckpointsPutResult,
-)
 from memrelay.memory.models.agent_memory.conversations import History as ConversationsHistory
-from memrelay.memory.models.agent_memory.deletion import Deleted
 from memrelay.memory.models.agent_memory.episodes import (
     AddedStep,
     BegunEpisode,
@@ -32,15 +29,18 @@ from memrelay.memory.models.agent_memory.procedures import (
     ProcedureSaved,
     ProcedureView,
 )
-from memrelay.memory.models.agent_memory.user_context import UserContext
-from memrelay.memory.models.agent_memory.user_erasure import Forgotten
+from memrelay.memory.models.agent_memory.scopes import Deleted
 from memrelay.memory.models.agent_memory.user_records import UserView
-from memrelay.memory.models.agent_memory.users import Identified, UserPage
+from memrelay.memory.models.agent_memory.users import Forgotten, Identified, UserContext, UserPage
 from memrelay.memory.models.langgraph.items import FoundRecords, PutOutput, Removed, Scopes, Touched
 from memrelay.memory.models.named_memories.entries import EntryPage
 from memrelay.memory.models.named_memories.knowledge import Knowledge, KnowledgeContext
-from memrelay.memory.models.named_memories.memories import MemoryPage
-from memrelay.memory.models.named_memories.views import EntryView, MemoryView, WrittenEntry
+from memrelay.memory.models.named_memories.memories import (
+    EntryView,
+    MemoryPage,
+    MemoryView,
+    WrittenEntry,
+)
 from memrelay.memory.models.recipes.assembly.context import AssembledContext
 from memrelay.memory.models.recipes.assembly.stored_engines import EngineView
 from memrelay.memory.models.recipes.assembly_operations import InputChecked, RequiredVariables
@@ -64,7 +64,7 @@ from memrelay.memory.models.recipes.graph_operations import (
     Subgraph,
 )
 from memrelay.memory.models.recipes.graph_templates import GraphTemplates
-from memrelay.memory.models.recipes.instances import Instances, InstanceView
+from memrelay.memory.models.recipes.instances import InstanceView, Instances
 from memrelay.memory.models.recipes.knowledge_graph import (
     AddedObservations,
     CreatedEntities,
@@ -76,8 +76,8 @@ from memrelay.memory.models.recipes.kv import (
     PairCount,
     PairDeleted,
     PairPage,
-    PairsDeleted,
     PairView,
+    PairsDeleted,
 )
 from memrelay.memory.models.recipes.recipes import (
     ExportedRecipe,
@@ -88,7 +88,7 @@ from memrelay.memory.models.recipes.recipes import (
     StoredRecipes,
     Validation,
 )
-from memrelay.memory.models.recipes.rules import Engines, RulesEvaluated, RuleVariables
+from memrelay.memory.models.recipes.rules import Engines, RuleVariables, RulesEvaluated
 from memrelay.memory.models.recipes.stored import RecipeView
 from memrelay.memory.models.recipes.view_templates import ViewTemplates
 from memrelay.memory.models.recipes.views import ViewResult, Views
@@ -101,15 +101,12 @@ from memrelay.memory.models.shared_stores.items import (
     ItemHits,
     ItemPage,
     ItemResealed,
-)
-from memrelay.memory.models.shared_stores.items import (
     PutResult as ItemsPutResult,
 )
 from memrelay.memory.models.shared_stores.stores import AgentSettingsView, StorePage
-from memrelay.memory.models.shared_stores.tool.answer import ToolAnswer
+from memrelay.memory.models.shared_stores.tool.arguments import ToolAnswer
 from memrelay.memory.records.changes import ChangeList
-from memrelay.memory.records.deletion import History as RecordsHistory
-from memrelay.memory.records.erasure import Erased, ErasureList
+from memrelay.memory.records.deletion import Erased, ErasureList, History as RecordsHistory
 from memrelay.memory.records.reading import RecordPage
 from memrelay.memory.records.view import RecordView
 from memrelay.memory.records.writing import Appended

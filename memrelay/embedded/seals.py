@@ -10,7 +10,7 @@ from memrelay.memory.models.shared_stores.seals import (
     GET,
     IMPORT,
     PUT,
-    Place,
+    SealAddress,
     find_internal,
     is_sealed,
     load_sealer,
@@ -42,7 +42,7 @@ class EmbeddedSeals:
             if self._sealer is None:
                 self._refuse_if_sealed()
                 return input
-            place = Place(self._uid, input.store, input.agent, input.namespace, input.key)
+            place = SealAddress(self._uid, input.store, input.agent, input.namespace, input.key)
             return replace(input, value=self._sealer.seal(input.value, place))
         if name == IMPORT and any(find_internal(self._uid, line) for line in input.lines):
             return self._seal_import(input)
@@ -72,5 +72,5 @@ class EmbeddedSeals:
             return output
         if self._sealer is None:
             raise SealKeyMissing(f"the value of {output.key!r} is sealed; {FIX}")
-        place = Place(self._uid, output.store, output.owner, output.namespace, output.key)
+        place = SealAddress(self._uid, output.store, output.owner, output.namespace, output.key)
         return replace(output, value=self._sealer.open(output.value, place))

@@ -14,7 +14,7 @@ import pytest
 
 from memrelay.memory.errors import BadExport
 from memrelay.memory.models.named_memories.export import ExportedMemory
-from memrelay.memory.records.export_fields import UID
+from memrelay.memory.records.ids import UID
 from memrelay.memory.transfer.export import read_export, verify_export
 from memrelay.memory.transfer.lines import make_row_line
 from tests.cli.terminal import Terminal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.models.named_memories.views import KIND as ENTRY_KIND
+from memrelay.memory.models.named_memories.memories import KIND as ENTRY_KIND
 from tests.support.agent_memory_server import AgentMemoryServer
 from tests.support.foreign import FIXTURES
 from tests.support.program import Program

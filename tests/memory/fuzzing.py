@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from memrelay.memory.engine.store import Store
-from memrelay.memory.records import tags as tag_lists
+from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.writing import write
 from memrelay.memory.search.query import Query, parse

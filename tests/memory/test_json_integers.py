@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memrelay.memory.errors import Refused
-from memrelay.memory.records.json_integers import check_integers
+from memrelay.memory.records.data import check_integers
 
 
 @pytest.mark.parametrize(

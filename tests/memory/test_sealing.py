@@ -10,10 +10,10 @@ import pytest
 
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
 from memrelay.memory.models.shared_stores.sealing import MAX_VALUE_BYTES, Sealer, parse_key
-from memrelay.memory.models.shared_stores.seals import ItemSealKeys, Place, is_sealed
+from memrelay.memory.models.shared_stores.seals import ItemSealKeys, SealAddress, is_sealed
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
-PLACE = Place("p1", "s1", "a1", "", "token")
+PLACE = SealAddress("p1", "s1", "a1", "", "token")
 
 
 class Texts:
@@ -72,7 +72,7 @@ def test_only_internal_values_that_the_client_did_not_encrypt_are_sealed() -> No
     assert opened(keys, sealed, encrypted=True) == sealed
 
 
-@pytest.mark.parametrize("field", Place._fields)
+@pytest.mark.parametrize("field", SealAddress._fields)
 def test_a_value_opens_only_at_its_place(field: str) -> None:
     sealer = Sealer([NEW])
     text = sealer.seal("secret", PLACE)

@@ -22,7 +22,7 @@ from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.operations import all_operations
-from memrelay.memory.records.erasure import NAME
+from memrelay.memory.records.deletion import NAME
 
 ERASURES = "records.erasures"
 POLL_INTERVAL_S, POLL_TIMEOUT_S, ANSWER_TIMEOUT_S = 0.1, 5.0, 60.0

@@ -25,7 +25,8 @@ from memrelay.cli.terminal.readable import counted
 from memrelay.memory.engine.disk import fsync_path
 from memrelay.memory.engine.memory_id import home_of
 from memrelay.memory.engine.models import list_formats, load, models
-from memrelay.memory.records.export_fields import UID, LineWriter, replace_uid
+from memrelay.memory.records.export_fields import LineWriter
+from memrelay.memory.records.ids import UID, replace_uid
 from memrelay.memory.transfer.backup import BackedUpPipeline
 from memrelay.memory.transfer.export import FORMAT, End, Header, write_export
 from memrelay.memory.transfer.lines import Line

@@ -23,7 +23,7 @@ from memrelay.cli.operation_command import ACTOR, AnswerTimeout
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.memory.records.export_fields import UID
+from memrelay.memory.records.ids import UID
 from memrelay.memory.transfer import IMPORT
 from memrelay.memory.transfer.export import read_export, verify_export
 from memrelay.memory.transfer.importers.fields import read_time

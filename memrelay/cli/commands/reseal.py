@@ -30,11 +30,8 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.memory.engine.memory_id import home_of
 from memrelay.memory.errors import MemoryFault, RecordNotFound, VersionConflict
-from memrelay.memory.models.shared_stores.internal_entries import (
-    InternalEntry,
-    list_internal_entries,
-)
-from memrelay.memory.models.shared_stores.seals import PREFIX, Place, Sealer, is_sealed
+from memrelay.memory.models.shared_stores.seals import PREFIX, SealAddress, Sealer, is_sealed
+from memrelay.memory.models.shared_stores.table import InternalEntry, list_internal_entries
 
 RESEAL = "items.reseal"
 # Entries that are sealed at the same time.
@@ -60,7 +57,7 @@ class _Round(NamedTuple):
     """How many entries of a copy were seen, and which other programs had changed."""
 
     seen: int
-    changed: set[Place]
+    changed: set[SealAddress]
 
 
 class _CallRefused(Exception):
@@ -110,7 +107,7 @@ async def _reseal_store(
     parts: _Resealing, store: str, settings: Settings, counts: Counter[str]
 ) -> None:
     """Reseal the entries in copies of the store, until no other program changes them meanwhile."""
-    wanted: set[Place] | None = None
+    wanted: set[SealAddress] | None = None
     for attempt in range(1, MAX_ATTEMPTS + 1):
         with interruptible(), copied_store(settings, store) as copy:
             entries = _list_entries(copy, parts.uid, wanted)
@@ -123,24 +120,24 @@ async def _reseal_store(
 
 
 def _list_entries(
-    copy: Path, uid: str, wanted: set[Place] | None
-) -> Iterator[tuple[InternalEntry, Place]]:
+    copy: Path, uid: str, wanted: set[SealAddress] | None
+) -> Iterator[tuple[InternalEntry, SealAddress]]:
     """Yield the internal entries in a copy, with their places. None wants all."""
     for entry in list_internal_entries(copy, time.time_ns() // 1_000_000):
-        place = Place(uid, entry.store, entry.owner, entry.namespace, entry.key)
+        place = SealAddress(uid, entry.store, entry.owner, entry.namespace, entry.key)
         if wanted is None or place in wanted:
             yield entry, place
 
 
 async def _reseal_all(
     parts: _Resealing,
-    entries: Iterator[tuple[InternalEntry, Place]],
+    entries: Iterator[tuple[InternalEntry, SealAddress]],
     counts: Counter[str],
     *,
     is_last: bool,
 ) -> _Round:
     """Reseal the entries of a copy. Those that other programs changed meanwhile remain to do."""
-    seen, changed = 0, set[Place]()
+    seen, changed = 0, set[SealAddress]()
     while page := list(islice(entries, TOGETHER)):
         seen += len(page)
         outcomes = await asyncio.gather(*[_try_entry(parts, *one, counts) for one in page])
@@ -153,7 +150,7 @@ async def _reseal_all(
 
 
 async def _try_entry(
-    parts: _Resealing, entry: InternalEntry, place: Place, counts: Counter[str]
+    parts: _Resealing, entry: InternalEntry, place: SealAddress, counts: Counter[str]
 ) -> Outcome:
     """Reseal an entry. Print why it fails."""
     if _is_current(parts.sealer, entry.value):
@@ -166,7 +163,7 @@ async def _try_entry(
         return "failed"
 
 
-async def _reseal_entry(parts: _Resealing, entry: InternalEntry, place: Place) -> Outcome:
+async def _reseal_entry(parts: _Resealing, entry: InternalEntry, place: SealAddress) -> Outcome:
     """Write an entry back sealed, unless another program has changed it since the copy.
 
     Raises _CallRefused, SealKeyMissing, SealBroken and ValueTooLarge.

@@ -44,7 +44,7 @@ class LongRecord:
     __slots__ = ("length", "row", "size", "state")
 
     def __init__(self, place: StoredRecord) -> None:
-        self.row, self.state = place.row, place.state
+        self.row, self.state = place.row, place.values
         self.length, self.size = len(place.content), len(place.content.encode())
 
     @property
@@ -115,7 +115,7 @@ class AppendTable:
 
     def start(self, place: StoredRecord) -> LongRecord | None:
         """Return a record to append to, None if its content is changed at once."""
-        if len(place.content) < LONG or place.state[KIND] == ENTRY:
+        if len(place.content) < LONG or place.values[KIND] == ENTRY:
             return None
         record = self._records[place.row] = LongRecord(place)
         self._by_guid[record.guid] = record

@@ -38,13 +38,13 @@ CHECKSUMS_SINCE = 4
 VERSIONS_SINCE = 8
 # The texts of a row that the checksum covers, in the order of `records.record.names_of`.
 PLAIN = "key IS NULL AND owner IS NULL AND data IS NULL AND NOT in_context"
-FURTHER = (
+EXTRAS = (
     "char(0) || coalesce(key, '') || char(0) || coalesce(owner, '') "
     "|| char(0) || coalesce(data, '') || char(0) || in_context"
 )
 NAMES = (
     "CAST(scope || char(0) || kind || char(0) || source || char(0) || tags || char(0) || guid "
-    f"|| CASE WHEN {PLAIN} THEN '' ELSE {FURTHER} END AS BLOB)"
+    f"|| CASE WHEN {PLAIN} THEN '' ELSE {EXTRAS} END AS BLOB)"
 )
 TEXTS = f"SELECT CAST(guid AS BLOB), {NAMES}, CAST(content AS BLOB), crc FROM "
 CURRENT_TEXTS, VERSION_TEXTS = (

@@ -36,8 +36,8 @@ ADD = (
 )
 
 
-class Tally(NamedTuple):
-    """The counters of one record. Times are Unix ms, None for never."""
+class Counters(NamedTuple):
+    """Uses and outcomes of one record. Times are Unix ms, None for never."""
 
     uses: int = 0
     used_at: int | None = None
@@ -54,28 +54,28 @@ class Tally(NamedTuple):
         return self.total_ms / self.timed if self.timed else None
 
 
-# The columns of `tallies AS t` in the order of Tally, after a LEFT JOIN that may find no row.
+# The columns of `tallies AS t` in the order of Counters, after a LEFT JOIN that may find no row.
 COUNTS = ", ".join(
-    f"t.{name}" if name.endswith("_at") else f"ifnull(t.{name}, 0)" for name in Tally._fields
+    f"t.{name}" if name.endswith("_at") else f"ifnull(t.{name}, 0)" for name in Counters._fields
 )
 
 
-class TallyTable(StoreTable):
+class CounterTable(StoreTable):
     """Counts and reads inside the store's open transaction. The guid is that of a record."""
 
-    def find(self, guid: str) -> Tally:
+    def find(self, guid: str) -> Counters:
         """Return the counters of a record, all zero if nothing was counted."""
         found = self._connection.execute(FIND, (guid,)).fetchone()
-        return Tally() if found is None else Tally._make(found)
+        return Counters() if found is None else Counters._make(found)
 
     def count_use(self, guid: str, now_ms: int) -> None:
-        """Count a use, such as the recall of a fact."""
+        """Count a use, such as a recall."""
         self._connection.execute(COUNT_USE, (guid, now_ms))
 
     def count_outcome(self, guid: str, *, is_good: bool, took_ms: int | None = None) -> None:
         """Count a success or a failure, with its duration if it is known.
 
-        For a fact these are a confirmation and a contradiction.
+        Some models count confirmations and contradictions with it.
         """
         is_timed = took_ms is not None
         values = (guid, is_good, not is_good, is_timed, took_ms or 0)

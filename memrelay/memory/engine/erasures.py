@@ -152,7 +152,7 @@ class Erasures:
             if place is not None:
                 self._records.remove(place)
                 for model in self._models():
-                    model.forget_record(place.whole)
+                    model.forget_record(place.state)
             records += 1
         self._records.feed.forget(guids, text)
         self._connection.execute(INSERT, (*about, records, versions))
@@ -169,8 +169,8 @@ class Erasures:
         self, guid: str, place: StoredRecord | None, quotes: Quotes
     ) -> Iterator[tuple[str, str]]:
         """Yield (sort, text) of what is to be erased elsewhere with a record."""
-        current = () if place is None else (place.content, place.whole.number)
-        states = [] if place is None else [place.whole]
+        current = () if place is None else (place.content, place.state.number)
+        states = [] if place is None else [place.state]
         states += [version.state for version in self._records.versions.of(guid, *current)]
         yield "guid", guid
         is_said = bool(quotes) and any(map(_is_said, states[:1]))

@@ -1,4 +1,4 @@
-"""Records of one kind of agent memory whose key is unique within a scope."""
+"""Records of one kind whose key is unique, by default within a scope."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -24,21 +24,21 @@ class KeyedTable(StoreTable):
         self.kind = kind
         self._at_key = f" INDEXED BY {index} WHERE r.kind = '{kind}' AND r.scope = ? AND r.key = ?"
 
-    def find(self, scope: str, key: str) -> StoredRecord | None:
-        """Return the record with that key, None if there is none or it has expired."""
-        found = self._find(scope, key)
-        return None if found is None or self._has_expired(found) else found
+    def find(self, *key: str) -> StoredRecord | None:
+        """Return the record with that scope and key, None if there is none or it has expired."""
+        stored = self._find(*key)
+        return None if stored is None or self._has_expired(stored) else stored
 
-    def find_to_write(self, scope: str, key: str) -> StoredRecord | None:
-        """Return the record with that key before a write, None if the key is free.
+    def find_to_write(self, *key: str) -> StoredRecord | None:
+        """Return the record with that scope and key before a write, None if the key is free.
 
         An expired record is removed with its history, because its key is unique.
         """
-        found = self._find(scope, key)
-        if found is None or not self._has_expired(found):
-            return found
-        self._records.remove(found, EXPIRED)
-        self._records.versions.forget(found.guid)
+        stored = self._find(*key)
+        if stored is None or not self._has_expired(stored):
+            return stored
+        self._records.remove(stored, EXPIRED)
+        self._records.versions.forget(stored.guid)
         return None
 
     def holder(self, state: State) -> StoredRecord | None:
@@ -48,22 +48,26 @@ class KeyedTable(StoreTable):
         """
         if state.kind != self.kind or state.key is None:
             return None
-        found = self.find_to_write(state.scope, state.key)
-        return None if found is None or found.guid == state.guid else found
+        stored = self.find_to_write(*self.key_values(state, state.key))
+        return None if stored is None or stored.guid == state.guid else stored
+
+    def key_values(self, state: State, key: str) -> tuple[str, ...]:
+        """Return the values that `find` takes for a record with that key."""
+        return state.scope, key
 
     def by_guid(self, guid: str) -> StoredRecord | None:
         """Return the record of this kind with that guid, None if there is none."""
-        found = self._records.by_guid(guid)
-        return found if found is not None and found.whole.kind == self.kind else None
+        stored = self._records.by_guid(guid)
+        return stored if stored is not None and stored.state.kind == self.kind else None
 
     def insert(self, new: State) -> State:
         """Insert a record whose key is free, and return it as stored."""
-        return self._records.insert_whole(new)
+        return self._records.insert_state(new)
 
-    def change(self, place: StoredRecord, after: State) -> State:
+    def change(self, stored: StoredRecord, after: State) -> State:
         """Change a record, keep the earlier version, and return it as stored."""
-        updated_at = next_change_ms(self._records.versions.now_ms, place.whole.updated_at)
-        return self._records.overwrite(place, after._replace(updated_at=updated_at))
+        updated_at = next_change_ms(self._records.versions.now_ms, stored.state.updated_at)
+        return self._records.overwrite(stored, after._replace(updated_at=updated_at))
 
     def delete(self, guids: Iterable[str]) -> int:
         """Delete the records with these guids, keep their last versions, and return their number.
@@ -77,16 +81,16 @@ class KeyedTable(StoreTable):
                 deleted += 1
         return deleted
 
-    def _find(self, scope: str, key: str) -> StoredRecord | None:
+    def _find(self, *key: str) -> StoredRecord | None:
         self._records.flush()
-        return next(stored_records(self._connection, self._at_key, [scope, key]), None)
+        return next(stored_records(self._connection, self._at_key, list(key)), None)
 
-    def _has_expired(self, place: StoredRecord) -> bool:
-        return has_expired(place.whole.expires_at, self._records.versions.now_ms)
+    def _has_expired(self, stored: StoredRecord) -> bool:
+        return has_expired(stored.state.expires_at, self._records.versions.now_ms)
 
 
 def new_state(guid: str, kind: str, now_ms: int, actor: str) -> State:
-    """Return a new record of agent memory without scope, key, owner, data and content."""
+    """Return a new record without scope, key, owner, data and content."""
     return State(
         guid,
         number=1,

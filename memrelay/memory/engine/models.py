@@ -82,6 +82,10 @@ class Model:
     keyed: Mapping[str, str] = field(default_factory=dict)
     # The tables that hold no records.
     rows: tuple[Rows, ...] = ()
+    # Beginnings of the kinds that only the model's operations write.
+    reserved: tuple[str, ...] = ()
+    # Kinds with indexes of their own. SQLite uses them only if the SQL names the kind literally.
+    indexed_kinds: tuple[str, ...] = ()
     # Kinds of records that belong to a conversation, even without a thread.
     conversation_kinds: tuple[str, ...] = ()
     # GLOB patterns of the kinds whose content is JSON.
@@ -200,6 +204,18 @@ def list_formats() -> dict[str, tuple[str, str]]:
 def list_erasures() -> list[str]:
     """Return the full names of the models' erasure classes."""
     return list_hooks("erase")
+
+
+@cache
+def reserved_prefixes() -> tuple[str, ...]:
+    """Return the beginnings of all reserved kinds."""
+    return tuple(dict.fromkeys(one for model in models().values() for one in model.reserved))
+
+
+@cache
+def indexed_kinds() -> frozenset[str]:
+    """Return the kinds that have indexes of their own."""
+    return frozenset(kind for model in models().values() for kind in model.indexed_kinds)
 
 
 @cache

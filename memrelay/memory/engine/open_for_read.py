@@ -17,7 +17,7 @@ READS: Mapping[str, Collection[str]] = {
         "by_guid",
         "count",
         "count_matches",
-        "further",
+        "extras",
         "has_agent_memory",
         "last_row",
         "latest",

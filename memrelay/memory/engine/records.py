@@ -21,8 +21,8 @@ from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.kinds import is_agent_memory
 from memrelay.memory.records.record import (
     PLAIN,
-    Further,
     Record,
+    RecordExtras,
     beginning,
     checksum,
     content_checksum,
@@ -33,14 +33,14 @@ from memrelay.memory.search.text.words import parts_of
 # By row, the best first.
 Scores = dict[int, float]
 NEW, READ = column_list(columns.NEW), column_list(columns.READ)
-FURTHER, STATE = column_list(columns.FURTHER), column_list(columns.STATE)
+EXTRAS, STATE = column_list(columns.EXTRAS), column_list(columns.STATE)
 INSERT = RowInsert("records", f"{NEW}, crc, parts", "row")
 INSERT_TURNS = RowInsert("records", f"{NEW}, crc, parts, thread, seq", "row")
-INSERT_WHOLE = RowInsert("records", f"{STATE}, content, parts", "row")
+INSERT_STATES = RowInsert("records", f"{STATE}, content, parts", "row")
 LAST_SEQ = "SELECT coalesce(max(seq), -1) FROM records WHERE thread = ?"
 SELECT = f"SELECT {READ}, 0.0 FROM records AS r"
-PAGE = f"SELECT r.row, {READ}, 0.0, {FURTHER} FROM records AS r"
-# Columns of a page's row before the further fields.
+PAGE = f"SELECT r.row, {READ}, 0.0, {EXTRAS} FROM records AS r"
+# Columns of a page's row before its extras.
 WIDTH = 1 + len(Record._fields)
 COUNT = "SELECT count(*) FROM records AS r"
 MATCHING = "r.row IN (SELECT rowid FROM {0} WHERE {0} MATCH ?)"
@@ -49,7 +49,7 @@ UPDATE_CONTENT = (
     "UPDATE records SET content = ?, parts = ?, updated_at = ?, number = number + 1, "
     "crc = crc & 0x7FFFFFFF00000000 | ? WHERE row = ?"
 )
-SELECT_FURTHER = f"SELECT {FURTHER} FROM records WHERE guid = ?"
+SELECT_EXTRAS = f"SELECT {EXTRAS} FROM records WHERE guid = ?"
 AT_ROW = f"SELECT {READ} FROM records WHERE row = ?"
 STATE_VALUES = (
     "scope = ?, kind = ?, tags = ?, key = ?, owner = ?, data = ?, expires_at = ?, in_context = ?, "
@@ -79,7 +79,7 @@ class RecordTable:
         # Buffered rows with a thread.
         self._new_turns: list[tuple[Any, ...]] = []
         # Buffered rows with all columns.
-        self._new_whole: list[tuple[Any, ...]] = []
+        self._new_states: list[tuple[Any, ...]] = []
         # Last position by thread, for threads that this transaction extended.
         self._last_seqs: dict[str, int] = {}
         # Collects the rows that are edited and deleted, if a reader needs them.
@@ -99,7 +99,7 @@ class RecordTable:
 
     def reset(self) -> None:
         """Drop buffered rows and read the committed state, initially and after a rollback."""
-        for buffered in (self._new, self._new_turns, self._new_whole):
+        for buffered in (self._new, self._new_turns, self._new_states):
             buffered.clear()
         self._last_seqs.clear()
         self.versions.reset()
@@ -139,7 +139,7 @@ class RecordTable:
         self.insert(record)
         self._new_turns.append((*self._new.pop(), thread, seq))
 
-    def insert_whole(self, new: State) -> State:
+    def insert_state(self, new: State) -> State:
         """Insert a record with all columns and return it as stored.
 
         Its checksum is computed here, and its position in the thread if `seq` is None.
@@ -148,7 +148,7 @@ class RecordTable:
         self.feed.add(CREATED, new.guid)
         seq = self._next_seq(new.thread, new.seq) if new.thread else None
         stored = new._replace(seq=seq, crc=new.checksum())
-        self._new_whole.append((self.last_row, *stored, parts_of(new.content)))
+        self._new_states.append((self.last_row, *stored, parts_of(new.content)))
         self.expiry.concerns |= new.expires_at is not None
         self.has_agent_memory |= is_agent_memory(new.kind)
         if new.kind in self.hooks:
@@ -178,9 +178,9 @@ class RecordTable:
         if self._new_turns:
             INSERT_TURNS.run(self._connection, self._new_turns)
             self._new_turns.clear()
-        if self._new_whole:
-            INSERT_WHOLE.run(self._connection, self._new_whole)
-            self._new_whole.clear()
+        if self._new_states:
+            INSERT_STATES.run(self._connection, self._new_states)
+            self._new_states.clear()
             for hook in self.hooks.values():
                 hook.flushed()
 
@@ -263,7 +263,7 @@ class RecordTable:
 
     def _record_change(self, place: StoredRecord, what: What, content: str) -> None:
         """Keep the earlier version and mark the indexes and the row as changed."""
-        self.versions.add(place.state, place.content, what, content)
+        self.versions.add(place.values, place.content, what, content)
         self.feed.add(UPDATED, place.guid)
         self._mark_changed(place, is_indexed=content == place.content)
 
@@ -275,7 +275,7 @@ class RecordTable:
 
     def delete(self, place: StoredRecord) -> None:
         """Delete a record and keep its last version."""
-        self.versions.add(place.state, place.content, "delete")
+        self.versions.add(place.values, place.content, "delete")
         self.remove(place)
 
     def remove(self, place: StoredRecord, change: ChangeType = DELETED) -> None:
@@ -287,7 +287,7 @@ class RecordTable:
             self.changes.add(place.row)
         self._connection.execute("DELETE FROM records WHERE row = ?", (place.row,))
         self.feed.add(change, place.guid)
-        _, _, scope, kind, *_ = place.state
+        _, _, scope, kind, *_ = place.values
         if kind in self.hooks:
             self.hooks[kind].removed(scope)
 
@@ -321,13 +321,13 @@ class RecordTable:
         It keeps its expiry.
         """
         self.versions.add_absence((*deleted._replace(number=deleted.number + 1)[:-1],))
-        self.insert_whole(wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at))
+        self.insert_state(wanted._replace(number=deleted.number + 2, expires_at=deleted.expires_at))
 
     def revert(self, place: StoredRecord, wanted: State) -> None:
         """Set the content and fields of a record to those of an earlier version. It keeps its
         expiry.
         """
-        self.overwrite(place, wanted._replace(expires_at=place.whole.expires_at), "restore")
+        self.overwrite(place, wanted._replace(expires_at=place.state.expires_at), "restore")
 
     def overwrite(self, place: StoredRecord, wanted: State, what: What = "update") -> State:
         """Change all fields of a record except its guid, its creation time and its thread.
@@ -335,7 +335,7 @@ class RecordTable:
         Returns the record as stored.
         """
         self._record_change(place, what, wanted.content)
-        crc, before = wanted.checksum(), place.whole
+        crc, before = wanted.checksum(), place.state
         if wanted.scope != before.scope and wanted.kind in self.hooks:
             self.hooks[wanted.kind].moved(before.scope, wanted.scope)
         is_same = (wanted.content, wanted.source) == (before.content, before.source)
@@ -457,24 +457,26 @@ class RecordTable:
         window = -1 if limit is None else limit
         return map(record_of, self._connection.execute(sql, [*values, window]))
 
-    def further(self, guid: str) -> Further:
-        """Return the further fields of a record."""
+    def extras(self, guid: str) -> RecordExtras:
+        """Return the extras of a record."""
         self.flush()
-        return next(map(Further._make, self._connection.execute(SELECT_FURTHER, (guid,))), PLAIN)
+        return next(
+            map(RecordExtras._make, self._connection.execute(SELECT_EXTRAS, (guid,))), PLAIN
+        )
 
-    def replace(self, before: Record, after: Record, further: Further) -> None:
-        """Update content, fields, tags, further fields and expiry of a record. It stays in its
+    def replace(self, before: Record, after: Record, extras: RecordExtras) -> None:
+        """Update content, fields, tags, extras and expiry of a record. It stays in its
         thread.
         """
         place = self.by_guid(before.guid)
         if place is None:
             return
-        self.overwrite(place, place.whole.with_values(after, further))
+        self.overwrite(place, place.state.with_values(after, extras))
 
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int, *, offset: int = 0
-    ) -> Iterator[tuple[int, Record, Further]]:
-        """Yield (row, record, further fields) of matching records, skipping `offset`.
+    ) -> Iterator[tuple[int, Record, RecordExtras]]:
+        """Yield (row, record, extras) of matching records, skipping `offset`.
 
         `order` is a key of ORDER. `beyond` is a row, for the order of arrival.
         """
@@ -485,7 +487,7 @@ class RecordTable:
         found = self._connection.execute(
             f"{PAGE}{where(*clauses)}{ORDER[order]} LIMIT {limit:d} OFFSET {offset:d}", values
         )
-        return ((row[0], record_of(row[1:WIDTH]), Further._make(row[WIDTH:])) for row in found)
+        return ((row[0], record_of(row[1:WIDTH]), RecordExtras._make(row[WIDTH:])) for row in found)
 
     def count(self, conditions: Conditions) -> int:
         """Return the number of matching records."""

@@ -12,10 +12,10 @@ import apsw
 import orjson
 
 from memrelay.memory.engine.rows import Changes
-from memrelay.memory.records.kinds import DOCUMENT_KIND
 
 # Maximum length of an embedded text. Embedders read no more.
 MAX_CHARACTERS = 1 << 15
+DOCUMENT_KIND = "recipe.document"
 # Of recipes and what they read, only documents are searched by meaning. They have no speaker.
 TEXT = (
     f"thread IS NOT NULL AND kind != '{DOCUMENT_KIND}', source, "

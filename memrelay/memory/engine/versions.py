@@ -16,7 +16,7 @@ from memrelay.memory.engine.conditions import UNEXPIRED, Conditions, has_expired
 from memrelay.memory.engine.rows import RowInsert
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list
-from memrelay.memory.records.record import Further, Record, beginning, checksum, names_of
+from memrelay.memory.records.record import Record, RecordExtras, beginning, checksum, names_of
 
 STATE = column_list(columns.STATE)
 COLUMNS = f"{STATE}, length, content, what, changed_at, actor, reason"
@@ -95,11 +95,11 @@ class State(NamedTuple):
         )
 
     @property
-    def further(self) -> Further:
-        """Return the further fields."""
-        return Further(self.key, self.owner, self.data, self.in_context, self.thread, self.seq)
+    def extras(self) -> RecordExtras:
+        """Return the fields that few records have."""
+        return RecordExtras(self.key, self.owner, self.data, self.in_context, self.thread, self.seq)
 
-    def with_values(self, record: Record, further: Further) -> "State":
+    def with_values(self, record: Record, extras: RecordExtras) -> "State":
         """Return the state with these values. It keeps its guid, creation time and thread."""
         return self._replace(
             content=record.content,
@@ -109,16 +109,16 @@ class State(NamedTuple):
             tags=record.tags,
             updated_at=record.updated_at,
             expires_at=record.expires_at,
-            key=further.key,
-            owner=further.owner,
-            data=further.data,
-            in_context=further.in_context,
+            key=extras.key,
+            owner=extras.owner,
+            data=extras.data,
+            in_context=extras.in_context,
         )
 
     def checksum(self) -> int:
         """Return the checksum of the texts, which `crc` has once it is stored."""
         common = beginning(self.scope, self.kind, self.source, self.tags)
-        return checksum(common, names_of(self.guid, self.further), self.content)
+        return checksum(common, names_of(self.guid, self.extras), self.content)
 
 
 class Version(NamedTuple):
@@ -238,8 +238,8 @@ class VersionTable:
 
     def page(
         self, conditions: Conditions, order: str, beyond: int | None, limit: int
-    ) -> Iterator[tuple[int, Record, Further]]:
-        """Yield (number of its deletion, record, further fields) of deleted records that can be
+    ) -> Iterator[tuple[int, Record, RecordExtras]]:
+        """Yield (number of its deletion, record, extras) of deleted records that can be
         restored.
         """
         clauses, values = self._deleted_conditions(conditions)
@@ -250,7 +250,7 @@ class VersionTable:
             (*values, limit),
         )
         states = ((row[0], State._make(row[1:])) for row in found)
-        return ((number, state.record, state.further) for number, state in states)
+        return ((number, state.record, state.extras) for number, state in states)
 
     def count(self, conditions: Conditions) -> int:
         """Return the number of matching deleted records that can be restored."""
@@ -321,18 +321,18 @@ class StoredRecord(NamedTuple):
     content: str
     # Parts of words that are indexed in addition to the content.
     parts: str | None
-    # Values in the order of columns.STATE.
-    state: tuple[Any, ...]
+    # In the order of columns.STATE.
+    values: tuple[Any, ...]
 
     @property
     def guid(self) -> str:
         """Return the record's guid."""
-        return str(self.state[0])
+        return str(self.values[0])
 
     @property
-    def whole(self) -> State:
+    def state(self) -> State:
         """Return the state with field names."""
-        return State._make((*self.state, self.content))
+        return State._make((*self.values, self.content))
 
 
 def stored_records(

@@ -11,7 +11,6 @@ MODEL = Model(
             "deletion",
             "memrelay.memory.search.search",
             "memrelay.memory.search.vectors",
-            "erasure",
             "memrelay.memory.transfer.import_records",
         ),
         "changes": ("changes",),

@@ -1,4 +1,4 @@
-"""changes.list: lists the changes of a store in order, from its change feed."""
+"""Changes of a store in order, from its change feed."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,9 +12,9 @@ from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import Refused
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.paging import Limit
 from memrelay.memory.validation import find_closest
 
-MOST = 1000
 # Changes that one call reads, at most. It may find fewer of the given types among them.
 MAX_READ = 10_000
 Type = Annotated[str, Field(min_length=1, max_length=64)]
@@ -28,7 +28,7 @@ class ListChanges:
     """The `next` of the previous call; 0 for the oldest change that is kept."""
     types: Annotated[tuple[Type, ...], Field(max_length=64)] = ()
     """Only changes of these types, such as `record.created`; by default all. Others are refused."""
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 100
+    limit: Limit = 100
     """The maximum number of changes."""
 
 
@@ -67,23 +67,23 @@ class ChangeList:
 
 
 @operation("changes.list", access="read", mutates=False, shows_ids_only=True)
-def list_changes(tx: Transaction, wanted: ListChanges, context: Context) -> ChangeList:
+def list_changes(tx: Transaction, request: ListChanges, context: Context) -> ChangeList:
     """List the changes of a store in order. A consumer continues from its own cursor.
 
     Raises Refused: when `after` is higher than the last change, as after a restored backup, or
     when a type is unknown.
     """
-    _refuse_unknown(wanted.types)
+    _refuse_unknown(request.types)
     feed = tx.feed
-    is_filtered = bool(wanted.types)
-    found = feed.after(wanted.after, MAX_READ if is_filtered else wanted.limit)
+    is_filtered = bool(request.types)
+    changes = feed.after(request.after, MAX_READ if is_filtered else request.limit)
     last = feed.last
-    if wanted.after > last:
+    if request.after > last:
         raise Refused(
             f"the last change of {tx.memory_id} is {last}, so the store was replaced after "
-            f"{wanted.after} was read; read the records again and continue with `after`: {last}"
+            f"{request.after} was read; read the records again and continue with `after`: {last}"
         )
-    taken, cursor = _take(found, wanted)
+    taken, cursor = _take(changes, request)
     oldest = feed.oldest
     return ChangeList(
         tuple(map(_view, taken)), cursor, last, 0 if oldest is None else oldest[0], feed.is_on
@@ -98,15 +98,15 @@ def _refuse_unknown(types: tuple[str, ...]) -> None:
             raise Refused(f"no change has the type {name!r} ({hint})")
 
 
-def _take(found: list[Change], wanted: ListChanges) -> tuple[list[Change], int]:
+def _take(changes: list[Change], request: ListChanges) -> tuple[list[Change], int]:
     """Return the changes of the page, and the number of the last one that was read."""
-    if not wanted.types:
-        return found, found[-1].n if found else wanted.after
-    matching = [change for change in found if change.type in wanted.types]
-    if len(matching) >= wanted.limit:
-        taken = matching[: wanted.limit]
+    if not request.types:
+        return changes, changes[-1].n if changes else request.after
+    matching = [change for change in changes if change.type in request.types]
+    if len(matching) >= request.limit:
+        taken = matching[: request.limit]
         return taken, taken[-1].n
-    return matching, found[-1].n if found else wanted.after
+    return matching, changes[-1].n if changes else request.after
 
 
 def _view(change: Change) -> ChangeView:

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.record import Record, RecordExtras
 
 # Columns that every read returns, in the order of Record, which adds the score.
 READ = Record._fields[:-1]
 # Columns that every new record has, READ without `expires_at`.
 NEW = READ[:-1]
 # Columns that few records have.
-FURTHER = Further._fields
+EXTRAS = RecordExtras._fields
 # All columns that a version keeps, in the order of State, which adds the content.
 STATE = (
     "guid",

@@ -1,27 +1,41 @@
-"""Validate and read `data`, the JSON object of a record, which is stored as text.
+"""The JSON of records: `data`, an object that is stored as text, and tags.
 
 Values that would not survive the round trip through SQLite are rejected.
 """
 
 import math
+import re
 from typing import Annotated, Any
 
 import orjson
 from pydantic import AfterValidator, WithJsonSchema
 
-from memrelay.memory.errors import RecordDamaged
-from memrelay.memory.records.record import Further, Record
+from memrelay.memory.errors import BadTags, RecordDamaged, Refused
+from memrelay.memory.records.record import Record, RecordExtras
 from memrelay.memory.validation import Faults, Place
 
 # Maximum size as JSON, bytes.
 MOST_BYTES = 1 << 16
 # Maximum nesting of objects and lists.
 MAX_DEPTH = 16
-# Range of a SQLite integer.
-SMALLEST, LARGEST = -(2**63), 2**63 - 1
 # Terminates a key in SQLite's JSON functions, which would then read another key.
 NUL = "\0"
 TOO_LONG = "an integer has 64 bits; store a longer one as text"
+RULE = (
+    'tags are a JSON array of strings like ["important","fact"], or a comma-separated list like '
+    "important,fact"
+)
+# Range of a SQLite integer.
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+# JSON numbers up to here survive the parser.
+LARGEST_UNSIGNED = 2**64 - 1
+# The shortest integers beyond 64 bits have 19 digits.
+LONG = re.compile(rb"[0-9]{19}")
+# A string, or a number.
+TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*', re.DOTALL)
+INTEGER = re.compile(rb"-?[0-9]{19,}")
+MAX_DIGITS = 20
+SHOWN = 40
 
 
 def checked(data: dict[str, Any]) -> dict[str, Any]:
@@ -111,7 +125,49 @@ def load_json(text: str, guid: str) -> Any:
         ) from error
 
 
-def kept_data(record: Record, further: Further) -> dict[str, Any]:
+def kept_data(record: Record, extras: RecordExtras) -> dict[str, Any]:
     """Return the `data` of a record, {} if it has none. Raises RecordDamaged."""
-    found: dict[str, Any] = load_json(further.data, record.guid) if further.data else {}
-    return found
+    return parse_data(extras.data, record.guid)
+
+
+def parse_data(data: str | None, guid: str) -> dict[str, Any]:
+    """Return the stored `data` of the record with that guid, {} for none. Raises RecordDamaged."""
+    parsed: dict[str, Any] = load_json(data, guid) if data else {}
+    return parsed
+
+
+def parse(value: Any) -> tuple[str, ...]:
+    """Return the tags in order without duplicates. Raises BadTags."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        value = _split(value)
+    if not isinstance(value, list | tuple) or not all(isinstance(tag, str) for tag in value):
+        raise BadTags(f"{RULE}; got {str(value)[:100]!r}")
+    return tuple(dict.fromkeys(tag.strip() for tag in value if tag.strip()))
+
+
+def _split(text: str) -> Any:
+    # A text that begins like other JSON is not a list of words either.
+    if not text.lstrip().startswith(("[", "{", '"')):
+        return text.split(",")
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise BadTags(f"{RULE}; invalid JSON: {error}") from error
+
+
+def check_integers(text: bytes) -> None:
+    """Raise Refused if valid JSON has an integer that does not fit into 64 bits."""
+    if LONG.search(text) is None:
+        return
+    for token in TOKEN.finditer(text):
+        number = token[0]
+        if INTEGER.fullmatch(number) is None:
+            continue
+        has_few_digits = len(number.lstrip(b"-")) <= MAX_DIGITS
+        if not (has_few_digits and SMALLEST <= int(number) <= LARGEST_UNSIGNED):
+            raise Refused(
+                f"the integer {number[:SHOWN].decode()} has more than 64 bits and would be "
+                "rounded; send it as text"
+            )

@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 
 from memrelay.memory.engine.timestamps import LAST_MS
 from memrelay.memory.records.data import LARGEST, SMALLEST
-from memrelay.memory.records.ids import HEX
 
 Int = Annotated[int, Meta(ge=SMALLEST, le=LARGEST)]
 # The upper bounds leave space for later changes.
@@ -91,26 +90,3 @@ class Written(NamedTuple):
 
     total: int
     noun: str
-
-
-# Ids and scopes that contain the pipeline's uid have the placeholder in its place, so that another
-# pipeline can import them.
-UID = "${pipeline_uid}"
-# The id of the chat of a swarm: `chat:<uid>/<swarm>`.
-CHAT = "chat:"
-
-
-def replace_uid(name: str, before: str, after: str) -> str:
-    """Replace the uid in the id of a named memory, in the `memory_id` of a store, in the id of a
-    chat, and at the end of the id of a thread. Return other names unchanged.
-    """
-    own = f"mem_{before}_"
-    if name.startswith(own) and HEX.fullmatch(name, len(own)):
-        return f"mem_{after}_{name[len(own) :]}"
-    for start in ("instances/", CHAT):
-        folder = f"{start}{before}/"
-        if name.startswith(folder):
-            return f"{start}{after}/{name.removeprefix(folder)}"
-    if name.endswith(f":{before}"):
-        return f"{name.removesuffix(before)}{after}"
-    return name

@@ -91,13 +91,13 @@ def parse_path(field: str) -> tuple[str, ...] | None:
     if len(field) > MAX_PATH_CHARACTERS or not _PATH.fullmatch(field):
         return None
     try:
-        found = tuple(
+        steps = tuple(
             orjson.loads(step) if step[0] == '"' else step for step in _STEPS.findall(field)
         )
-        "".join(found).encode()
+        "".join(steps).encode()
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    return found if len(found) <= MAX_STEPS and NUL not in "".join(found) else None
+    return steps if len(steps) <= MAX_STEPS and NUL not in "".join(steps) else None
 
 
 # The tree of conditions. Each condition is true or false for a record, never unknown.
@@ -160,10 +160,10 @@ def convert_value(value: Any, type_: FieldType, operator: str, *, nullable: bool
         return _convert_ordered(value, type_, operator)
     if value is None and operator != "contains" and nullable:
         return None
-    found = _convert(value, type_)
-    if operator == "contains" and isinstance(found, str) and len(found) > MAX_CONTAINED:
+    converted = _convert(value, type_)
+    if operator == "contains" and isinstance(converted, str) and len(converted) > MAX_CONTAINED:
         raise BadValue(f"takes a text of at most {MAX_CONTAINED} characters")
-    return found
+    return converted
 
 
 def _convert_ordered(value: Any, type_: FieldType, operator: str) -> Any:
@@ -197,10 +197,10 @@ def _checked(value: Any, rule: str) -> Any:
 MATCH_ALL = AllOf(())
 
 
-def parse_filter(given: Any) -> Node:
+def parse_filter(value: Any) -> Node:
     """Return the tree of a filter. Raises ValidationError with every error by place."""
     parser = _Parser()
-    node = parser.parse(given, (), 0)
+    node = parser.parse(value, (), 0)
     parser.faults.raise_any("filter")
     return node
 
@@ -212,14 +212,14 @@ class _Parser:
         self.faults = Faults()
         self._pieces = self._listed = 0
 
-    def parse(self, given: Any, place: Place, depth: int) -> Node:
+    def parse(self, filters: Any, place: Place, depth: int) -> Node:
         """Parse an object: all of its members must hold."""
-        if not isinstance(given, dict):
+        if not isinstance(filters, dict):
             return self._add_fault(place, 'a filter is an object, like {"kind": {"eq": "note"}}')
         if depth > MOST_DEPTH:
             return self._add_fault(place, f"and, or and not nest at most {MOST_DEPTH} deep")
         parts = []
-        for name, value in given.items():
+        for name, value in filters.items():
             if not self._count_piece((*place, name)):
                 break
             parse = self._parse_group if name in GROUPS else self._parse_field
@@ -270,21 +270,21 @@ class _Parser:
                 f"{field} does not take {operator}; it takes {', '.join(OPERATORS_BY_TYPE[type_])}",
             )
         if operator in LISTS:
-            found = self._parse_list(field, type_, operator, value, place)
+            operand = self._parse_list(field, type_, operator, value, place)
         else:
-            found = self._parse_value(field, type_, operator, value, place)
+            operand = self._parse_value(field, type_, operator, value, place)
         if operator == "exists":
-            return _negate_if(not found, Condition(field, path, operator, True))
+            return _negate_if(not operand, Condition(field, path, operator, True))
         positive = {"ne": "eq", "nin": "in"}.get(operator, operator)
-        return _negate_if(positive != operator, Condition(field, path, positive, found))
+        return _negate_if(positive != operator, Condition(field, path, positive, operand))
 
     def _parse_list(
-        self, field: str, type_: FieldType, operator: str, given: Any, place: Place
+        self, field: str, type_: FieldType, operator: str, values: Any, place: Place
     ) -> tuple[Any, ...]:
-        if not isinstance(given, list | tuple):
+        if not isinstance(values, list | tuple):
             self.faults.add(place, f"{operator} takes a list of values", None)
             return ()
-        self._listed += len(given)
+        self._listed += len(values)
         if self._listed > MOST_LISTED:
             self.faults.add(
                 place, f"the lists of a filter have at most {MOST_LISTED} values together", None
@@ -292,14 +292,14 @@ class _Parser:
             return ()
         return tuple(
             self._parse_value(field, type_, operator, one, (*place, at))
-            for at, one in enumerate(given)
+            for at, one in enumerate(values)
         )
 
     def _parse_value(
-        self, field: str, type_: FieldType, operator: str, given: Any, place: Place
+        self, field: str, type_: FieldType, operator: str, value: Any, place: Place
     ) -> Any:
         try:
-            return convert_value(given, type_, operator, nullable=field in NULLABLE)
+            return convert_value(value, type_, operator, nullable=field in NULLABLE)
         except BadValue as error:
             self.faults.add(place, str(error), None)
             return None
@@ -332,9 +332,9 @@ def _unknown_word(noun: str, word: Any, known: tuple[str, ...]) -> str:
     return f"unknown {noun} {name!r} ({hint})"
 
 
-def _checked_filter(given: Json) -> Json:
-    parse_filter(given)
-    return given
+def _checked_filter(value: Json) -> Json:
+    parse_filter(value)
+    return value
 
 
 def _operators(type_: FieldType, *, nullable: bool) -> Json:
@@ -343,7 +343,7 @@ def _operators(type_: FieldType, *, nullable: bool) -> Json:
     ordered = {"type": [name for name in _TYPES[type_] if name in ("string", "number")]}
     several = {"type": "array", "items": one, "maxItems": MOST_LISTED}
     contained = {"type": _TYPES[type_], "maxLength": MAX_CONTAINED}
-    known = {
+    schemas = {
         "eq": one,
         "ne": one,
         "gt": ordered,
@@ -359,7 +359,7 @@ def _operators(type_: FieldType, *, nullable: bool) -> Json:
         "type": "object",
         "minProperties": 1,
         "additionalProperties": False,
-        "properties": {name: known[name] for name in OPERATORS_BY_TYPE[type_]},
+        "properties": {name: schemas[name] for name in OPERATORS_BY_TYPE[type_]},
     }
 
 

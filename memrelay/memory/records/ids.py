@@ -1,4 +1,7 @@
-"""Derive ids that stay the same on a replay: each is a uuid7 computed from its input's id."""
+"""Ids: guids that stay the same on a replay, ids of named memories and entries, and uids in them.
+
+A derived guid is a uuid7 that is computed from its input's id.
+"""
 
 import re
 from functools import lru_cache
@@ -16,6 +19,19 @@ NOISE_MASK = (1 << NOISE_BITS) - 1
 DERIVED = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 # Version and variant bits, in the third and fourth part of the uuid.
 VERSION_BITS = 0x7000_8000
+# Ids of named memories and their entries (seed 004). They contain the pipeline's uid, which leads
+# to the owner: mem_<uid>_<32 hex digits> and me_<uid>_<32 hex digits>. An entry's digits are its
+# record's guid. The uid is `local` for a store outside of pipelines.
+ID = re.compile(
+    r"(mem|me)_([A-Za-z0-9_-]{1,64})_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})"
+)
+HEX = re.compile("[0-9a-f]{32}")
+LOCAL_UID = "local"
+IdPrefix = Literal["mem", "me"]
+# Stands for the uid of the pipeline in the lines of an export.
+UID = "${pipeline_uid}"
+# The id of the chat of a swarm: `chat:<uid>/<swarm>`.
+CHAT = "chat:"
 
 
 def derive_guid(uid: str, input_id: str, agent: str, index: int) -> str:
@@ -93,39 +109,43 @@ def _salt(uid: str, agent: str, path: str, index: int) -> tuple[int, str]:
     return VERSION_BITS | noise >> 48, f"{noise & NOISE_MASK >> 2:012x}"
 
 
-# Ids of named memories and their entries (seed 004). They contain the pipeline's uid, which leads
-# to the owner: mem_<uid>_<32 hex digits> and me_<uid>_<32 hex digits>. An entry's digits are its
-# record's guid. The uid is `local` for a store outside of pipelines.
-
-ID = re.compile(
-    r"(mem|me)_([A-Za-z0-9_-]{1,64})_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})"
-)
-HEX = re.compile("[0-9a-f]{32}")
-LOCAL_UID = "local"
-IdPrefix = Literal["mem", "me"]
-
-
 def make_id(prefix: IdPrefix, memory_id: str, guid: str) -> str:
     """Return the id of the object with that guid in the store at `memory_id`."""
     return f"{prefix}_{uid_of_store(memory_id)}_{guid.replace('-', '')}"
 
 
-def uid_of(prefix: IdPrefix, given: str) -> str:
+def uid_of(prefix: IdPrefix, ident: str) -> str:
     """Return the pipeline uid in an id, "" if the id is malformed or has another prefix."""
-    found = ID.fullmatch(given)
-    return found[2] if found is not None and found[1] == prefix else ""
+    match = ID.fullmatch(ident)
+    return match[2] if match is not None and match[1] == prefix else ""
 
 
-def guid_of(prefix: IdPrefix, memory_id: str, given: str) -> str:
+def guid_of(prefix: IdPrefix, memory_id: str, ident: str) -> str:
     """Return the guid in an id of that store, "" if the id is malformed or belongs to another
     store.
     """
-    found = ID.fullmatch(given)
-    is_ours = found is not None and found[1] == prefix and found[2] == uid_of_store(memory_id)
-    return "-".join(found.groups()[2:]) if found is not None and is_ours else ""
+    match = ID.fullmatch(ident)
+    is_ours = match is not None and match[1] == prefix and match[2] == uid_of_store(memory_id)
+    return "-".join(match.groups()[2:]) if match is not None and is_ours else ""
 
 
 def uid_of_store(memory_id: str) -> str:
     """Return the uid of the pipeline that the store belongs to."""
     root, _, rest = memory_id.partition("/")
     return rest.partition("/")[0] if root == "instances" and "/" in rest else LOCAL_UID
+
+
+def replace_uid(name: str, before: str, after: str) -> str:
+    """Replace the uid in the id of a named memory, in the `memory_id` of a store, in the id of a
+    chat, and at the end of the id of a thread. Return other names unchanged.
+    """
+    own = f"mem_{before}_"
+    if name.startswith(own) and HEX.fullmatch(name, len(own)):
+        return f"mem_{after}_{name[len(own) :]}"
+    for start in ("instances/", CHAT):
+        folder = f"{start}{before}/"
+        if name.startswith(folder):
+            return f"{start}{after}/{name.removeprefix(folder)}"
+    if name.endswith(f":{before}"):
+        return f"{name.removesuffix(before)}{after}"
+    return name

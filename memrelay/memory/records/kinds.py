@@ -1,22 +1,7 @@
 """Reserved kinds: records of these kinds are written only by the operations of their model."""
 
+from memrelay.memory.engine.models import reserved_prefixes
 from memrelay.memory.errors import Refused
-
-# Beginnings of reserved kinds.
-RESERVED = ("store.", "memory.", "recipe.")
-# An item in a shared store (memory/items). SQL names it literally, so that SQLite uses its index.
-ITEM_KIND = "store.item"
-# The memory of agents (memory/agents).
-FACT_KIND, PROCEDURE_KIND = "memory.fact", "memory.procedure"
-EPISODE_KIND, STEP_KIND = "memory.episode", "memory.step"
-USER_KIND = "memory.user"
-# An item of a LangGraph store.
-LANGGRAPH_ITEM_KIND = "memory.item"
-# Recipes and what they read (memory/recipes).
-RECIPE_KIND, DOCUMENT_KIND, NODE_KIND = "recipe.definition", "recipe.document", "recipe.node"
-INSTANCE_KIND, RULE_ENGINE_KIND = "recipe.instance", "recipe.rule_engine"
-GRAPH_TEMPLATE_KIND, VIEW_TEMPLATE_KIND = "recipe.graph_template", "recipe.view_template"
-
 
 # Generic reads leave these kinds out.
 AGENT_MEMORY = "memory."
@@ -29,15 +14,18 @@ def is_agent_memory(kind: str) -> bool:
 
 def refuse_reserved(kind: str | None) -> None:
     """Raise Refused if records of that kind are written only by other operations."""
-    if kind is not None and (rule := reserved_fault(kind)):
-        raise Refused(rule)
+    if kind and (fault := reserved_fault(kind)):
+        raise Refused(fault)
 
 
 def reserved_fault(kind: str) -> str:
     """Return why a new record may not have that kind, "" if it may."""
-    if not kind.startswith(RESERVED):
+    prefixes = reserved_prefixes()
+    if not kind.startswith(prefixes):
         return ""
+    *first, last = (f"`{prefix}`" for prefix in prefixes)
+    named = f"{', '.join(first)} or {last}" if first else last
     return (
-        f"the kind {kind[:64]!r} is reserved: kinds that begin with `store.`, `memory.` or "
-        "`recipe.` belong to other operations; use another kind"
+        f"the kind {kind[:64]!r} is reserved: kinds that begin with {named} belong to other "
+        "operations; use another kind"
     )

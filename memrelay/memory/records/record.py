@@ -32,7 +32,7 @@ class Record(NamedTuple):
 record_of: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 
 
-class Further(NamedTuple):
+class RecordExtras(NamedTuple):
     """Fields that few records have and only operations return.
 
     They are read separately, so that other reads do not pay for them.
@@ -48,7 +48,7 @@ class Further(NamedTuple):
     seq: int | None = None
 
 
-PLAIN = Further()
+PLAIN = RecordExtras()
 DEFAULT_KIND = "observation"
 
 
@@ -73,16 +73,16 @@ def checksum(common: int, guid: str, content: str) -> int:
     return (crc32(guid.encode(), common) & UPPER_BITS) << 32 | crc32(content.encode())
 
 
-def names_of(guid: str, further: Further) -> str:
+def names_of(guid: str, extras: RecordExtras) -> str:
     """Return the text that `checksum` covers in place of the guid.
 
     It is the guid itself unless the record has a key, owner, data or `in_context`.
     """
-    if further[:4] == PLAIN[:4]:
+    if extras[:4] == PLAIN[:4]:
         # The thread is not covered.
         return guid
-    names = (guid, further.key or "", further.owner or "", further.data or "")
-    return "\0".join((*names, str(further.in_context)))
+    names = (guid, extras.key or "", extras.owner or "", extras.data or "")
+    return "\0".join((*names, str(extras.in_context)))
 
 
 def checksum_of_bytes(names: bytes, content: bytes) -> int:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from memrelay.memory.engine.timestamps import LAST_MS, Moment, format_time, parse_ms
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.data import kept_data, load_json
-from memrelay.memory.records.record import Further, Record, beginning, checksum, names_of
+from memrelay.memory.records.record import Record, RecordExtras, beginning, checksum, names_of
 
 MOST_TAGS = 64
 Content = Annotated[str, Field(min_length=1)]
@@ -27,8 +27,8 @@ End = Annotated[str, Field(max_length=40)]
 Versions = Annotated[tuple[str, ...], Field(max_length=MOST_TAGS)]
 
 
-def _none_is_empty(given: object) -> object:
-    return "" if given is None else given
+def _none_is_empty(value: object) -> object:
+    return "" if value is None else value
 
 
 # Accept null, as views return it, so that a record can be written as it was read.
@@ -71,9 +71,9 @@ class RecordView:
     """Changes with every edit; an edit can require it."""
 
 
-def view(record: Record, further: Further) -> RecordView:
+def view(record: Record, extras: RecordExtras) -> RecordView:
     """Return the API view of a stored record. Raises RecordDamaged."""
-    tags, data = load_json(record.tags, record.guid), kept_data(record, further)
+    tags, data = load_json(record.tags, record.guid), kept_data(record, extras)
     return RecordView(
         record.guid,
         record.scope,
@@ -84,13 +84,13 @@ def view(record: Record, further: Further) -> RecordView:
         format_time(record.created_at),
         format_time(record.updated_at),
         None if record.expires_at is None else format_time(record.expires_at),
-        further.key,
-        further.owner,
+        extras.key,
+        extras.owner,
         data,
-        bool(further.in_context),
-        further.thread,
-        further.seq,
-        version_of(record, further),
+        bool(extras.in_context),
+        extras.thread,
+        extras.seq,
+        version_of(record, extras),
     )
 
 
@@ -115,10 +115,10 @@ def end_ms(text: str, now_ms: int) -> int | None:
     return moment
 
 
-def version_of(record: Record, further: Further) -> str:
+def version_of(record: Record, extras: RecordExtras) -> str:
     """Return the version, derived from the time of the last change and all fields, so it needs no
     column.
     """
     common = beginning(record.scope, record.kind, record.source, record.tags)
-    crc = checksum(common, names_of(record.guid, further), record.content)
+    crc = checksum(common, names_of(record.guid, extras), record.content)
     return f"{record.updated_at:x}-{crc:x}"

@@ -1,4 +1,4 @@
-"""records.create: creates a record."""
+"""Writes of records: creating, updating, appending, and the versions that a write expects."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -9,16 +9,17 @@ from pydantic import Field
 
 from memrelay.memory.engine.appends import LongRecord
 from memrelay.memory.engine.conditions import Filters
+from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms
-from memrelay.memory.engine.versions import State
+from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST, SMALLEST, Data, as_text
+from memrelay.memory.records.data import LARGEST, SMALLEST, Data, as_text, parse
 from memrelay.memory.records.kinds import refuse_reserved
-from memrelay.memory.records.reading import RECORD_BYTES, check_fits, fetch
-from memrelay.memory.records.record import DEFAULT_KIND, PLAIN, Further, Record
-from memrelay.memory.records.tags import parse
+from memrelay.memory.records.paging import RECORD_BYTES
+from memrelay.memory.records.reading import check_fits, fetch
+from memrelay.memory.records.record import DEFAULT_KIND, PLAIN, Record, RecordExtras
 from memrelay.memory.records.view import (
     Content,
     End,
@@ -54,15 +55,15 @@ class WriteInput(Struct, frozen=True, gc=False):
     thread: str = ""  # the conversation that it is a turn of, if any
     seq: int | None = None  # the position in the thread; by default the end
     expires_at: int | None = None  # Unix ms
-    further: Further = PLAIN  # its thread and seq are ignored
+    extras: RecordExtras = PLAIN  # its thread and seq are ignored
 
 
 def write(tx: Transaction, new: WriteInput) -> str:
     """Store the record and return its guid."""
     tags = orjson.dumps(new.tags).decode() if new.tags else "[]"
     record = (new.guid, new.scope, new.kind, new.content, new.source, tags, new.now_ms, new.now_ms)
-    if new.expires_at is not None or new.further is not PLAIN:
-        tx.records.insert_whole(_whole(new, tags))
+    if new.expires_at is not None or new.extras is not PLAIN:
+        tx.records.insert_state(_make_state(new, tags))
     elif new.thread:
         tx.records.insert_turn(record, new.thread, new.seq)
     else:
@@ -70,26 +71,19 @@ def write(tx: Transaction, new: WriteInput) -> str:
     return new.guid
 
 
-def _whole(new: WriteInput, tags: str) -> State:
-    further = new.further
-    return State(
-        new.guid,
-        1,
-        new.scope,
-        new.kind,
-        new.source,
-        tags,
-        new.now_ms,
-        new.now_ms,
-        further.key,
-        further.owner,
-        further.data,
-        new.expires_at,
-        further.in_context,
-        encrypted=0,
+def _make_state(new: WriteInput, tags: str) -> State:
+    """Return the record with all of its columns."""
+    extras = new.extras
+    return new_state(new.guid, new.kind, new.now_ms, new.source)._replace(
+        scope=new.scope,
+        tags=tags,
+        key=extras.key,
+        owner=extras.owner,
+        data=extras.data,
+        expires_at=new.expires_at,
+        in_context=extras.in_context,
         thread=new.thread or None,
         seq=new.seq,
-        crc=None,
         content=new.content,
     )
 
@@ -134,7 +128,7 @@ def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
     refuse_reserved(new.kind)
     if new.seq is not None and not new.thread:
         raise Refused("`seq` is a position in a thread; set `thread` too, or omit `seq`")
-    further = Further(
+    extras = RecordExtras(
         new.key or None, new.owner or None, as_text(new.data or {}), int(new.in_context)
     )
     record = WriteInput(
@@ -148,12 +142,12 @@ def create(tx: Transaction, new: CreateRecord, context: Context) -> RecordView:
         new.thread,
         new.seq,
         end_ms(new.expires_at, context.now_ms),
-        PLAIN if further == PLAIN else further,
+        PLAIN if extras == PLAIN else extras,
     )
     write(tx, record)
     if new.thread:
         return view(*fetch(tx, record.guid))  # the store assigned the position
-    return view(_stored(record), further)
+    return view(_stored(record), extras)
 
 
 def _stored(new: WriteInput) -> Record:
@@ -214,35 +208,25 @@ def update(tx: Transaction, change: UpdateRecord, context: Context) -> RecordVie
     Raises ResultTooLarge: when the record would not fit into an answer.
     """
     refuse_reserved(change.kind)
-    before, had = fetch(tx, change.guid)
+    before, extras_before = fetch(tx, change.guid)
     refuse_reserved(before.kind)
-    check_version(before, had, change.if_version)
-    after, further = _apply(before, change, context.now_ms), _apply_further(had, change)
-    check_fits(after, further, context)
-    if (after, further) == (before, had):
-        return view(before, had)
+    check_version(before, extras_before, change.if_version)
+    after = _apply(before, change, context.now_ms)
+    extras = _apply_extras(extras_before, change)
+    check_fits(after, extras, context)
+    if (after, extras) == (before, extras_before):
+        return view(after, extras)
     after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
-    tx.records.replace(before, after, further)
-    return view(after, further)
-
-
-def check_version(record: Record, further: Further, allowed: tuple[str, ...]) -> None:
-    """Raise VersionConflict if the record has none of the allowed versions; () allows all."""
-    if allowed and (version := version_of(record, further)) not in allowed:
-        raise VersionConflict(
-            f"record {record.guid} has version {version}, not the expected one; "
-            "read it again and retry with its version"
-        )
+    tx.records.replace(before, after, extras)
+    return view(after, extras)
 
 
 def _apply(record: Record, change: UpdateRecord, now_ms: int) -> Record:
-    given: dict[str, Any] = {
-        "content": change.content,
-        "kind": change.kind,
-        "scope": change.scope,
-        "source": change.source,
+    values: dict[str, Any] = {
+        name: value
+        for name in ("content", "kind", "scope", "source")
+        if (value := getattr(change, name)) is not None
     }
-    values = {name: value for name, value in given.items() if value is not None}
     if change.tags is not None:
         values["tags"] = orjson.dumps(parse(change.tags)).decode()
     if change.expires_at is not None:
@@ -250,16 +234,40 @@ def _apply(record: Record, change: UpdateRecord, now_ms: int) -> Record:
     return record._replace(**values)
 
 
-def _apply_further(had: Further, change: UpdateRecord) -> Further:
-    named = {"key": change.key, "owner": change.owner}
-    values: dict[str, Any] = {
-        name: value or None for name, value in named.items() if value is not None
-    }
+def _apply_extras(extras: RecordExtras, change: UpdateRecord) -> RecordExtras:
+    if change.key is not None:
+        extras = extras._replace(key=change.key or None)
+    if change.owner is not None:
+        extras = extras._replace(owner=change.owner or None)
     if change.data is not None:
-        values["data"] = as_text(change.data)
+        extras = extras._replace(data=as_text(change.data))
     if change.in_context is not None:
-        values["in_context"] = int(change.in_context)
-    return had._replace(**values)
+        extras = extras._replace(in_context=int(change.in_context))
+    return extras
+
+
+def check_version(record: Record, extras: RecordExtras, allowed: tuple[str, ...]) -> None:
+    """Raise VersionConflict if the record has none of the allowed versions; () allows all."""
+    if allowed:
+        refuse_other_version(f"record {record.guid}", version_of(record, extras), allowed)
+
+
+def check_keyed_version(name: str, stored: StoredRecord | None, allowed: tuple[str, ...]) -> None:
+    """Raise VersionConflict if the record with a key has none of the allowed versions; () allows
+    all. It has none if the key is free.
+    """
+    if allowed:
+        version = "" if stored is None else version_of(stored.state.record, stored.state.extras)
+        refuse_other_version(name, version, allowed)
+
+
+def refuse_other_version(name: str, version: str, allowed: tuple[str, ...]) -> None:
+    """Raise VersionConflict if a version, "" for none, is not among the allowed ones."""
+    if version not in allowed:
+        state = f"has version {version}" if version else "does not exist"
+        raise VersionConflict(
+            f"{name} {state}, not the expected one; read it again and retry with its version"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,56 +284,6 @@ class AppendInput:
     separator: str = "\n"
     most_bytes: int = 1 << 63  # the maximum size of the record, so that it remains readable
     must_exist: bool = False  # a missing record is an error
-
-
-def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
-    """Append to the oldest matching record; returns (guid, whether a record existed).
-
-    Raises RecordNotFound: when the record must exist and does not.
-    Raises Refused: when the guid is that of an agent's memory.
-    Raises ResultTooLarge: when the record would exceed `most_bytes`.
-    """
-    record = tx.records.growing(addition.guid, addition.filters)
-    if record is not None:
-        return _extend(tx, record, addition), True
-    found = tx.records.by_guid(addition.guid) if addition.guid else None
-    if found is None and addition.must_exist:
-        raise RecordNotFound(
-            f"no record has the guid {addition.guid!r} in {tx.memory_id}; "
-            "omit the guid to create a record"
-        )
-    if found is None and addition.filters:
-        found = tx.records.oldest(addition.filters)
-    if found is None:
-        return write(tx, addition.new), False
-    if tx.records.has_agent_memory:
-        refuse_reserved(found.whole.kind)
-    if (record := tx.records.appends.start(found)) is not None:
-        return _extend(tx, record, addition), True
-    content = found.content + addition.separator + addition.new.content
-    if len(content) > addition.most_bytes // BYTES_PER_CHARACTER:
-        size = len(content.encode()) + len(found.whole.data or "")
-        _check_size(found.guid, size, addition.most_bytes)
-    tx.records.replace_content(found, content, addition.new.now_ms)
-    return found.guid, True
-
-
-def _extend(tx: Transaction, record: LongRecord, addition: AppendInput) -> str:
-    """Append to a long record without reading its content."""
-    text = addition.separator + addition.new.content
-    size = record.size + len(text.encode()) + len(record.data)
-    _check_size(record.guid, size, addition.most_bytes)
-    tx.records.extend(record, text, addition.new.now_ms)
-    return record.guid
-
-
-def _check_size(guid: str, size: int, most_bytes: int) -> None:
-    """Raise ResultTooLarge if a record of that size would no longer fit into an answer."""
-    if size + RECORD_BYTES > most_bytes:
-        raise ResultTooLarge(
-            f"record {guid} would have {size + RECORD_BYTES} bytes, and an answer has at most "
-            f"{most_bytes}: append to another record, or shorten the content of this one first"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,21 +335,67 @@ def append_to_record(tx: Transaction, addition: AppendToRecord, context: Context
         parse(addition.tags),
         context.now_ms,
     )
-    named = {"scope": addition.scope, "kind": addition.kind, "source": addition.source}
-    keys = (
-        {name: value for name, value in named.items() if value}
-        if addition.scope or addition.kind
-        else {}
+    filters = {}
+    if addition.scope or addition.kind:
+        named = {"scope": addition.scope, "kind": addition.kind, "source": addition.source}
+        filters = {name: value for name, value in named.items() if value}
+    text = AppendInput(
+        new,
+        addition.guid,
+        filters,
+        addition.separator,
+        context.result_bytes,
+        must_exist=bool(addition.guid),
     )
-    guid, found = append(
-        tx,
-        AppendInput(
-            new,
-            addition.guid,
-            keys,
-            addition.separator,
-            context.result_bytes,
-            must_exist=bool(addition.guid),
-        ),
-    )
-    return Appended(guid, not found)
+    guid, existed = append(tx, text)
+    return Appended(guid, not existed)
+
+
+def append(tx: Transaction, addition: AppendInput) -> tuple[str, bool]:
+    """Append to the oldest matching record; returns (guid, whether a record existed).
+
+    Raises RecordNotFound: when the record must exist and does not.
+    Raises Refused: when the guid is that of an agent's memory.
+    Raises ResultTooLarge: when the record would exceed `most_bytes`.
+    """
+    long_record = tx.records.growing(addition.guid, addition.filters)
+    if long_record is not None:
+        return _extend(tx, long_record, addition), True
+    stored = tx.records.by_guid(addition.guid) if addition.guid else None
+    if stored is None and addition.must_exist:
+        raise RecordNotFound(
+            f"no record has the guid {addition.guid!r} in {tx.memory_id}; "
+            "omit the guid to create a record"
+        )
+    if stored is None and addition.filters:
+        stored = tx.records.oldest(addition.filters)
+    if stored is None:
+        return write(tx, addition.new), False
+    if tx.records.has_agent_memory:
+        refuse_reserved(stored.state.kind)
+    if (long_record := tx.records.appends.start(stored)) is not None:
+        return _extend(tx, long_record, addition), True
+    content = stored.content + addition.separator + addition.new.content
+    if len(content) > addition.most_bytes // BYTES_PER_CHARACTER:
+        size = len(content.encode()) + len(stored.state.data or "")
+        _check_size(stored.guid, size, addition.most_bytes)
+    tx.records.replace_content(stored, content, addition.new.now_ms)
+    return stored.guid, True
+
+
+def _extend(tx: Transaction, record: LongRecord, addition: AppendInput) -> str:
+    """Append to a long record without reading its content."""
+    text = addition.separator + addition.new.content
+    size = record.size + len(text.encode()) + len(record.data)
+    _check_size(record.guid, size, addition.most_bytes)
+    tx.records.extend(record, text, addition.new.now_ms)
+    return record.guid
+
+
+def _check_size(guid: str, size: int, most_bytes: int) -> None:
+    """Raise ResultTooLarge if a record of that size would no longer fit into an answer."""
+    if size + RECORD_BYTES > most_bytes:
+        raise ResultTooLarge(
+            f"record {guid} would have {size + RECORD_BYTES} bytes, and an answer has at most "
+            f"{most_bytes}: append to another record, or shorten the content of this one first"
+        )

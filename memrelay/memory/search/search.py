@@ -1,6 +1,5 @@
-"""records.search: finds records by words or meaning, best first (docs/search.md).
-
-Filters apply before the limit.
+"""Searches in records by words or meaning, best first (docs/search.md). Filters apply before the
+limit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +15,14 @@ from memrelay.memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.kinds import is_agent_memory
+from memrelay.memory.records.paging import Limit, answer_too_large, too_large
 from memrelay.memory.records.reading import (
-    AnswerSize,
     Found,
     collect_within,
     max_records_within,
-    size_of,
-    take_within,
-    too_large,
+    minimum_size,
+    record_budget,
+    take_fitting,
 )
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Name, RecordView, Tags, view
@@ -75,143 +74,6 @@ class SearchInput(Struct, frozen=True):
     with_agents: bool = False  # whether the memory of agents can be found
 
 
-def search(tx: Transaction, wanted: SearchInput) -> list[Record]:
-    """Return the matching records with their scores, best first.
-
-    A query of only filters returns all records that pass them, newest first. An empty query
-    returns nothing.
-
-    Raises ResultTooLarge: when the result exceeds `max_bytes`.
-    Raises SearchTooLong: when the search exceeds its time limit.
-    Raises VectorPending: when the vector of the query is not computed yet.
-    """
-    query = _parse(wanted)
-    conditions = combine_conditions(tx, query, wanted)
-    with tx.bounded_search():
-        if _is_ranked(query, wanted):
-            ranked = _ranked(tx, wanted, query, conditions)
-            return collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
-        return _match(tx, wanted, query, conditions)
-
-
-def search_best(tx: Transaction, wanted: SearchInput) -> Found:
-    """Return the best matching records that fit into `max_bytes`, and the number of the others.
-
-    Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
-    """
-    query = _parse(wanted)
-    conditions = combine_conditions(tx, query, wanted)
-    with tx.bounded_search():
-        if _is_ranked(query, wanted):
-            scores = _ranked(tx, wanted, query, conditions).scores_by_row()
-            records, _ = take_within(wanted.max_bytes, tx.records.at_rows(scores))
-            return Found(records, len(scores) - len(records))
-        matches = _find_matches(tx, wanted, query, conditions)
-        records, has_more = take_within(wanted.max_bytes, matches)
-        if not has_more:
-            return Found(records)
-        total = tx.records.count_matches(match_all(query), match_any(query), conditions)
-        return Found(records, total - len(records))
-
-
-def search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
-    """Return the same records and an explanation. Costs some ms more, and loads numpy."""
-    with tx.bounded_search():
-        return _search_explained(tx, wanted)
-
-
-def _search_explained(tx: Transaction, wanted: SearchInput) -> tuple[list[Record], Explanation]:
-    query = _parse(wanted)
-    conditions = combine_conditions(tx, query, wanted)
-    if _is_ranked(query, wanted):
-        ranked = _ranked(tx, wanted, query, conditions)
-        found = collect_within(wanted.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
-        has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
-        compared = ranked.compared if has_vectors else ""
-        run = as_run(
-            wanted.query, query, mode=wanted.mode, language=wanted.language, compared=compared
-        )
-        return found, tx.ranker.explain(ranked, run, query, conditions, found)
-    found = _match(tx, wanted, query, conditions)
-    run = as_run(wanted.query, query, mode=wanted.mode, match=match_all(query))
-    return found, tx.ranker.explain_match(run, query, conditions, found)
-
-
-def _is_ranked(query: Query, wanted: SearchInput) -> bool:
-    """Return whether the search ranks records. Raises Refused for boosts in mode fts."""
-    if wanted.boosts and wanted.mode == "fts":
-        raise Refused(WRONG_MODE)
-    return wanted.mode != "fts" and query.wants_words
-
-
-def _match(
-    tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions
-) -> list[Record]:
-    """Return all matches. Raises ResultTooLarge."""
-    return collect_within(wanted.max_bytes, _find_matches(tx, wanted, query, conditions))
-
-
-def _find_matches(
-    tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions
-) -> Iterable[Record]:
-    """Yield matches in the order of FTS5, or the latest records for a query of filters."""
-    match, unwanted = match_all(query), match_any(query)
-    if match:
-        limit = max_records_within(wanted.max_bytes) if wanted.limit is None else wanted.limit
-        best = (
-            tx.ranker.search_by_relevance(query, conditions, limit)
-            if tx.records.last_row >= MIN_ROWS_FOR_RANKER
-            else None
-        )
-        return tx.records.search(match, unwanted, conditions, limit, best=best)
-    return tx.records.latest(unwanted, conditions, wanted.limit) if query.filters else []
-
-
-def _ranked(tx: Transaction, wanted: SearchInput, query: Query, conditions: Conditions) -> "Ranked":
-    """Run a ranked search. Raises Refused if the mode needs vectors and there are none."""
-    limit = DEFAULT_LIMIT if wanted.limit is None else wanted.limit
-    try:
-        return tx.ranker.search(
-            query,
-            conditions,
-            limit,
-            wanted.language,
-            question=_question(wanted, query),
-            semantic=wanted.mode == "semantic",
-            boosts=wanted.boosts,
-        )
-    except EmbeddingFault as fault:
-        raise Refused(str(fault)) from fault
-
-
-def _question(wanted: SearchInput, query: Query) -> str:
-    """Return the text to compare with vectors: the query without its syntax."""
-    plain = not (query.filters or query.excluded or query.phrases or query.prefixes)
-    return wanted.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
-
-
-def _parse(wanted: SearchInput) -> Query:
-    """Return the parsed query. Raises Refused."""
-    return plain(wanted.query) if wanted.plain else parse(wanted.query)
-
-
-def combine_conditions(tx: Transaction, query: Query, wanted: SearchInput) -> Conditions:
-    """Return the combined filters of the query and the input.
-
-    The memory of agents is left out unless the input includes it.
-    """
-    return Conditions(
-        wanted.filters,
-        query.kinds,
-        query.scopes,
-        (*wanted.tags, *query.tags),
-        query.after_ms,
-        query.before_ms,
-        given=wanted.given,
-        without_agents=tx.records.has_agent_memory and not wanted.with_agents,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class SearchRecords:
     """A search."""
@@ -226,7 +88,7 @@ class SearchRecords:
     """Only records with all of these tags."""
     filter: Filter | None = None
     """Only records that pass this filter (docs/filters.md)."""
-    limit: Annotated[int, Field(ge=1, le=1000)] = 20
+    limit: Limit = 20
     """The maximum number of records, after all filters."""
     mode: Mode = "fts"
     """`fts`: all words. `hybrid`: any words, with context and meaning. `semantic`: meaning."""
@@ -266,52 +128,183 @@ class Hits:
 
 
 @operation("records.search", access="search", mutates=False)
-def search_records(tx: Transaction, wanted: SearchRecords, context: Context) -> Hits:
+def search_records(tx: Transaction, request: SearchRecords, context: Context) -> Hits:
     """Find records by their words or their meaning, best first.
 
     Raises Refused: when the query exceeds a limit, or the mode needs vectors and there are none.
     Raises ResultTooLarge: when the result exceeds the size of an answer.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
-    filters = {
-        name: value for name, value in (("kind", wanted.kind), ("scope", wanted.scope)) if value
-    }
-    boosts = Boosts(wanted.recency, wanted.recency_days, wanted.importance, context.now_ms)
+    named = {"kind": request.kind, "scope": request.scope}
+    filters = {name: value for name, value in named.items() if value}
+    boosts = Boosts(request.recency, request.recency_days, request.importance, context.now_ms)
     query = SearchInput(
-        wanted.query,
+        request.query,
         context.result_bytes,
         filters,
-        wanted.tags,
-        wanted.limit,
-        mode=wanted.mode,
-        language=wanted.language or context.language,
+        request.tags,
+        request.limit,
+        mode=request.mode,
+        language=request.language or context.language,
         boosts=boosts,
-        given=compiled(wanted.filter),
-        plain=wanted.plain,
-        with_agents=is_agent_memory(wanted.kind),
+        given=compiled(request.filter),
+        plain=request.plain,
+        with_agents=is_agent_memory(request.kind),
     )
     try:
-        found, explanation = (
-            search_explained(tx, query) if wanted.explain else (search(tx, query), None)
-        )
-        return Hits(tuple(_hits(tx, found, context.result_bytes)), explanation)
+        if not request.explain:
+            return Hits(tuple(_hits(tx, search(tx, query), context.result_bytes)))
+        records, explanation = search_explained(tx, query)
+        return Hits(tuple(_hits(tx, records, context.result_bytes)), explanation)
     except ResultTooLarge as error:
-        raise ResultTooLarge(
-            f"the result has more than {context.result_bytes} bytes, too many for an answer; "
-            "set a smaller `limit`"
-        ) from error
+        raise answer_too_large(context.result_bytes) from error
 
 
-def _hits(tx: Transaction, found: list[Record], most: int) -> Iterator[Hit]:
+def _hits(tx: Transaction, records: list[Record], most: int) -> Iterator[Hit]:
     """Yield the hits. Raises ResultTooLarge if they are too large in JSON.
 
     For a single hit, only its text and data count, as in records.get.
     """
-    room = AnswerSize(most)
-    for record in found:
-        further = tx.records.further(record.guid)
-        if room.would_exceed(record, further) and (
-            len(found) > 1 or size_of(record, further.data) > most
-        ):
+    budget = record_budget(most)
+    for record in records:
+        extras = tx.records.extras(record.guid)
+        fits = budget.fits((record, extras))
+        is_alone = len(records) == 1 and minimum_size(record, extras.data) <= most
+        if not (fits or is_alone):
             raise too_large(most)
-        yield Hit(view(record, further), record.score)
+        yield Hit(view(record, extras), record.score)
+
+
+def search(tx: Transaction, request: SearchInput) -> list[Record]:
+    """Return the matching records with their scores, best first.
+
+    A query of only filters returns all records that pass them, newest first. An empty query
+    returns nothing.
+
+    Raises ResultTooLarge: when the result exceeds `max_bytes`.
+    Raises SearchTooLong: when the search exceeds its time limit.
+    Raises VectorPending: when the vector of the query is not computed yet.
+    """
+    query = _parse(request)
+    conditions = combine_conditions(tx, query, request)
+    with tx.bounded_search():
+        if _is_ranked(query, request):
+            return _read_ranked(tx, request, _rank(tx, request, query, conditions))
+        return _match(tx, request, query, conditions)
+
+
+def search_best(tx: Transaction, request: SearchInput) -> Found:
+    """Return the best matching records that fit into `max_bytes`, and the number of the others.
+
+    Otherwise like `search`. Raises VectorPending: when the vector of the query is not computed yet.
+    """
+    query = _parse(request)
+    conditions = combine_conditions(tx, query, request)
+    with tx.bounded_search():
+        if _is_ranked(query, request):
+            scores = _rank(tx, request, query, conditions).scores_by_row()
+            records, _ = take_fitting(request.max_bytes, tx.records.at_rows(scores))
+            return Found(records, len(scores) - len(records))
+        matches = _find_matches(tx, request, query, conditions)
+        records, has_more = take_fitting(request.max_bytes, matches)
+        if not has_more:
+            return Found(records)
+        total = tx.records.count_matches(match_all(query), match_any(query), conditions)
+        return Found(records, total - len(records))
+
+
+def search_explained(tx: Transaction, request: SearchInput) -> tuple[list[Record], Explanation]:
+    """Return the same records and an explanation. Costs some ms more, and loads numpy."""
+    query = _parse(request)
+    conditions = combine_conditions(tx, query, request)
+    with tx.bounded_search():
+        if not _is_ranked(query, request):
+            records = _match(tx, request, query, conditions)
+            run = as_run(request.query, query, mode=request.mode, match=match_all(query))
+            return records, tx.ranker.explain_match(run, query, conditions, records)
+        ranked = _rank(tx, request, query, conditions)
+        records = _read_ranked(tx, request, ranked)
+        has_vectors = any(arm.arm == "vector" for arm in ranked.arms)
+        compared = ranked.compared if has_vectors else ""
+        run = as_run(
+            request.query, query, mode=request.mode, language=request.language, compared=compared
+        )
+        return records, tx.ranker.explain(ranked, run, query, conditions, records)
+
+
+def _parse(request: SearchInput) -> Query:
+    """Return the parsed query. Raises Refused."""
+    return plain(request.query) if request.plain else parse(request.query)
+
+
+def combine_conditions(tx: Transaction, query: Query, request: SearchInput) -> Conditions:
+    """Return the combined filters of the query and the input.
+
+    The memory of agents is left out unless the input includes it.
+    """
+    return Conditions(
+        request.filters,
+        query.kinds,
+        query.scopes,
+        (*request.tags, *query.tags),
+        query.after_ms,
+        query.before_ms,
+        given=request.given,
+        without_agents=tx.records.has_agent_memory and not request.with_agents,
+    )
+
+
+def _is_ranked(query: Query, request: SearchInput) -> bool:
+    """Return whether the search ranks records. Raises Refused for boosts in mode fts."""
+    if request.boosts and request.mode == "fts":
+        raise Refused(WRONG_MODE)
+    return request.mode != "fts" and query.wants_words
+
+
+def _rank(tx: Transaction, request: SearchInput, query: Query, conditions: Conditions) -> "Ranked":
+    """Run a ranked search. Raises Refused if the mode needs vectors and there are none."""
+    limit = DEFAULT_LIMIT if request.limit is None else request.limit
+    try:
+        return tx.ranker.search(
+            query,
+            conditions,
+            limit,
+            request.language,
+            question=_question(request, query),
+            semantic=request.mode == "semantic",
+            boosts=request.boosts,
+        )
+    except EmbeddingFault as fault:
+        raise Refused(str(fault)) from fault
+
+
+def _read_ranked(tx: Transaction, request: SearchInput, ranked: "Ranked") -> list[Record]:
+    """Return the records of a ranked result. Raises ResultTooLarge."""
+    return collect_within(request.max_bytes, tx.records.at_rows(ranked.scores_by_row()))
+
+
+def _question(request: SearchInput, query: Query) -> str:
+    """Return the text to compare with vectors: the query without its syntax."""
+    plain = not (query.filters or query.excluded or query.phrases or query.prefixes)
+    return request.query if plain else " ".join((*query.words, *query.phrases, *query.prefixes))
+
+
+def _match(
+    tx: Transaction, request: SearchInput, query: Query, conditions: Conditions
+) -> list[Record]:
+    """Return all matches. Raises ResultTooLarge."""
+    return collect_within(request.max_bytes, _find_matches(tx, request, query, conditions))
+
+
+def _find_matches(
+    tx: Transaction, request: SearchInput, query: Query, conditions: Conditions
+) -> Iterable[Record]:
+    """Yield matches in the order of FTS5, or the latest records for a query of filters."""
+    match, excluded = match_all(query), match_any(query)
+    if not match:
+        return tx.records.latest(excluded, conditions, request.limit) if query.filters else []
+    limit = max_records_within(request.max_bytes) if request.limit is None else request.limit
+    best = None
+    if tx.records.last_row >= MIN_ROWS_FOR_RANKER:
+        best = tx.ranker.search_by_relevance(query, conditions, limit)
+    return tx.records.search(match, excluded, conditions, limit, best=best)

@@ -26,16 +26,14 @@ from memrelay.memory.errors import Refused
 from memrelay.memory.records.columns import column_list
 from memrelay.memory.records.data import as_text, checked
 from memrelay.memory.records.export_fields import (
-    UID,
     ExportedRow,
     Guid,
     Int,
     Number,
     RecordPart,
     Time,
-    replace_uid,
 )
-from memrelay.memory.records.ids import uid_of_store
+from memrelay.memory.records.ids import UID, replace_uid, uid_of_store
 
 
 class Exported(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

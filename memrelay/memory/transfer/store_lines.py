@@ -281,7 +281,7 @@ class Imports(StoreTable):
         if (holder := self._key_holder(to_state(record))) is not None:
             self._records.delete(holder)
         self._connection.execute(LATER_VERSIONS, (record.guid, record.number))
-        self._records.insert_whole(to_state(record))
+        self._records.insert_state(to_state(record))
 
     def _put_version(self, version: Exported, ended: Ended) -> None:
         number = self._current_number(version.guid)
@@ -328,5 +328,5 @@ def to_state(record: Exported) -> State:
     if record.content is None:
         return state
     common = beginning(record.scope, record.kind, record.source, record.tags)
-    names = names_of(record.guid, state.further)
+    names = names_of(record.guid, state.extras)
     return state._replace(crc=checksum(common, names, record.content))

@@ -37,7 +37,7 @@ from memrelay.memory.operations import (
     json_type,
     selects_store,
 )
-from memrelay.memory.records.json_integers import check_integers
+from memrelay.memory.records.data import check_integers
 from memrelay.pipelines.json_text import parse_as, too_many_keys
 from memrelay.pipelines.report import Report
 from memrelay.pipelines.validation_faults import report_validation_error

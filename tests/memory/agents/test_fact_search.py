@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import Refused
-from memrelay.memory.models.agent_memory.fact_search import BETWEEN, fold, parse_fact_query
+from memrelay.memory.models.agent_memory.table import BETWEEN, fold, parse_fact_query
 from tests.memory.builders import NOW, fresh_store, perform
 
 

@@ -19,8 +19,8 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
+from memrelay.memory.models.agent_memory import FACT_KIND, PROCEDURE_KIND
 from memrelay.memory.models.agent_memory.facts import FACT_TYPES, FactView
-from memrelay.memory.records.kinds import FACT_KIND, PROCEDURE_KIND
 from tests.memory.builders import NOW, find, make_store, perform, read_all
 
 

@@ -8,8 +8,8 @@ from msgspec import msgpack
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import KeyTaken, RecordNotFound, Refused, ValueTooLarge, VersionConflict
 from memrelay.memory.models.agent_memory.table import EpisodeTable, UserTable
-from memrelay.memory.models.agent_memory.user_erasure import Quotes
-from memrelay.memory.models.agent_memory.user_ids import canonical_id, split_canonical
+from memrelay.memory.models.agent_memory.user_records import canonical_id, split_canonical
+from memrelay.memory.models.agent_memory.users import Quotes
 from tests.memory.builders import NOW, make_record, perform, write
 
 
@@ -154,7 +154,7 @@ def test_a_merge_moves_all_that_belongs_to_a_user(tx: Store) -> None:
     assert (fact(tx, "color", target), fact(tx, "tea", target)) == ("red", "green")
     assert perform(tx, "facts.get", key="tea", user_id=target).access_count == 1
     assert perform(tx, "episodes.get", id=episode).episode.user_id == target
-    assert {place.whole.owner for place in tx.table(EpisodeTable).steps(episode)} == {target}
+    assert {place.state.owner for place in tx.table(EpisodeTable).steps(episode)} == {target}
     history = perform(tx, "records.history", guid=lost)
     assert [one.record.content for one in history.items if one.record] == ["color: blue"]
     again = identify(tx, "telegram", "7")

@@ -8,7 +8,7 @@ from typing import Any
 
 from memrelay.memory.engine.identity import Identity
 from memrelay.memory.engine.store import Store
-from memrelay.memory.models.shared_stores.access import Level, access_of
+from memrelay.memory.models.shared_stores.access import Level, find_right
 from tests.memory.builders import FAST_ROOT, NOW, make_store, perform
 
 STORES = "instances/a3d8f1b2/stores"
@@ -43,4 +43,5 @@ def enter(store: Store, sort: str, ident: str, agent: str, **given: Any) -> Any:
 def level_of(store: Store, agent: str, of: str, now_ms: int = NOW, **given: Any) -> Level | None:
     """Return the access of an agent to a store."""
     store.records.acts(now_ms, "")
-    return access_of(store, Identity(agent=agent, **given), of)
+    right = find_right(store, Identity(agent=agent, **given), of)
+    return None if right is None else right.level

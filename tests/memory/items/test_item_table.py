@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memrelay.memory.engine.connection import migrations, register_parts_of
 from memrelay.memory.engine.idempotency import register_key_functions
 from memrelay.memory.engine.store import Store
+from memrelay.memory.models.shared_stores import ITEM_KIND
 from memrelay.memory.models.shared_stores.item import Address
 from memrelay.memory.models.shared_stores.table import (
     LAST_CHARACTER,
@@ -19,7 +20,6 @@ from memrelay.memory.models.shared_stores.table import (
     Position,
     end_of_prefix,
 )
-from memrelay.memory.records.kinds import ITEM_KIND
 from tests.memory.items.access_cases import call, open_stores
 
 
@@ -31,12 +31,13 @@ def store() -> Iterator[Store]:
 
 
 def key_counts(store: Store) -> int:
+    table = store.table(ItemTable)
     store.records.hooks[ITEM_KIND].reset()
-    return store.table(ItemTable).count("a")
+    return table.count("a")
 
 
 QUERIES: dict[str, Callable[[Store], object]] = {
-    "own": lambda store: store.table(ItemTable).own_to_write(Address("a", "", "k"), "a"),
+    "own": lambda store: store.table(ItemTable).find_to_write(*Address("a", "", "k"), "a"),
     "best": lambda store: store.table(ItemTable).best(Address("a", "", "k"), "a"),
     "best of an owner": lambda store: store.table(ItemTable).best(Address("a", "", "k"), "a", "b"),
     "page": lambda store: list(store.table(ItemTable).page(Listing("a"), None, 10)),

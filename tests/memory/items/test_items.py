@@ -18,10 +18,10 @@ from memrelay.memory.errors import (
     ValueTooLarge,
     VersionConflict,
 )
-from memrelay.memory.models.shared_stores.entries import MAX_KEYS
+from memrelay.memory.models.shared_stores import ITEM_KIND
 from memrelay.memory.models.shared_stores.item import encode
-from memrelay.memory.models.shared_stores.table import ItemTable
-from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.models.shared_stores.items import MAX_KEYS
+from memrelay.memory.models.shared_stores.table import ItemTable, KeyCounts
 from tests.memory.builders import NOW, perform
 from tests.memory.items.access_cases import call, enter, open_stores, share
 from tests.memory.items.item_cases import found, get, page, put, rename, states
@@ -266,7 +266,9 @@ def test_a_full_store_takes_no_new_key(store: Store) -> None:
         perform(tx, "items.put", key="k", value=1, agent="a2", store="a2")
         assert tx.table(ItemTable).count("a1") == 2
         # As if it had more keys. A transaction that is rolled back counts again.
-        tx.records.hooks[ITEM_KIND].add("a1", MAX_KEYS - 2)
+        counts = tx.records.hooks[ITEM_KIND]
+        assert isinstance(counts, KeyCounts)
+        counts.add("a1", MAX_KEYS - 2)
 
         with pytest.raises(TooManyKeys):
             perform(tx, "items.put", key="other", value=1, **own)

@@ -85,7 +85,7 @@ def test_an_internal_value_is_imported_as_it_was_exported(store: Store) -> None:
     for _ in range(40):
         value = [value, {"a\x00b": None}]
     entry = put(store, "k", value, in_context=False).entry
-    data = store.records.by_guid(entry.guid).whole.data
+    data = store.records.by_guid(entry.guid).state.data
     record = orjson.dumps(EXPORTED | {"guid": entry.guid, "data": data, "in_context": 0}).decode()
     call(store, "items.delete", agent="a1", store="a1", key="k")
 

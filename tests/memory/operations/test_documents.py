@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
+from memrelay.memory.models.named_memories.table import MemoryTable
 from memrelay.memory.models.recipes.documents import DocumentHits, SearchDocuments
 from memrelay.memory.models.recipes.step import StepCall, StepFailed, all_step_types
 from memrelay.memory.operations import Context, all_operations
@@ -229,7 +230,7 @@ def test_a_step_finds_entries_of_a_named_memory(
 ) -> None:
     memories = beside("instances/a3d8f1b2/memories")
     if collection == "id":
-        collection = f"memory:{memories.memories.named('Customer').id}"
+        collection = f"memory:{memories.table(MemoryTable).named('Customer').id}"
 
     items, call = call_step(tx, beside, collection=collection, topK=3)
 

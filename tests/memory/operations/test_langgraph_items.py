@@ -260,7 +260,7 @@ def test_an_item_without_text_is_never_found(tx: Store) -> None:
 
 QUERIES: dict[str, Callable[[Store], object]] = {
     "find": lambda tx: list(tx.table(LanggraphItemTable).at_keys("n", ["k"])),
-    "write": lambda tx: tx.table(LanggraphItemTable).to_write("n", "k"),
+    "write": lambda tx: tx.table(LanggraphItemTable).find_to_write("n", "k"),
     "scopes": lambda tx: list(tx.table(LanggraphItemTable).scopes(Pattern())),
     "scopes of a prefix": lambda tx: list(tx.table(LanggraphItemTable).scopes(Pattern(("n",)))),
     "touch": lambda tx: tx.table(LanggraphItemTable).touch(["x"]),

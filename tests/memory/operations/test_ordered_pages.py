@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from memrelay.memory.engine.conditions import Conditions
-from memrelay.memory.engine.counters import TallyTable
+from memrelay.memory.engine.counters import CounterTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.operations import Context
 from memrelay.memory.records.columns import OrderBy
@@ -29,8 +29,8 @@ def filled(tx: Store) -> Store:
         given = {"content": str(number), "kind": "fact", "scope": "s"}
         guid = perform(tx, "records.create", now_ms=NOW + time, **given).guid
         for _ in range(time):
-            tx.table(TallyTable).count_use(guid, NOW)
-        tx.table(TallyTable).note_seen(guid, NOW + time)
+            tx.table(CounterTable).count_use(guid, NOW)
+        tx.table(CounterTable).note_seen(guid, NOW + time)
     perform(tx, "records.create", content="other", kind="event", scope="s")
     return tx
 

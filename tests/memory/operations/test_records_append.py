@@ -263,8 +263,8 @@ def test_the_history_of_a_long_record_has_every_append(tmp_path: Path) -> None:
 
     place = store.records.by_guid(guid)
     assert place is not None
-    assert place.whole.number == 3
-    versions = store.records.versions.of(guid, place.content, place.whole.number)
+    assert place.state.number == 3
+    versions = store.records.versions.of(guid, place.content, place.state.number)
     assert [version.state.content for version in versions] == [f"{before}\nfirst", before]
 
 

@@ -7,10 +7,10 @@ import orjson
 
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes import RECIPE_KIND
 from memrelay.memory.models.recipes.execution.handler import all_handlers, handler
 from memrelay.memory.models.recipes.records import RecipeTables
 from memrelay.memory.models.recipes.step import Items
-from memrelay.memory.records.kinds import RECIPE_KIND
 from tests.memory.builders import NOW, make_guid
 
 

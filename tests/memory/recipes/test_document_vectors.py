@@ -8,8 +8,8 @@ import pytest
 
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
+from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.documents import split_text
-from memrelay.memory.records.kinds import NODE_KIND
 from memrelay.memory.search.embedding.embedder import EmbeddingOptions
 from memrelay.memory.search.embedding.loading import LazyEmbedder
 from memrelay.memory.search.embedding.questions import QuestionEmbedder

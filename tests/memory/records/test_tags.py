@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memrelay.memory.errors import BadTags
-from memrelay.memory.records.tags import parse
+from memrelay.memory.records.data import parse
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_an_entry_moved_between_memories_is_compared_in_its_new_memory(store: St
 def move(tx: Store, row: int, memory: str) -> None:
     """Move an entry to another memory and embed it again, as the worker does in the background."""
     (before,) = tx.records.at_rows({row: 0.0})
-    tx.records.replace(before, before._replace(scope=memory), tx.records.further(before.guid))
+    tx.records.replace(before, before._replace(scope=memory), tx.records.extras(before.guid))
     one = tx.vectors.serving()
     assert one is not None
     tx.vectors.put(

@@ -5,8 +5,12 @@ from typing import Any
 import pytest
 
 from memrelay.memory.engine.identity import Identity
-from memrelay.memory.models.shared_stores.tool.answer import ToolError
-from memrelay.memory.models.shared_stores.tool.arguments import is_read, parse_call, type_of
+from memrelay.memory.models.shared_stores.tool.arguments import (
+    ToolError,
+    is_read,
+    name_type,
+    parse_call,
+)
 
 A1 = Identity(agent="a1", user="user:ann", chat="chat:p/talk")
 UNKNOWN = (
@@ -231,7 +235,7 @@ def test_a_call_that_changes_nothing_is_a_read(
     ],
 )
 def test_a_type_has_the_name_of_javascript(value: Any, name: str) -> None:
-    assert type_of(value) == name
+    assert name_type(value) == name
 
 
 def fault(given: dict[str, Any], identity: Identity = A1, *, sharing: bool = True) -> str:

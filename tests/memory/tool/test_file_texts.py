@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from memrelay.memory.models.shared_stores.tool.answer import ToolError
-from memrelay.memory.models.shared_stores.tool.file_texts import (
+from memrelay.memory.models.shared_stores.tool.arguments import ToolError
+from memrelay.memory.models.shared_stores.tool.files import (
     format_file,
     format_listing,
     format_size,

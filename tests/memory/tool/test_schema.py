@@ -2,8 +2,7 @@
 
 from jsonschema import Draft202012Validator
 
-from memrelay.memory.models.shared_stores.tool.arguments import COMMANDS, SHARING
-from memrelay.memory.models.shared_stores.tool.schema import tool_schema
+from memrelay.memory.models.shared_stores.tool.arguments import COMMANDS, SHARING, tool_schema
 
 
 def test_every_listed_command_is_described_and_sharing_is_not_listed() -> None:

@@ -2,6 +2,11 @@
 
 from memrelay.memory.engine.models import Model, RowLines, Rows
 
+# SQL names these kinds literally, so that SQLite uses their indexes.
+FACT_KIND, PROCEDURE_KIND = "memory.fact", "memory.procedure"
+EPISODE_KIND, STEP_KIND = "memory.episode", "memory.step"
+USER_KIND = "memory.user"
+
 MODEL = Model(
     name="agent_memory",
     store="memories",
@@ -56,13 +61,14 @@ MODEL = Model(
             ),
         ),
     ),
-    conversation_kinds=("memory.episode", "memory.step"),
     recover="episodes:end_abandoned",
+    reserved=("memory.",),
+    conversation_kinds=(EPISODE_KIND, STEP_KIND),
     erase="checkpoint_erasing:CheckpointErasure",
     keyed={
-        "memory.fact": "table:FactTable",
-        "memory.procedure": "table:ProcedureTable",
-        "memory.episode": "table:EpisodeTable",
-        "memory.user": "table:UserTable",
+        FACT_KIND: "table:FactTable",
+        PROCEDURE_KIND: "table:ProcedureTable",
+        EPISODE_KIND: "table:EpisodeTable",
+        USER_KIND: "table:UserTable",
     },
 )

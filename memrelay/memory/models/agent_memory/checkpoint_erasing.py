@@ -22,8 +22,7 @@ from memrelay.memory.models.agent_memory.checkpoint_table import (
     to_text,
     unpack,
 )
-from memrelay.memory.models.agent_memory.conversations import turn_thread
-from memrelay.memory.models.agent_memory.messages import calls_in, is_of_user
+from memrelay.memory.models.agent_memory.conversations import calls_in, is_of_user, turn_thread
 
 ALL_WRITES = (
     f"SELECT {', '.join(Write._fields)} FROM checkpoint_writes WHERE agent = ? AND thread = ?"

@@ -1,4 +1,4 @@
-"""The parts of checkpoints: their numbers as text, and the bytes of one part."""
+"""The tables of checkpoints: their rows, the parts of their values, and the writes after them."""
 
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -9,104 +9,12 @@ import orjson
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.errors import RecordDamaged
 
+LATEST_ID = "latest"
 # Larger values are compressed.
 MAX_PLAIN = 1024
+PLAIN, COMPRESSED = b"\0", b"\1"
 # Metadata of LangGraph: the channels whose value needs the writes of earlier checkpoints.
 COUNTERS = "counters_since_delta_snapshot"
-NEXT_NUMBER = "SELECT ifnull(max(n), 0) + 1 FROM checkpoint_values WHERE agent = ? AND thread = ?"
-INSERT_VALUE = "INSERT INTO checkpoint_values(agent, thread, n, value) VALUES (?, ?, ?, ?)"
-VALUES = (
-    "SELECT n, value FROM checkpoint_values WHERE agent = ? AND thread = ? AND n BETWEEN ? AND ?"
-)
-DELETE_VALUES = "DELETE FROM checkpoint_values WHERE agent = ? AND thread = ? AND n BETWEEN ? AND ?"
-NUMBERS = "SELECT n FROM checkpoint_values WHERE agent = ? AND thread = ?"
-WRITES = (
-    "SELECT agent, thread, ns, id, task, idx, path, channel, type, value FROM checkpoint_writes "
-    "WHERE agent = ? AND thread = ? AND ns = ? AND id = ? ORDER BY path, task, idx"
-)
-PARENTS = "SELECT id, parent FROM checkpoints WHERE agent = ? AND thread = ? AND ns = ?"
-SET_PARENT = (
-    "UPDATE checkpoints SET parent = ? WHERE agent = ? AND thread = ? AND ns = ? AND id = ?"
-)
-TABLES = ("checkpoints", "checkpoint_values", "checkpoint_writes")
-VALUE_BYTES = (
-    "SELECT ifnull(sum(length(value)), 0) FROM checkpoint_values "
-    "WHERE agent = ? AND thread = ? AND n BETWEEN ? AND ?"
-)
-COPY_VALUES = (
-    "INSERT INTO checkpoint_values(agent, thread, n, value) "
-    "SELECT agent, ?, n + ?, value FROM checkpoint_values WHERE agent = ? AND thread = ?"
-)
-COPY_WRITES = (
-    "INSERT OR REPLACE INTO checkpoint_writes(agent, thread, ns, id, task, idx, path, channel, "
-    "type, value) SELECT agent, ?, ns, id, task, idx, path, channel, type, value "
-    "FROM checkpoint_writes WHERE agent = ? AND thread = ?"
-)
-NEXT_AGENT = "SELECT min(agent) FROM {} WHERE agent > ?"
-LATEST_ID = "latest"
-
-
-PLAIN, COMPRESSED = b"\0", b"\1"
-
-
-def pack(value: bytes) -> bytes:
-    """Return a value as it is stored: a byte 0 and the value, or a byte 1 and compressed data."""
-    if len(value) > MAX_PLAIN:
-        packed = COMPRESSED + zlib.compress(value)
-        if len(packed) <= len(value):
-            return packed
-    return PLAIN + value
-
-
-def unpack(stored: bytes) -> bytes:
-    """Return the value of stored bytes. Raises ValueError: they are no stored value."""
-    if stored[:1] == PLAIN:
-        return stored[1:]
-    try:
-        return zlib.decompress(stored[1:]) if stored[:1] == COMPRESSED else _refuse(stored)
-    except zlib.error as error:
-        raise ValueError(f"a stored value of {len(stored)} bytes is damaged: {error}") from error
-
-
-def _refuse(stored: bytes) -> bytes:
-    raise ValueError(f"a stored value must begin with a byte 0 or 1, not {stored[:1]!r}")
-
-
-def runs_of(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the (first, last) of each run of consecutive numbers, in order."""
-    first = last = None
-    for number in numbers:
-        if first is None or last is None:
-            first = last = number
-        elif number == last + 1:
-            last = number
-        else:
-            yield first, last
-            first = last = number
-    if first is not None and last is not None:
-        yield first, last
-
-
-def to_text(numbers: Iterable[int]) -> str:
-    """Return numbers as text, such as 1-40,43."""
-    return ",".join(
-        str(first) if first == last else f"{first}-{last}" for first, last in runs_of(numbers)
-    )
-
-
-def from_text(text: str) -> list[int]:
-    """Return the numbers of a text."""
-    numbers: list[int] = []
-    for run in text.split(",") if text else ():
-        first, _, last = run.partition("-")
-        numbers.extend(range(int(first), int(last or first) + 1))
-    return numbers
-
-
-DELETE_CHECKPOINT, DELETE_WRITES = (
-    f"DELETE FROM {table} WHERE agent = ? AND thread = ? AND ns = ? AND id = ?"
-    for table in ("checkpoints", "checkpoint_writes")
-)
 
 
 class Checkpoint(NamedTuple):
@@ -185,13 +93,47 @@ class Outline(NamedTuple):
         return {name for name, *_ in orjson.loads(self.channels)}
 
 
-OUTLINES = f"SELECT {', '.join(Outline._fields[:-1])}, length(checkpoint) FROM checkpoints"
+TABLES = ("checkpoints", "checkpoint_values", "checkpoint_writes")
 COLUMNS = ", ".join(Checkpoint._fields)
 FIND = f"SELECT {COLUMNS} FROM checkpoints WHERE agent = ? AND thread = ? AND ns = ? "
 INSERT = f"INSERT OR REPLACE INTO checkpoints({COLUMNS}) VALUES ({', '.join('?' * 12)})"
 INSERT_WRITE = (
     f"INSERT OR {{}} INTO checkpoint_writes({', '.join(Write._fields)}) "
     f"VALUES ({', '.join('?' * 10)})"
+)
+OUTLINES = f"SELECT {', '.join(Outline._fields[:-1])}, length(checkpoint) FROM checkpoints"
+NEXT_NUMBER = "SELECT ifnull(max(n), 0) + 1 FROM checkpoint_values WHERE agent = ? AND thread = ?"
+INSERT_VALUE = "INSERT INTO checkpoint_values(agent, thread, n, value) VALUES (?, ?, ?, ?)"
+VALUES = (
+    "SELECT n, value FROM checkpoint_values WHERE agent = ? AND thread = ? AND n BETWEEN ? AND ?"
+)
+DELETE_VALUES = "DELETE FROM checkpoint_values WHERE agent = ? AND thread = ? AND n BETWEEN ? AND ?"
+NUMBERS = "SELECT n FROM checkpoint_values WHERE agent = ? AND thread = ?"
+WRITES = (
+    "SELECT agent, thread, ns, id, task, idx, path, channel, type, value FROM checkpoint_writes "
+    "WHERE agent = ? AND thread = ? AND ns = ? AND id = ? ORDER BY path, task, idx"
+)
+PARENTS = "SELECT id, parent FROM checkpoints WHERE agent = ? AND thread = ? AND ns = ?"
+SET_PARENT = (
+    "UPDATE checkpoints SET parent = ? WHERE agent = ? AND thread = ? AND ns = ? AND id = ?"
+)
+VALUE_BYTES = (
+    "SELECT ifnull(sum(length(value)), 0) FROM checkpoint_values "
+    "WHERE agent = ? AND thread = ? AND n BETWEEN ? AND ?"
+)
+COPY_VALUES = (
+    "INSERT INTO checkpoint_values(agent, thread, n, value) "
+    "SELECT agent, ?, n + ?, value FROM checkpoint_values WHERE agent = ? AND thread = ?"
+)
+COPY_WRITES = (
+    "INSERT OR REPLACE INTO checkpoint_writes(agent, thread, ns, id, task, idx, path, channel, "
+    "type, value) SELECT agent, ?, ns, id, task, idx, path, channel, type, value "
+    "FROM checkpoint_writes WHERE agent = ? AND thread = ?"
+)
+NEXT_AGENT = "SELECT min(agent) FROM {} WHERE agent > ?"
+DELETE_CHECKPOINT, DELETE_WRITES = (
+    f"DELETE FROM {table} WHERE agent = ? AND thread = ? AND ns = ? AND id = ?"
+    for table in ("checkpoints", "checkpoint_writes")
 )
 
 
@@ -200,25 +142,26 @@ class CheckpointTable(StoreTable):
 
     def find(self, agent: str, thread: str, ns: str, ident: str) -> Checkpoint | None:
         """Return a checkpoint; for the id `latest` that with the highest id."""
-        end = "ORDER BY id DESC LIMIT 1" if ident == LATEST_ID else "AND id = ?"
-        key = (agent, thread, ns) if ident == LATEST_ID else (agent, thread, ns, ident)
-        found = self._connection.execute(FIND + end, key).fetchone()
-        return Checkpoint(*found) if found else None
+        sql, key = f"{FIND}AND id = ?", [agent, thread, ns, ident]
+        if ident == LATEST_ID:
+            sql, key = f"{FIND}ORDER BY id DESC LIMIT 1", [agent, thread, ns]
+        row = self._connection.execute(sql, key).fetchone()
+        return Checkpoint(*row) if row else None
 
     def values(self, one: Checkpoint, first: int = 0, count: int | None = None) -> list[bytes]:
         """Return parts of a checkpoint as stored, in order; by default all. Raises
         RecordDamaged.
         """
         numbers = from_text(one.numbers)[first : None if count is None else first + count]
-        found: dict[int, bytes] = {}
-        for first, last in runs_of(sorted(set(numbers))):
-            found.update(self._connection.execute(VALUES, (*one.key[:2], first, last)))
-        if missing := len(set(numbers) - found.keys()):
+        parts: dict[int, bytes] = {}
+        for first, last in group_runs(sorted(set(numbers))):
+            parts.update(self._connection.execute(VALUES, (*one.key[:2], first, last)))
+        if missing := len(set(numbers) - parts.keys()):
             raise RecordDamaged(
                 f"checkpoint {one.id} of thread {one.thread!r} lacks {missing} of its values; "
                 "restore a backup, or delete the checkpoint"
             )
-        return [found[number] for number in numbers]
+        return [parts[number] for number in numbers]
 
     def writes(self, key: Sequence[str]) -> list[Write]:
         """Return the writes that follow the checkpoint with that key, in the order in which
@@ -302,23 +245,23 @@ class CheckpointTable(StoreTable):
 
     def size(self, one: Outline) -> int:
         """Return the stored bytes of a checkpoint with its parts."""
-        runs = runs_of(sorted(set(from_text(one.numbers))))
+        runs = group_runs(sorted(set(from_text(one.numbers))))
         keys = ((one.agent, one.thread, *run) for run in runs)
-        found: list[int] = [self._connection.execute(VALUE_BYTES, key).get for key in keys]
-        return one.bytes + sum(found)
+        sizes: list[int] = [self._connection.execute(VALUE_BYTES, key).get for key in keys]
+        return one.bytes + sum(sizes)
 
     def delete(self, keys: Collection[tuple[str, str, str, str]]) -> int:
         """Delete checkpoints with their writes. Their children get their parents. Return how many
         existed.
         """
         groups: dict[tuple[str, str, str], set[str]] = {}
-        for *place, ident in keys:
-            groups.setdefault((place[0], place[1], place[2]), set()).add(ident)
+        for agent, thread, ns, ident in keys:
+            groups.setdefault((agent, thread, ns), set()).add(ident)
         deleted = 0
         for group, gone in groups.items():
             parents = dict(self._connection.execute(PARENTS, group))
             links = [
-                (_kept_parent(parents, gone, ident), *group, ident)
+                (_find_parent(parents, gone, ident), *group, ident)
                 for ident, parent in parents.items()
                 if ident not in gone and parent in gone
             ]
@@ -332,13 +275,10 @@ class CheckpointTable(StoreTable):
 
     def delete_thread(self, agent: str, thread: str) -> int:
         """Delete a thread of an agent. Return how many checkpoints it had."""
-        for table in TABLES[1:]:
-            self._connection.execute(
-                f"DELETE FROM {table} WHERE agent = ? AND thread = ?", (agent, thread)
-            )
-        self._connection.execute(
-            "DELETE FROM checkpoints WHERE agent = ? AND thread = ?", (agent, thread)
-        )
+        # Last `checkpoints`, whose rows are counted.
+        for table in reversed(TABLES):
+            sql = f"DELETE FROM {table} WHERE agent = ? AND thread = ?"
+            self._connection.execute(sql, (agent, thread))
         deleted: int = self._connection.changes()
         return deleted
 
@@ -349,29 +289,29 @@ class CheckpointTable(StoreTable):
         offset: int = self._connection.execute(NEXT_NUMBER, (agent, target)).get - 1
         self._connection.execute(COPY_VALUES, (target, offset, agent, source))
         self._connection.execute(COPY_WRITES, (target, agent, source))
-        rows = [
-            Checkpoint(*row)
-            for row in self._connection.execute(
-                f"SELECT {COLUMNS} FROM checkpoints WHERE agent = ? AND thread = ?", (agent, source)
-            )
-        ]
-        for one in rows:
+        sql = f"SELECT {COLUMNS} FROM checkpoints WHERE agent = ? AND thread = ?"
+        checkpoints = [Checkpoint(*row) for row in self._connection.execute(sql, (agent, source))]
+        for one in checkpoints:
             numbers = [number + offset for number in from_text(one.numbers)]
             self._connection.execute(INSERT, one._replace(thread=target, numbers=to_text(numbers)))
         self.drop_unused(agent, target)
-        return len(rows)
+        return len(checkpoints)
 
     def of_runs(self, agents: Sequence[str], runs: Sequence[str]) -> list[Outline]:
         """Return the checkpoints that these runs made."""
-        marks, wanted = (", ".join("?" * len(texts)) for texts in (agents, runs))
-        sql = f"{OUTLINES} WHERE run <> '' AND run IN ({wanted}) AND agent IN ({marks})"
-        return [Outline(*row) for row in self._connection.execute(sql, (*runs, *agents))]
+        return self._select_in("run <> '' AND run", runs, agents)
 
     def with_ids(self, agents: Sequence[str], idents: Sequence[str]) -> list[Outline]:
         """Return the checkpoints with these ids, in all threads of the agents."""
-        marks, wanted = (", ".join("?" * len(texts)) for texts in (agents, idents))
-        sql = f"{OUTLINES} WHERE id IN ({wanted}) AND agent IN ({marks})"
-        return [Outline(*row) for row in self._connection.execute(sql, (*idents, *agents))]
+        return self._select_in("id", idents, agents)
+
+    def _select_in(
+        self, column: str, values: Sequence[str], agents: Sequence[str]
+    ) -> list[Outline]:
+        """Return the checkpoints of the agents with one of these values."""
+        listed, marks = (", ".join("?" * len(texts)) for texts in (values, agents))
+        sql = f"{OUTLINES} WHERE {column} IN ({listed}) AND agent IN ({marks})"
+        return [Outline(*row) for row in self._connection.execute(sql, (*values, *agents))]
 
     def drop_unused(self, agent: str, thread: str) -> None:
         """Delete the parts of a thread that no checkpoint has any more."""
@@ -380,11 +320,11 @@ class CheckpointTable(StoreTable):
         )
         used = {number for (text,) in texts for number in from_text(text)}
         unused = [n for (n,) in self._connection.execute(NUMBERS, (agent, thread)) if n not in used]
-        for first, last in runs_of(unused):
+        for first, last in group_runs(unused):
             self._connection.execute(DELETE_VALUES, (agent, thread, first, last))
 
 
-def _kept_parent(parents: dict[str, str], gone: set[str], ident: str) -> str:
+def _find_parent(parents: dict[str, str], gone: set[str], ident: str) -> str:
     """Return the nearest ancestor that is not deleted, "" for none."""
     seen = set[str]()
     parent = parents[ident]
@@ -404,18 +344,65 @@ def prune_thread(table: CheckpointTable, agent: str, thread: str, keep: int) -> 
     for one in table.select(agents=[agent], thread=thread):
         by_ns.setdefault(one.ns, {})[one.id] = one
     old = []
-    for found in by_ns.values():
-        kept = set(list(found)[:keep])
-        for ident in list(kept):
-            kept |= _needed_by(found, ident)
-        old += [one.key for one in found.values() if one.id not in kept]
+    for outlines in by_ns.values():
+        newest = list(outlines)[:keep]
+        needed = set(newest).union(*(_list_needed(outlines, ident) for ident in newest))
+        old += [one.key for one in outlines.values() if one.id not in needed]
     return table.delete(old)
 
 
-def _needed_by(found: dict[str, Outline], ident: str) -> set[str]:
+def _list_needed(outlines: dict[str, Outline], ident: str) -> set[str]:
     """Return the ids of earlier checkpoints from which values of that one are rebuilt."""
-    missing, needed = found[ident].missing_channels, set()
-    while missing and (ident := found[ident].parent) in found and ident not in needed:
+    missing, needed = outlines[ident].missing_channels, set[str]()
+    while missing and (ident := outlines[ident].parent) in outlines and ident not in needed:
         needed.add(ident)
-        missing -= found[ident].stored_channels
+        missing -= outlines[ident].stored_channels
     return needed
+
+
+def pack(value: bytes) -> bytes:
+    """Return a value as it is stored: a byte 0 and the value, or a byte 1 and compressed data."""
+    if len(value) > MAX_PLAIN:
+        packed = COMPRESSED + zlib.compress(value)
+        if len(packed) <= len(value):
+            return packed
+    return PLAIN + value
+
+
+def unpack(stored: bytes) -> bytes:
+    """Return the value of stored bytes. Raises ValueError: they are no stored value."""
+    kind, value = stored[:1], stored[1:]
+    if kind == PLAIN:
+        return value
+    if kind != COMPRESSED:
+        raise ValueError(f"a stored value must begin with a byte 0 or 1, not {kind!r}")
+    try:
+        return zlib.decompress(value)
+    except zlib.error as error:
+        raise ValueError(f"a stored value of {len(stored)} bytes is damaged: {error}") from error
+
+
+def to_text(numbers: Iterable[int]) -> str:
+    """Return numbers as text, such as 1-40,43."""
+    runs = group_runs(numbers)
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def from_text(text: str) -> list[int]:
+    """Return the numbers of a text."""
+    numbers: list[int] = []
+    for run in text.split(",") if text else ():
+        first, _, last = run.partition("-")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def group_runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the (first, last) of each run of consecutive numbers, in order."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ((first, last) for first, last in runs)

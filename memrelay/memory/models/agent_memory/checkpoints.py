@@ -1,7 +1,8 @@
-"""Fields that the operations on checkpoints share, and the bytes that calls bring in base64."""
+"""Checkpoints of LangGraph: their values and writes, in threads of agents."""
 
 from base64 import b64decode, b64encode
 from binascii import Error
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -24,59 +25,24 @@ from memrelay.memory.models.agent_memory.checkpoint_table import (
 )
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import LARGEST
+from memrelay.memory.records.paging import Limit, Offset
 
 MAX_NAME = 512
+# Bytes, or characters of base64, of one checkpoint.
+MAX_DATA = 1 << 30
 MAX_KEYS = 1000
+MAX_CHANNELS = 10_000
+MAX_PARTS = 1_000_000
+MAX_WRITES = 10_000
 Name = Annotated[str, Field(max_length=MAX_NAME)]
 GivenName = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Names = Annotated[tuple[GivenName, ...], Field(max_length=MAX_KEYS)]
 Size = Annotated[int, Field(ge=0, le=MAX_CHARACTERS)]
 Upload = Annotated[str, Field(max_length=64)]
-MAX_CHANNELS = 10_000
-MAX_PARTS = 1_000_000
 Count = Annotated[int, Field(ge=0, le=MAX_PARTS)]
 # [bytes] of a new part, or [first, count] of parts of the base.
 Part = Annotated[tuple[Size, ...], Field(min_length=1, max_length=2)]
-MOST = 1000
-MAX_WRITES = 10_000
 Index = Annotated[int, Field(ge=-(1 << 31), le=1 << 31)]
-
-
-def keep_piece(tx: Transaction, of: str, at: int, piece: str) -> bool:
-    """Keep a piece of the data of a later call. Return whether it follows the earlier ones."""
-    if not of:
-        raise Refused("a piece needs `of`, a random name for the pieces of one call")
-    return tx.table(SplitTexts).keep(of, at, piece)
-
-
-def take_data(tx: Transaction, of: str, at: int, data: str) -> bytes | None:
-    """Return the bytes of earlier pieces and of `data`, None if pieces are missing.
-
-    Raises Refused: they are not base64.
-    """
-    beginning = tx.table(SplitTexts).take(of) if at else ""
-    if len(beginning) != at:
-        return None
-    try:
-        return b64decode(beginning + data, validate=True)
-    except Error as error:
-        raise Refused(f"`data` is not base64: {error}") from error
-
-
-def cut(data: bytes, sizes: list[int]) -> list[bytes]:
-    """Return the consecutive values of these sizes. Raises Refused: they do not fit the data."""
-    if sum(sizes) != len(data):
-        raise Refused(f"`data` has {len(data)} bytes, but the sizes add up to {sum(sizes)}")
-    values, at = [], 0
-    for size in sizes:
-        values.append(data[at : at + size])
-        at += size
-    return values
-
-
-def to_base64(data: bytes) -> str:
-    """Return bytes as base64."""
-    return b64encode(data).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,68 +112,103 @@ class PutResult:
 
 
 @operation("checkpoints.put", access="write", mutates=True, home="memories", any_store=True)
-def put(tx: Transaction, given: PutCheckpoint, context: Context) -> PutResult:
+def put(tx: Transaction, request: PutCheckpoint, context: Context) -> PutResult:
     """Store a checkpoint. It shares the parts that its base has already.
 
     Raises Refused: when `data` does not fit the sizes, or the parts do not fit the channels.
     """
-    if given.piece:
-        return PutResult(keep_piece(tx, given.of, given.at, given.piece), "")
-    if given.id == LATEST_ID:
+    if request.piece:
+        return PutResult(keep_piece(tx, request.of, request.at, request.piece), "")
+    if request.id == LATEST_ID:
         raise Refused(f"the id of a checkpoint cannot be {LATEST_ID!r}; use a uuid")
-    data = take_data(tx, given.of, given.at, given.data)
-    known = _known_parts(tx, given)
-    if data is None or known is None:
+    data = take_data(tx, request.of, request.at, request.data)
+    base_parts = _find_base_parts(tx, request)
+    if data is None or base_parts is None:
         return PutResult(False, "")
-    checkpoint, *values = cut(data, [given.size, *(one[0] for one in given.parts if len(one) == 1)])
-    new = iter(tx.table(CheckpointTable).add_values(given.agent, given.thread, values))
-    numbers = _numbers(given.parts, known, new)
-    _check_channels(given.channels, len(numbers))
+    table = tx.table(CheckpointTable)
+    new_sizes = [part[0] for part in request.parts if len(part) == 1]
+    checkpoint, *values = cut(data, [request.size, *new_sizes])
+    new = iter(table.add_values(request.agent, request.thread, values))
+    numbers = _combine_parts(request.parts, base_parts, new)
+    _check_channels(request.channels, len(numbers))
     stored = Checkpoint(
-        given.agent,
-        given.thread,
-        given.ns,
-        given.id,
-        given.parent,
-        given.type,
+        request.agent,
+        request.thread,
+        request.ns,
+        request.id,
+        request.parent,
+        request.type,
         checkpoint,
-        orjson.dumps(given.metadata).decode(),
-        str(given.metadata.get("run_id") or ""),
+        orjson.dumps(request.metadata).decode(),
+        str(request.metadata.get("run_id") or ""),
         context.now_ms,
-        orjson.dumps([[one.name, one.type, one.items] for one in given.channels]).decode(),
+        orjson.dumps([[one.name, one.type, one.items] for one in request.channels]).decode(),
         to_text(numbers),
     )
-    tx.table(CheckpointTable).put(stored)
+    table.put(stored)
     return PutResult(True, stored.mark)
 
 
-def _known_parts(tx: Transaction, given: PutCheckpoint) -> list[int] | None:
+def keep_piece(tx: Transaction, of: str, at: int, piece: str) -> bool:
+    """Keep a piece of the data of a later call. Return whether it follows the earlier ones."""
+    if not of:
+        raise Refused("a piece needs `of`, a random name for the pieces of one call")
+    return tx.table(SplitTexts).keep(of, at, piece)
+
+
+def take_data(tx: Transaction, of: str, at: int, data: str) -> bytes | None:
+    """Return the bytes of earlier pieces and of `data`, None if pieces are missing.
+
+    Raises Refused: they are not base64.
+    """
+    beginning = tx.table(SplitTexts).take(of) if at else ""
+    if len(beginning) != at:
+        return None
+    try:
+        return b64decode(beginning + data, validate=True)
+    except Error as error:
+        raise Refused(f"`data` is not base64: {error}") from error
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    """Return the consecutive values of these sizes. Raises Refused: they do not fit the data."""
+    if sum(sizes) != len(data):
+        raise Refused(f"`data` has {len(data)} bytes, but the sizes add up to {sum(sizes)}")
+    values, at = [], 0
+    for size in sizes:
+        values.append(data[at : at + size])
+        at += size
+    return values
+
+
+def _find_base_parts(tx: Transaction, request: PutCheckpoint) -> list[int] | None:
     """Return the numbers of the parts of the base, None if it has changed or is gone."""
-    if not given.base:
+    if not request.base:
         return []
-    found = tx.table(CheckpointTable).find(
-        given.agent, given.thread, given.ns, given.base.rpartition(":")[0]
-    )
-    return from_text(found.numbers) if found is not None and found.mark == given.base else None
+    ident = request.base.rpartition(":")[0]
+    base = tx.table(CheckpointTable).find(request.agent, request.thread, request.ns, ident)
+    return from_text(base.numbers) if base is not None and base.mark == request.base else None
 
 
-def _numbers(parts: tuple[Part, ...], known: list[int], new: Any) -> list[int]:
+def _combine_parts(parts: tuple[Part, ...], base_parts: list[int], new: Iterator[int]) -> list[int]:
+    """Return the numbers of all parts, new ones and those of the base. Raises Refused."""
     numbers: list[int] = []
     for part in parts:
         if len(part) == 1:
             numbers.append(next(new))
             continue
         first, count = part
-        if first + count > len(known):
-            raise Refused(f"the base has {len(known)} parts, not {first + count}")
-        numbers += known[first : first + count]
+        if first + count > len(base_parts):
+            raise Refused(f"the base has {len(base_parts)} parts, not {first + count}")
+        numbers += base_parts[first : first + count]
     return numbers
 
 
 def _check_channels(channels: tuple[Channel, ...], count: int) -> None:
-    wanted = sum(1 if one.items is None else one.items for one in channels)
-    if wanted != count:
-        raise Refused(f"the channels have {wanted} parts, but {count} were given")
+    """Raise Refused if the channels do not have that many parts."""
+    needed = sum(1 if one.items is None else one.items for one in channels)
+    if needed != count:
+        raise Refused(f"the channels have {needed} parts, but {count} were given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,35 +283,43 @@ class FoundCheckpoint:
 
 
 @operation("checkpoints.get", access="read", mutates=False, home="memories", any_store=True)
-def get(tx: Transaction, wanted: GetCheckpoint, context: Context) -> FoundCheckpoint:
+def get(tx: Transaction, request: GetCheckpoint, context: Context) -> FoundCheckpoint:
     """Return a checkpoint with its values and the writes that follow it."""
-    found = tx.table(CheckpointTable).find(wanted.agent, wanted.thread, wanted.ns, wanted.id)
-    key = (wanted.agent, wanted.thread, wanted.ns, wanted.id) if found is None else found.key
-    values = [] if found is None else [found.checkpoint]
-    if found is not None and found.mark != wanted.known:
-        values += tx.table(CheckpointTable).values(found)
-    writes = tx.table(CheckpointTable).writes(key)
+    table = tx.table(CheckpointTable)
+    stored = table.find(request.agent, request.thread, request.ns, request.id)
+    if stored is None:
+        key, values = (request.agent, request.thread, request.ns, request.id), list[bytes]()
+    else:
+        key, values = stored.key, [stored.checkpoint]
+        if stored.mark != request.known:
+            values += table.values(stored)
+    writes = table.writes(key)
     data = b"".join([*values, *(one.value for one in writes)])
     # The other half is for base64 and the other fields.
-    room = max(context.result_bytes // 2, 1)
+    end = request.at + max(context.result_bytes // 2, 1)
     return FoundCheckpoint(
-        found is not None,
+        stored is not None,
         key[3],
-        "" if found is None else found.parent,
-        "" if found is None else found.type,
-        {} if found is None else orjson.loads(found.metadata),
-        None if found is None else format_time(found.created_at),
-        "" if found is None else found.mark,
-        () if found is None else tuple(Channel(*one) for one in orjson.loads(found.channels)),
+        "" if stored is None else stored.parent,
+        "" if stored is None else stored.type,
+        {} if stored is None else orjson.loads(stored.metadata),
+        None if stored is None else format_time(stored.created_at),
+        "" if stored is None else stored.mark,
+        () if stored is None else tuple(Channel(*one) for one in orjson.loads(stored.channels)),
         tuple(map(len, values)),
         tuple(_write_view(one) for one in writes),
         len(data),
-        to_base64(data[wanted.at : wanted.at + room]),
+        to_base64(data[request.at : end]),
     )
 
 
 def _write_view(one: Write) -> StoredWrite:
     return StoredWrite(one.task, one.path, one.idx, one.channel, one.type, len(one.value))
+
+
+def to_base64(data: bytes) -> str:
+    """Return bytes as base64."""
+    return b64encode(data).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +336,9 @@ class ListCheckpoints:
     """Only checkpoints with a lower id."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """Only checkpoints whose metadata has these values."""
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 50
+    limit: Limit = 50
     """The maximum number of checkpoints."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of checkpoints to skip."""
 
 
@@ -365,25 +374,32 @@ class CheckpointPage:
 
 
 @operation("checkpoints.list", access="read", mutates=False, home="memories", any_store=True)
-def list_checkpoints(tx: Transaction, wanted: ListCheckpoints, context: Context) -> CheckpointPage:
+def list_checkpoints(tx: Transaction, request: ListCheckpoints, context: Context) -> CheckpointPage:
     """List checkpoints without their values, the newest first."""
     table = tx.table(CheckpointTable)
-    agents = table.agents() if wanted.agent is None else [wanted.agent]
+    agents = _list_agents(table, request.agent)
     total, page = 0, []
-    for one in table.select(
-        agents=agents, thread=wanted.thread, ns=wanted.ns, before=wanted.before
-    ):
-        if wanted.metadata and not _fits(one, wanted.metadata):
+    outlines = table.select(
+        agents=agents, thread=request.thread, ns=request.ns, before=request.before
+    )
+    for one in outlines:
+        if request.metadata and not _fits(one, request.metadata):
             continue
-        if wanted.offset <= total < wanted.offset + wanted.limit:
+        if request.offset <= total < request.offset + request.limit:
             page.append(one)
         total += 1
     return CheckpointPage(tuple(_view(one, table.size(one)) for one in page), total)
 
 
-def _fits(one: Outline, wanted: dict[str, Any]) -> bool:
+def _fits(one: Outline, values: dict[str, Any]) -> bool:
+    """Return whether the metadata of a checkpoint has these values."""
     metadata = orjson.loads(one.metadata)
-    return all(key in metadata and metadata[key] == value for key, value in wanted.items())
+    return all(key in metadata and metadata[key] == value for key, value in values.items())
+
+
+def _list_agents(table: CheckpointTable, agent: str | None) -> list[str]:
+    """Return the agent, or all agents with checkpoints for None."""
+    return table.agents() if agent is None else [agent]
 
 
 def _view(one: Outline, size: int) -> CheckpointView:
@@ -451,21 +467,21 @@ class WriteResult:
 
 
 @operation("checkpoints.write", access="write", mutates=True, home="memories", any_store=True)
-def write(tx: Transaction, given: WriteCheckpoint, context: Context) -> WriteResult:
+def write(tx: Transaction, request: WriteCheckpoint, context: Context) -> WriteResult:
     """Store the writes of a task that follow a checkpoint.
 
     Raises Refused: when `data` does not fit the sizes.
     """
-    if given.piece:
-        return WriteResult(keep_piece(tx, given.of, given.at, given.piece), 0)
-    data = take_data(tx, given.of, given.at, given.data)
+    if request.piece:
+        return WriteResult(keep_piece(tx, request.of, request.at, request.piece), 0)
+    data = take_data(tx, request.of, request.at, request.data)
     if data is None:
         return WriteResult(False, 0)
-    values = cut(data, [one.size for one in given.writes])
-    place = (given.agent, given.thread, given.ns, given.id, given.task)
+    values = cut(data, [one.size for one in request.writes])
+    place = (request.agent, request.thread, request.ns, request.id, request.task)
     rows = [
-        Write(*place, one.idx, given.path, one.channel, one.type, value)
-        for one, value in zip(given.writes, values, strict=True)
+        Write(*place, one.idx, request.path, one.channel, one.type, value)
+        for one, value in zip(request.writes, values, strict=True)
     ]
     return WriteResult(True, tx.table(CheckpointTable).put_writes(rows))
 
@@ -491,14 +507,17 @@ class ThreadCopied:
 
 
 @operation("checkpoints.copy", access="write", mutates=True, home="memories", any_store=True)
-def copy(tx: Transaction, given: CopyThread, context: Context) -> ThreadCopied:
+def copy(tx: Transaction, request: CopyThread, context: Context) -> ThreadCopied:
     """Copy all checkpoints and writes of a thread into another thread.
 
     Raises Refused: when both are the same thread.
     """
-    if given.source == given.target:
-        raise Refused(f"thread {given.source!r} cannot be copied into itself; name another target")
-    return ThreadCopied(tx.table(CheckpointTable).copy(given.agent, given.source, given.target))
+    if request.source == request.target:
+        raise Refused(
+            f"thread {request.source!r} cannot be copied into itself; name another target"
+        )
+    table = tx.table(CheckpointTable)
+    return ThreadCopied(table.copy(request.agent, request.source, request.target))
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,14 +541,14 @@ class CheckpointsDeleted:
 
 
 @operation("checkpoints.delete", access="delete", mutates=True, home="memories", any_store=True)
-def delete(tx: Transaction, given: DeleteCheckpoints, context: Context) -> CheckpointsDeleted:
+def delete(tx: Transaction, request: DeleteCheckpoints, context: Context) -> CheckpointsDeleted:
     """Delete threads and single checkpoints with their writes. Unknown ids are ignored."""
     table, deleted = tx.table(CheckpointTable), 0
-    agents = table.agents() if given.agent is None else [given.agent]
+    agents = _list_agents(table, request.agent)
     for agent in agents:
-        deleted += sum(table.delete_thread(agent, thread) for thread in given.threads)
-    if given.ids:
-        deleted += table.delete([one.key for one in table.with_ids(agents, given.ids)])
+        deleted += sum(table.delete_thread(agent, thread) for thread in request.threads)
+    if request.ids:
+        deleted += table.delete([one.key for one in table.with_ids(agents, request.ids)])
     return CheckpointsDeleted(deleted)
 
 
@@ -544,11 +563,11 @@ class ForgetRuns:
 
 
 @operation("checkpoints.forget_runs", access="admin", mutates=True, home="memories", any_store=True)
-def forget_runs(tx: Transaction, given: ForgetRuns, context: Context) -> CheckpointsDeleted:
+def forget_runs(tx: Transaction, request: ForgetRuns, context: Context) -> CheckpointsDeleted:
     """Delete the checkpoints of runs with their writes. Unknown runs are ignored."""
     table = tx.table(CheckpointTable)
-    agents = table.agents() if given.agent is None else [given.agent]
-    return CheckpointsDeleted(table.delete([one.key for one in table.of_runs(agents, given.runs)]))
+    outlines = table.of_runs(_list_agents(table, request.agent), request.runs)
+    return CheckpointsDeleted(table.delete([one.key for one in outlines]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -567,13 +586,13 @@ class PruneThreads:
 
 
 @operation("checkpoints.prune", access="delete", mutates=True, home="memories", any_store=True)
-def prune(tx: Transaction, given: PruneThreads, context: Context) -> CheckpointsDeleted:
+def prune(tx: Transaction, request: PruneThreads, context: Context) -> CheckpointsDeleted:
     """Delete the old checkpoints of threads with their writes. Unknown threads are ignored."""
     table = tx.table(CheckpointTable)
-    if given.strategy == "delete":
-        deleted = sum(table.delete_thread(given.agent, thread) for thread in given.threads)
-    else:
-        deleted = sum(
-            prune_thread(table, given.agent, thread, given.keep) for thread in given.threads
-        )
+    deleted = 0
+    for thread in request.threads:
+        if request.strategy == "delete":
+            deleted += table.delete_thread(request.agent, thread)
+        else:
+            deleted += prune_thread(table, request.agent, thread, request.keep)
     return CheckpointsDeleted(deleted)

@@ -16,15 +16,21 @@ from memrelay.memory.engine.store import Store, Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import RecordNotFound
-from memrelay.memory.models.agent_memory.deletion import Deleted, DeleteMany
-from memrelay.memory.models.agent_memory.scopes import GLOBAL, MAX_ID_CHARACTERS, OptionalId
-from memrelay.memory.models.agent_memory.table import EpisodeTable, thread_of
+from memrelay.memory.models.agent_memory import EPISODE_KIND, STEP_KIND
+from memrelay.memory.models.agent_memory.scopes import (
+    GLOBAL,
+    MAX_ID_CHARACTERS,
+    Deleted,
+    DeleteMany,
+    OptionalId,
+)
+from memrelay.memory.models.agent_memory.table import EpisodeTable, name_thread
 from memrelay.memory.models.agent_memory.user_records import current_id
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST, as_text, checked, kept_data
-from memrelay.memory.records.kinds import EPISODE_KIND, STEP_KIND
-from memrelay.memory.records.reading import Limit, literal_kind, take_ordered_page
-from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.data import as_text, checked, kept_data, parse_data
+from memrelay.memory.records.paging import Limit, Offset, take_page
+from memrelay.memory.records.reading import literal_kind, take_ordered_page
+from memrelay.memory.records.record import Record, RecordExtras
 from memrelay.memory.records.view import Guid, Reason, Versions, version_of
 from memrelay.memory.records.writing import check_version
 
@@ -36,6 +42,8 @@ MAX_SUMMARY_CHARACTERS = 200
 # A longer trigger, output, tool result or text of a step is cut.
 MAX_VALUE_BYTES = 24_576
 MAX_STEPS = 1000
+# For the other fields of the answer.
+EPISODE_BYTES = 8192
 CUT = "…"
 ABANDONED = "abandoned"
 AgentId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
@@ -43,70 +51,6 @@ Label = Annotated[str, Field(max_length=64)]
 Text = Annotated[str, Field(max_length=1 << 20)]
 ToolName = Annotated[str, Field(max_length=256)]
 StepSort = Literal["message", "action"]
-# For the other fields of the answer.
-EPISODE_BYTES = 8192
-
-
-@dataclass(frozen=True, slots=True)
-class NewEpisode:
-    """An episode that begins."""
-
-    agent_id: AgentId
-    """The agent, such as workflow:UID."""
-    execution_id: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
-    """The execution. A second call with the same one returns the same episode. By default the
-    episode's own id."""
-    user_id: OptionalId = ""
-    """The canonical id of the user."""
-    session_id: OptionalId = ""
-    """The session."""
-    workflow_id: OptionalId = ""
-    """The workflow."""
-    trigger_type: Label = "manual"
-    """The sort of trigger, such as chat or telegram."""
-    trigger_input: Any = None
-    """The input: any JSON. More than 24,576 bytes are cut."""
-    episode_days: Annotated[int, Field(ge=1, le=MAX_EPISODE_DAYS)] = EPISODE_DAYS
-    """Days after which the episode and its steps expire."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewStep:
-    """A step of an episode: a message of the conversation, or an action of the agent."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", use_attribute_docstrings=True
-    )
-    sort: StepSort = "message"
-    """message or action."""
-    text: Text = ""
-    """The text of the message, or a description of the action."""
-    role: Label = ""
-    """The role of the speaker, such as user or assistant."""
-    tool: ToolName = ""
-    """The tool that was called."""
-    result: Any = None
-    """The result of the tool: any JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedEpisode:
-    """The end of an episode."""
-
-    id: Guid
-    """The id of the episode."""
-    success: bool
-    """Whether the agent did what it was asked."""
-    final_output: Any = None
-    """The answer: any JSON. More than 24,576 bytes are cut."""
-    steps: Annotated[tuple[NewStep, ...], Field(max_length=MAX_STEPS)] | None = None
-    """The whole log, which replaces the steps added before. By default these stay."""
-    summary: Text = ""
-    """A summary, cut to 200 characters. By default `question → answer`."""
-    error_code: Label = ""
-    """A code of the failure."""
-    error_message: Text = ""
-    """The description of the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,124 +90,20 @@ class EpisodeView:
     """Changes with every edit; an edit can require it."""
 
 
-def begin_episode(tx: Transaction, given: NewEpisode, context: Context) -> str:
-    """Begin an episode and return its guid. An execution that began already has the same guid."""
-    scope, guid = scope_of(given.agent_id), context.new_guid()
-    key = given.execution_id or guid
-    if (found := tx.table(EpisodeTable).find_to_write(scope, key)) is not None:
-        return found.guid
-    data = {
-        "trigger_type": given.trigger_type,
-        "trigger_input": bounded(given.trigger_input),
-        "workflow_id": given.workflow_id or None,
-        "session_id": given.session_id or None,
-        "success": False,
-    }
-    expires_at = context.now_ms + given.episode_days * MS_PER_DAY
-    owner = current_id(tx, given.user_id) or None
-    new = new_state(guid, EPISODE_KIND, context.now_ms, context.actor)._replace(
-        scope=scope, key=key, owner=owner, data=_packed(data), expires_at=expires_at
-    )
-    tx.table(EpisodeTable).insert(new)
-    return guid
-
-
-def add_step(tx: Transaction, guid: str, step: NewStep, context: Context) -> int:
-    """Append a step to the log of an episode, and return its position, from 0.
-
-    Raises RecordNotFound: when the episode does not exist.
-    """
-    return _insert_step(tx, fetch_episode(tx, guid).whole, step, context)
-
-
-def complete_episode(tx: Transaction, given: CompletedEpisode, context: Context) -> EpisodeView:
-    """End an episode. A log in the call replaces the steps that were added before.
-
-    A second call replaces outcome and end of the first.
-
-    Raises RecordNotFound: when the episode does not exist.
-    """
-    place = fetch_episode(tx, given.id)
-    episode = place.whole
-    if given.steps is not None:
-        tx.table(EpisodeTable).clear_steps(place.guid)
-        for step in given.steps:
-            _insert_step(tx, episode, step, context)
-    data = _data_of(episode)
-    output = bounded(given.final_output)
-    changes = {
-        "final_output": output,
-        "success": given.success,
-        "error_code": given.error_code or None,
-        "error_message": _cut(given.error_message, MAX_VALUE_BYTES // 4) or None,
-        "ended_at": context.now_ms,
-        "duration_ms": max(context.now_ms - episode.created_at, 0),
-    }
-    summary = given.summary or _summary(data.get("trigger_input"), output)
-    after = episode._replace(content=summary[:MAX_SUMMARY_CHARACTERS], data=_packed(data | changes))
-    return view_episode(tx.table(EpisodeTable).change(place, after))
-
-
-def open_episodes(tx: Transaction, uid: str, running: Collection[str]) -> list[StoredRecord]:
-    """Return the episodes of errands of a pipeline that have no end and are not `running`.
-
-    Episodes of other programs, whose execution is no errand, are left out.
-    """
-    found = tx.table(EpisodeTable).open_from(f"{uid}/", f"{uid}0")
-    return [place for place in found if place.whole.key not in running]
-
-
-def end_abandoned(store: Store, uid: str, running: Collection[str], now_ms: int) -> None:
-    """End the episodes that `open_episodes` returns, with the code `abandoned`."""
-    if not open_episodes(store, uid, running):
-        return
-    with store.transaction() as tx:
-        tx.records.acts(now_ms, "")
-        for episode in open_episodes(tx, uid, running):
-            ended = CompletedEpisode(
-                episode.guid, False, error_code=ABANDONED, error_message="the turn was abandoned"
-            )
-            complete_episode(tx, ended, Context(now_ms, "", 0, lambda: ""))
-
-
-def recent_episodes(tx: Transaction, agent_id: str, user: str, limit: int) -> list[EpisodeView]:
-    """Return the newest episodes of a user first. The agent "" or `global` covers every agent."""
-    scope = "" if agent_id in ("", GLOBAL) else scope_of(agent_id)
-    found = tx.table(EpisodeTable).newest(scope, current_id(tx, user), limit)
-    return [view_episode(place.whole) for place in found]
-
-
-def rate_episode(
-    tx: Transaction, place: StoredRecord, rating: int | None, feedback: str
-) -> EpisodeView:
-    """Store a rating and a comment. None and "" keep what was stored."""
-    given = {"rating": rating, "feedback": feedback or None}
-    changes = {name: value for name, value in given.items() if value is not None}
-    data = _packed(_data_of(place.whole) | changes)
-    return view_episode(tx.table(EpisodeTable).change(place, place.whole._replace(data=data)))
-
-
-def fetch_episode(tx: Transaction, guid: str) -> StoredRecord:
-    """Return an episode. Raises RecordNotFound."""
-    if (found := tx.table(EpisodeTable).by_guid(guid)) is None:
-        raise RecordNotFound(f"no episode has the id {guid!r}; episodes.list lists them")
-    return found
-
-
 def view_episode(state: State) -> EpisodeView:
     """Return the view of a stored episode. Raises RecordDamaged."""
-    return view_record(state.record, state.further)
+    return _view_record(state.record, state.extras)
 
 
-def view_record(record: Record, further: Further) -> EpisodeView:
+def _view_record(record: Record, extras: RecordExtras) -> EpisodeView:
     """Return the view of an episode's record. Raises RecordDamaged."""
-    data = kept_data(record, further)
+    data = kept_data(record, extras)
     ended_at = data.get("ended_at")
     return EpisodeView(
         record.guid,
         record.scope.removeprefix("agent:"),
-        further.owner,
-        further.key or record.guid,
+        extras.owner,
+        extras.key or record.guid,
         data.get("session_id"),
         data.get("workflow_id"),
         data.get("trigger_type", ""),
@@ -276,11 +116,77 @@ def view_record(record: Record, further: Further) -> EpisodeView:
         data.get("duration_ms"),
         format_time(record.created_at),
         None if record.expires_at is None else format_time(record.expires_at),
-        version_of(record, further),
+        version_of(record, extras),
     )
 
 
-def scope_of(agent_id: str) -> str:
+def fetch_episode(tx: Transaction, guid: str) -> StoredRecord:
+    """Return an episode. Raises RecordNotFound."""
+    if (found := tx.table(EpisodeTable).by_guid(guid)) is None:
+        raise RecordNotFound(f"no episode has the id {guid!r}; episodes.list lists them")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NewEpisode:
+    """An episode that begins."""
+
+    agent_id: AgentId
+    """The agent, such as workflow:UID."""
+    execution_id: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
+    """The execution. A second call with the same one returns the same episode. By default the
+    episode's own id."""
+    user_id: OptionalId = ""
+    """The canonical id of the user."""
+    session_id: OptionalId = ""
+    """The session."""
+    workflow_id: OptionalId = ""
+    """The workflow."""
+    trigger_type: Label = "manual"
+    """The sort of trigger, such as chat or telegram."""
+    trigger_input: Any = None
+    """The input: any JSON. More than 24,576 bytes are cut."""
+    episode_days: Annotated[int, Field(ge=1, le=MAX_EPISODE_DAYS)] = EPISODE_DAYS
+    """Days after which the episode and its steps expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class BegunEpisode:
+    """An episode that has begun."""
+
+    id: str
+    """The id of the episode."""
+
+
+@operation("episodes.begin", access="write", mutates=True, home="memories", any_store=True)
+def begin(tx: Transaction, request: NewEpisode, context: Context) -> BegunEpisode:
+    """Begin an episode. An execution that began before keeps its episode."""
+    return BegunEpisode(begin_episode(tx, request, context))
+
+
+def begin_episode(tx: Transaction, request: NewEpisode, context: Context) -> str:
+    """Begin an episode and return its guid. An execution that began already has the same guid."""
+    scope, guid = make_scope(request.agent_id), context.new_guid()
+    key = request.execution_id or guid
+    if (found := tx.table(EpisodeTable).find_to_write(scope, key)) is not None:
+        return found.guid
+    data = {
+        "trigger_type": request.trigger_type,
+        "trigger_input": bounded(request.trigger_input),
+        "workflow_id": request.workflow_id or None,
+        "session_id": request.session_id or None,
+        "success": False,
+    }
+    expires_at = context.now_ms + request.episode_days * MS_PER_DAY
+    owner = current_id(tx, request.user_id) or None
+    new = new_state(guid, EPISODE_KIND, context.now_ms, context.actor)._replace(
+        scope=scope, key=key, owner=owner, data=_packed(data), expires_at=expires_at
+    )
+    tx.table(EpisodeTable).insert(new)
+    return guid
+
+
+def make_scope(agent_id: str) -> str:
     """Return the scope of an agent's episodes."""
     return f"agent:{agent_id}"
 
@@ -289,35 +195,13 @@ def bounded(value: Any) -> Any:
     """Return a JSON value that `data` can hold. One that is too long becomes a text and is cut."""
     try:
         checked({"value": value})
+        is_short = len(orjson.dumps(value)) <= MAX_VALUE_BYTES
     except ValidationError:
-        return _cut(_text_of(value), MAX_VALUE_BYTES)
-    if len(orjson.dumps(value)) <= MAX_VALUE_BYTES:
-        return value
-    return _cut(_text_of(value), MAX_VALUE_BYTES)
+        is_short = False
+    return value if is_short else _cut(_to_text(value), MAX_VALUE_BYTES)
 
 
-def _insert_step(tx: Transaction, episode: State, step: NewStep, context: Context) -> int:
-    data = {"sort": step.sort, "role": step.role or None, "tool": step.tool or None}
-    if step.result is not None:
-        data["result"] = bounded(step.result)
-    new = new_state(context.new_guid(), STEP_KIND, context.now_ms, context.actor)._replace(
-        scope=episode.scope,
-        owner=episode.owner,
-        expires_at=episode.expires_at,
-        thread=thread_of(episode.guid),
-        data=_packed(data),
-        content=_cut(step.text, MAX_VALUE_BYTES),
-    )
-    return tx.table(EpisodeTable).add_step(new).seq or 0
-
-
-def _summary(question: Any, answer: Any) -> str:
-    """Return `question → answer` on one line, "" without both."""
-    texts = (" ".join(_text_of(one).split()) for one in (question, answer) if one is not None)
-    return " → ".join(text for text in texts if text)
-
-
-def _text_of(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """Return a text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
 
@@ -339,63 +223,23 @@ def _packed(data: Mapping[str, Any]) -> str | None:
     return as_text({name: value for name, value in data.items() if value is not None})
 
 
-def _data_of(state: State) -> dict[str, Any]:
-    return kept_data(state.record, state.further)
-
-
 @dataclass(frozen=True, slots=True)
-class StepView:
-    """A step of an episode."""
+class NewStep:
+    """A step of an episode: a message of the conversation, or an action of the agent."""
 
-    id: str
-    """The guid of the step's record."""
-    seq: int
-    """The position in the log."""
-    sort: str
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", use_attribute_docstrings=True
+    )
+    sort: StepSort = "message"
     """message or action."""
-    role: str | None
-    """The role of the speaker."""
-    text: str
-    """The text."""
-    tool: str | None
+    text: Text = ""
+    """The text of the message, or a description of the action."""
+    role: Label = ""
+    """The role of the speaker, such as user or assistant."""
+    tool: ToolName = ""
     """The tool that was called."""
-    result: Any
-    """The result of the tool."""
-    created_at: Moment
-
-
-def view_steps(places: Sequence[StoredRecord]) -> list[StepView]:
-    """Return the views of stored steps. Raises RecordDamaged."""
-    views = []
-    for state in (place.whole for place in places):
-        data = _data_of(state)
-        views.append(
-            StepView(
-                state.guid,
-                state.seq or 0,
-                data.get("sort", "message"),
-                data.get("role"),
-                state.content,
-                data.get("tool"),
-                data.get("result"),
-                format_time(state.created_at),
-            )
-        )
-    return views
-
-
-@dataclass(frozen=True, slots=True)
-class BegunEpisode:
-    """An episode that has begun."""
-
-    id: str
-    """The id of the episode."""
-
-
-@operation("episodes.begin", access="write", mutates=True, home="memories", any_store=True)
-def begin(tx: Transaction, given: NewEpisode, context: Context) -> BegunEpisode:
-    """Begin an episode. An execution that began before keeps its episode."""
-    return BegunEpisode(begin_episode(tx, given, context))
+    result: Any = None
+    """The result of the tool: any JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,22 +269,104 @@ class AddedStep:
 
 
 @operation("episodes.add", access="append", mutates=True, home="memories", any_store=True)
-def add(tx: Transaction, given: AddStep, context: Context) -> AddedStep:
+def add(tx: Transaction, request: AddStep, context: Context) -> AddedStep:
     """Append a message or an action to the log of an episode.
 
     Raises RecordNotFound: when the episode does not exist.
     """
-    step = NewStep(given.sort, given.text, given.role, given.tool, given.result)
-    return AddedStep(add_step(tx, given.id, step, context))
+    step = NewStep(request.sort, request.text, request.role, request.tool, request.result)
+    episode = fetch_episode(tx, request.id).state
+    return AddedStep(_insert_step(tx, episode, step, context))
+
+
+def _insert_step(tx: Transaction, episode: State, step: NewStep, context: Context) -> int:
+    data = {"sort": step.sort, "role": step.role or None, "tool": step.tool or None}
+    if step.result is not None:
+        data["result"] = bounded(step.result)
+    new = new_state(context.new_guid(), STEP_KIND, context.now_ms, context.actor)._replace(
+        scope=episode.scope,
+        owner=episode.owner,
+        expires_at=episode.expires_at,
+        thread=name_thread(episode.guid),
+        data=_packed(data),
+        content=_cut(step.text, MAX_VALUE_BYTES),
+    )
+    return tx.table(EpisodeTable).add_step(new).seq or 0
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedEpisode:
+    """The end of an episode."""
+
+    id: Guid
+    """The id of the episode."""
+    success: bool
+    """Whether the agent did what it was asked."""
+    final_output: Any = None
+    """The answer: any JSON. More than 24,576 bytes are cut."""
+    steps: Annotated[tuple[NewStep, ...], Field(max_length=MAX_STEPS)] | None = None
+    """The whole log, which replaces the steps added before. By default these stay."""
+    summary: Text = ""
+    """A summary, cut to 200 characters. By default `question → answer`."""
+    error_code: Label = ""
+    """A code of the failure."""
+    error_message: Text = ""
+    """The description of the failure."""
 
 
 @operation("episodes.complete", access="write", mutates=True, home="memories", any_store=True)
-def complete(tx: Transaction, given: CompletedEpisode, context: Context) -> EpisodeView:
+def complete_episode(tx: Transaction, request: CompletedEpisode, context: Context) -> EpisodeView:
     """End an episode with its outcome. A log in the call replaces the earlier steps.
 
     Raises RecordNotFound: when the episode does not exist.
     """
-    return complete_episode(tx, given, context)
+    stored = fetch_episode(tx, request.id)
+    episode = stored.state
+    if request.steps is not None:
+        tx.table(EpisodeTable).clear_steps(stored.guid)
+        for step in request.steps:
+            _insert_step(tx, episode, step, context)
+    data = parse_data(episode.data, episode.guid)
+    output = bounded(request.final_output)
+    changes = {
+        "final_output": output,
+        "success": request.success,
+        "error_code": request.error_code or None,
+        "error_message": _cut(request.error_message, MAX_VALUE_BYTES // 4) or None,
+        "ended_at": context.now_ms,
+        "duration_ms": max(context.now_ms - episode.created_at, 0),
+    }
+    summary = request.summary or _summary(data.get("trigger_input"), output)
+    after = episode._replace(content=summary[:MAX_SUMMARY_CHARACTERS], data=_packed(data | changes))
+    return view_episode(tx.table(EpisodeTable).change(stored, after))
+
+
+def _summary(question: Any, answer: Any) -> str:
+    """Return `question → answer` on one line, "" without both."""
+    texts = (" ".join(_to_text(one).split()) for one in (question, answer) if one is not None)
+    return " → ".join(text for text in texts if text)
+
+
+def end_abandoned(store: Store, uid: str, running: Collection[str], now_ms: int) -> None:
+    """End the episodes that `open_episodes` returns, with the code `abandoned`."""
+    if not open_episodes(store, uid, running):
+        return
+    with store.transaction() as tx:
+        tx.records.acts(now_ms, "")
+        for stored in open_episodes(tx, uid, running):
+            ended = CompletedEpisode(
+                stored.guid, False, error_code=ABANDONED, error_message="the turn was abandoned"
+            )
+            complete_episode(tx, ended, Context(now_ms, "", 0, lambda: ""))
+
+
+def open_episodes(tx: Transaction, uid: str, running: Collection[str]) -> list[StoredRecord]:
+    """Return the episodes of errands of a pipeline that have no end and are not `running`.
+
+    Episodes of other programs, whose execution is no errand, are left out.
+    """
+    found = tx.table(EpisodeTable).open_from(f"{uid}/", f"{uid}0")
+    return [stored for stored in found if stored.state.key not in running]
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,8 +377,29 @@ class GetEpisode:
     """The id of the episode."""
     limit: Limit = 1000
     """The maximum number of steps. A page of long steps may have fewer."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of steps to skip."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """A step of an episode."""
+
+    id: str
+    """The guid of the step's record."""
+    seq: int
+    """The position in the log."""
+    sort: str
+    """message or action."""
+    role: str | None
+    """The role of the speaker."""
+    text: str
+    """The text."""
+    tool: str | None
+    """The tool that was called."""
+    result: Any
+    """The result of the tool."""
+    created_at: Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,33 +423,45 @@ class WholeEpisode:
 
 
 @operation("episodes.get", access="read", mutates=False, home="memories", any_store=True)
-def get(tx: Transaction, wanted: GetEpisode, context: Context) -> WholeEpisode:
+def get(tx: Transaction, request: GetEpisode, context: Context) -> WholeEpisode:
     """Return an episode with its input, its output and a page of its log.
 
     Raises RecordNotFound: when the episode does not exist.
     """
-    state = fetch_episode(tx, wanted.id).whole
-    data = kept_data(state.record, state.further)
-    steps = view_steps(tx.table(EpisodeTable).steps(state.guid, wanted.limit, wanted.offset))
-    room = context.result_bytes - len(state.data or "") - EPISODE_BYTES
+    state = fetch_episode(tx, request.id).state
+    data = parse_data(state.data, state.guid)
+    log = tx.table(EpisodeTable).steps(state.guid, request.limit, request.offset)
+    most = context.result_bytes - len(state.data or "") - EPISODE_BYTES
+    steps, _ = take_page(view_steps(log), request.limit, most)
     return WholeEpisode(
         view_episode(state),
         data.get("trigger_input"),
         data.get("final_output"),
         data.get("error_message"),
         data.get("feedback"),
-        _take_fitting(steps, room),
+        tuple(steps),
         tx.table(EpisodeTable).count_steps(state.guid),
     )
 
 
-def _take_fitting(steps: list[StepView], room: int) -> tuple[StepView, ...]:
-    """Return the first steps that take at most `room` bytes as JSON, and at least one."""
-    for index, step in enumerate(steps):
-        room -= len(orjson.dumps(step)) + 1
-        if room < 0:
-            return tuple(steps[: max(index, 1)])
-    return tuple(steps)
+def view_steps(steps: Sequence[StoredRecord]) -> list[StepView]:
+    """Return the views of stored steps. Raises RecordDamaged."""
+    views = []
+    for state in (step.state for step in steps):
+        data = parse_data(state.data, state.guid)
+        views.append(
+            StepView(
+                state.guid,
+                state.seq or 0,
+                data.get("sort", "message"),
+                data.get("role"),
+                state.content,
+                data.get("tool"),
+                data.get("result"),
+                format_time(state.created_at),
+            )
+        )
+    return views
 
 
 @dataclass(frozen=True, slots=True)
@@ -521,7 +480,7 @@ class ListEpisodes:
     """Only successful episodes, or only the others."""
     limit: Limit = 50
     """The maximum number of episodes."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of episodes to skip."""
 
 
@@ -535,28 +494,35 @@ class EpisodePage:
 
 
 @operation("episodes.list", access="read", mutates=False, home="memories", any_store=True)
-def list_episodes(tx: Transaction, wanted: ListEpisodes, context: Context) -> EpisodePage:
+def list_episodes(tx: Transaction, request: ListEpisodes, context: Context) -> EpisodePage:
     """List episodes in pages, the newest first. Of equal times, the later arrival is first."""
-    wanted = replace(wanted, user_id=current_id(tx, wanted.user_id))
-    conditions = Conditions(given=literal_kind(EPISODE_KIND, _filter(wanted)))
-    window = (wanted.limit, wanted.offset)
-    found, total = take_ordered_page(tx, conditions, ("created_at", "desc"), window, context)
-    return EpisodePage(tuple(view_record(*one) for one in found), total)
+    request = replace(request, user_id=current_id(tx, request.user_id))
+    conditions = Conditions(given=literal_kind(EPISODE_KIND, _filter(request)))
+    window = (request.limit, request.offset)
+    records, total = take_ordered_page(tx, conditions, ("created_at", "desc"), window, context)
+    return EpisodePage(tuple(_view_record(*one) for one in records), total)
 
 
-def _filter(wanted: ListEpisodes) -> Given | None:
+def _filter(request: ListEpisodes) -> Given | None:
     """Return the conditions that are set, None if none is."""
     columns = {
-        "r.scope": wanted.agent_id and scope_of(wanted.agent_id),
-        "r.owner": wanted.user_id,
-        "json_extract(r.data, '$.session_id')": wanted.session_id,
-        "json_extract(r.data, '$.workflow_id')": wanted.workflow_id,
-        "json_extract(r.data, '$.success')": wanted.success,
+        "r.scope": request.agent_id and make_scope(request.agent_id),
+        "r.owner": request.user_id,
+        "json_extract(r.data, '$.session_id')": request.session_id,
+        "json_extract(r.data, '$.workflow_id')": request.workflow_id,
+        "json_extract(r.data, '$.success')": request.success,
     }
     given = {name: value for name, value in columns.items() if value not in ("", None)}
     if not given:
         return None
     return Given(" AND ".join(f"{name} = ?" for name in given), tuple(given.values()), {})
+
+
+def recent_episodes(tx: Transaction, agent_id: str, user: str, limit: int) -> list[EpisodeView]:
+    """Return the newest episodes of a user first. The agent "" or `global` covers every agent."""
+    scope = "" if agent_id in ("", GLOBAL) else make_scope(agent_id)
+    found = tx.table(EpisodeTable).newest(scope, current_id(tx, user), limit)
+    return [view_episode(stored.state) for stored in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,22 +542,30 @@ class RateEpisode:
 
 
 @operation("episodes.rate", access="write", mutates=True, home="memories", any_store=True)
-def rate(tx: Transaction, given: RateEpisode, context: Context) -> EpisodeView:
+def rate(tx: Transaction, request: RateEpisode, context: Context) -> EpisodeView:
     """Store a rating and a comment. Missing fields stay as before.
 
     Raises RecordNotFound: when the episode does not exist.
     Raises VersionConflict: when the episode has another version.
     """
-    place = fetch_episode(tx, given.id)
-    check_version(place.whole.record, place.whole.further, given.if_version)
-    return rate_episode(tx, place, given.rating, given.feedback)
+    stored = fetch_episode(tx, request.id)
+    state = stored.state
+    check_version(state.record, state.extras, request.if_version)
+    changes: dict[str, Any] = {}
+    if request.rating is not None:
+        changes["rating"] = request.rating
+    if request.feedback:
+        changes["feedback"] = request.feedback
+    data = _packed(parse_data(state.data, state.guid) | changes)
+    return view_episode(tx.table(EpisodeTable).change(stored, state._replace(data=data)))
 
 
 @operation("episodes.delete_many", access="delete", mutates=True, home="memories", any_store=True)
-def delete_many(tx: Transaction, target: DeleteMany, context: Context) -> Deleted:
+def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete episodes with their steps. Unknown ids are ignored. records.restore can undo it."""
-    places = [tx.table(EpisodeTable).by_guid(guid) for guid in dict.fromkeys(target.ids)]
-    found = [place for place in places if place is not None]
-    for place in found:
-        tx.table(EpisodeTable).delete_with_steps(place)
-    return Deleted(len(found))
+    table, deleted = tx.table(EpisodeTable), 0
+    for guid in dict.fromkeys(request.ids):
+        if (stored := table.by_guid(guid)) is not None:
+            table.delete_with_steps(stored)
+            deleted += 1
+    return Deleted(deleted)

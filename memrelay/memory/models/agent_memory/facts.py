@@ -1,6 +1,6 @@
 """Facts: what agents know under a key, for everyone, an agent, a user or a session.
 
-The functions run inside the store's open transaction. Counters of a fact are its tally.
+The functions run inside the store's open transaction.
 """
 
 import re
@@ -11,30 +11,37 @@ import orjson
 from pydantic import Field, ValidationError
 
 from memrelay.memory.engine.conditions import Conditions, Given
-from memrelay.memory.engine.counters import Tally, TallyTable
+from memrelay.memory.engine.counters import Counters, CounterTable
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State, StoredRecord
-from memrelay.memory.errors import RecordNotFound, Refused, ValueTooLarge, VersionConflict
-from memrelay.memory.models.agent_memory.deletion import Deleted, DeleteMany
-from memrelay.memory.models.agent_memory.fact_search import folded_text
+from memrelay.memory.errors import RecordNotFound, Refused, ValueTooLarge
+from memrelay.memory.models.agent_memory import FACT_KIND
 from memrelay.memory.models.agent_memory.scopes import (
     GLOBAL,
     SCOPES,
+    Deleted,
+    DeleteMany,
     Ids,
     OptionalId,
     check_name,
     split_scope,
 )
-from memrelay.memory.models.agent_memory.table import FactFilter, FactTable, StoredFact, matching
+from memrelay.memory.models.agent_memory.table import (
+    FactFilter,
+    FactTable,
+    StoredFact,
+    folded_text,
+    matching,
+)
 from memrelay.memory.models.agent_memory.user_records import current_id
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST, MOST_BYTES, checked, kept_data
-from memrelay.memory.records.kinds import FACT_KIND
-from memrelay.memory.records.reading import Limit, literal_kind, take_ordered_page
+from memrelay.memory.records.data import MOST_BYTES, checked, kept_data, parse_data
+from memrelay.memory.records.paging import Limit, Offset
+from memrelay.memory.records.reading import literal_kind, take_ordered_page
 from memrelay.memory.records.view import Guid, Reason, Versions, version_of
-from memrelay.memory.records.writing import check_version
+from memrelay.memory.records.writing import check_keyed_version, check_version
 
 FACT_TYPES = (
     "user_preference",
@@ -96,6 +103,50 @@ class FactView:
     """Changes with every write; a write can require it."""
 
 
+def view_fact(stored: StoredFact) -> FactView:
+    """Return the view of a stored fact. Raises RecordDamaged."""
+    record, extras, counters = stored
+    data = kept_data(record, extras)
+    name, id_ = split_scope(record.scope)
+    by_scope = {name: id_}
+    good, bad = counters.good, counters.bad
+    return FactView(
+        record.guid,
+        name,
+        by_scope.get("agent"),
+        by_scope.get("user"),
+        by_scope.get("session"),
+        extras.key or "",
+        data.get("value"),
+        data.get("fact_type", DEFAULT_TYPE),
+        data.get("base", 1.0) * (good + 1) / (good + bad + 1),
+        good,
+        bad,
+        counters.uses,
+        None if counters.used_at is None else format_time(counters.used_at),
+        data.get("source_episode_id"),
+        data.get("source_description"),
+        format_time(record.created_at),
+        format_time(record.updated_at),
+        version_of(record, extras),
+    )
+
+
+def _view_state(tx: Transaction, state: State) -> FactView:
+    counters = tx.table(CounterTable).find(state.guid)
+    return view_fact(StoredFact(state.record, state.extras, counters))
+
+
+@dataclass(frozen=True, slots=True)
+class FactWritten:
+    """The result of a write."""
+
+    fact: FactView
+    """The fact after the write."""
+    action: str
+    """created, updated or skipped."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetFact:
     """A fact to write."""
@@ -134,21 +185,94 @@ class SetFact:
         return Ids(self.agent_id, self.user_id, self.session_id)
 
 
-@dataclass(frozen=True, slots=True)
-class FactWritten:
-    """The result of a write."""
+@operation("facts.set", access="write", mutates=True, home="memories", any_store=True)
+def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten:
+    """Write a fact under its key. An overwritten value stays in the history.
 
-    fact: FactView
-    """The fact after the write."""
-    action: str
-    """created, updated or skipped."""
+    Raises Refused: when the scope or the type is unknown, or the id of the scope is missing.
+    Raises ValueTooLarge: when the value is too long.
+    Raises VersionConflict: when the fact has another version.
+    """
+    request = replace(request, user_id=current_id(tx, request.user_id))
+    scope = request.ids.scope(request.scope)
+    check_name("fact_type", request.fact_type, FACT_TYPES)
+    table = tx.table(FactTable)
+    stored = table.find_to_write(scope, request.key)
+    check_keyed_version(f"the fact {request.key!r}", stored, request.if_version)
+    if stored is None:
+        content, data = _encode(request, {})
+        new = new_state(context.new_guid(), FACT_KIND, context.now_ms, context.actor)
+        owner = request.user_id if request.scope == "user" else None
+        state = table.insert(
+            new._replace(scope=scope, key=request.key, owner=owner, data=data, content=content)
+        )
+        fact = view_fact(StoredFact(state.record, state.extras, Counters()))
+        return FactWritten(fact, "created")
+    if not request.overwrite:
+        return FactWritten(_view_state(tx, stored.state), "skipped")
+    before = parse_data(stored.state.data, stored.guid)
+    content, data = _encode(request, before)
+    state = table.change(stored, stored.state._replace(content=content, data=data))
+    # Each write confirms the fact, and another value also contradicts it.
+    counters = tx.table(CounterTable)
+    counters.count_outcome(stored.guid, is_good=True)
+    if _json(before["value"]) != _json(request.value):
+        counters.count_outcome(stored.guid, is_good=False)
+    return FactWritten(_view_state(tx, state), "updated")
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFacts:
-    """Facts, the best or the newest first."""
+def _encode(request: SetFact, before: dict[str, Any]) -> tuple[str, str]:
+    """Return the content and the `data` of a fact. Raises Refused and ValueTooLarge.
 
-    items: tuple[FactView, ...]
+    `before` is the present `data`, {} for a new fact.
+    """
+    _check_value(request.value)
+    base = before.get("base", 1.0) if request.confidence is None else request.confidence
+    is_same = bool(before) and _json(before["value"]) == _json(request.value)
+    data = {"value": request.value, "fact_type": request.fact_type, "base": float(base)}
+    for name in ("source_episode_id", "source_description"):
+        # They belong to the value.
+        source = getattr(request, name) or (before.get(name) if is_same else None)
+        data |= {name: source} if source else {}
+    text = value_text(request.value)
+    folded = folded_text(request.key, text)
+    with_text = _json(data if folded is None else data | {"folded": folded})
+    # Without its folded text, a long value is found only as it is written.
+    stored = with_text if len(with_text) <= MOST_BYTES else _json(data)
+    return f"{request.key}: {text}", stored.decode()
+
+
+def _check_value(value: Any) -> None:
+    """Raise Refused or ValueTooLarge if `data` cannot hold the value."""
+    try:
+        checked({"value": value})
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False)[0]
+        path = ".".join(map(str, fault["loc"])) or "value"
+        if fault["loc"]:
+            raise Refused(f"`{path}`: {fault['msg']}") from error
+    if (size := len(_json(value))) > MOST_BYTES - FIELD_BYTES:
+        raise ValueTooLarge(
+            f"the value has {size} bytes as JSON, and a fact has at most "
+            f"{MOST_BYTES - FIELD_BYTES}; store less, or split it over several keys"
+        )
+
+
+def value_text(value: Any) -> str:
+    """Return a value as people read it: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else _json(value).decode()
+
+
+def _json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def check_key(key: str) -> None:
+    """Raise Refused if a fact cannot have that key."""
+    if not KEY.fullmatch(key):
+        raise Refused(
+            f"a key is one line of 1 to {MAX_KEY_CHARACTERS} characters; shorten {key[:64]!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +294,61 @@ class FactName:
         return Ids(self.agent_id, self.user_id, self.session_id)
 
 
+@operation("facts.get", access="read", mutates=False, home="memories", any_store=True)
+def get(tx: Transaction, request: FactName, context: Context) -> FactView:
+    """Return the fact of the session, else of the user, the agent, or everyone.
+
+    Raises RecordNotFound: when no visible fact has the key.
+    """
+    if (fact := get_fact(tx, request, context)) is None:
+        raise missing_fact(f"the key {request.key!r}")
+    return fact
+
+
+def get_fact(tx: Transaction, request: FactName, context: Context) -> FactView | None:
+    """Return the fact of the most specific visible scope that has the key, None if none has it."""
+    stored = _find(tx, request)
+    return None if stored is None else _view_state(tx, stored.state)
+
+
+def _find(tx: Transaction, request: FactName) -> StoredRecord | None:
+    """Return the fact of the most specific visible scope, None if no scope has the key."""
+    for scope in _visible(tx, request.ids):
+        if (stored := tx.table(FactTable).find(scope, request.key)) is not None:
+            return stored
+    return None
+
+
+def _visible(tx: Transaction, ids: Ids) -> list[str]:
+    """Return the visible scopes. A merged user has the scopes of the other user."""
+    return ids._replace(user_id=current_id(tx, ids.user_id)).visible
+
+
+def missing_fact(which: str) -> RecordNotFound:
+    """Return the error for a fact that does not exist."""
+    return RecordNotFound(f"no fact has {which}; use facts.list or facts.search to find facts")
+
+
+@operation("facts.recall", access="read", mutates=True, home="memories", any_store=True)
+def recall(tx: Transaction, request: FactName, context: Context) -> FactView:
+    """Return a fact as facts.get does, and count the access. The count adds no history.
+
+    Raises RecordNotFound: when no visible fact has the key.
+    """
+    if (fact := recall_facts(tx, request, context)) is None:
+        raise missing_fact(f"the key {request.key!r}")
+    return fact
+
+
+def recall_facts(tx: Transaction, request: FactName, context: Context) -> FactView | None:
+    """Return the fact that `get_fact` returns, and count the access."""
+    stored = _find(tx, request)
+    if stored is None:
+        return None
+    tx.table(CounterTable).count_use(stored.guid, context.now_ms)
+    return _view_state(tx, stored.state)
+
+
 @dataclass(frozen=True, slots=True)
 class SearchFacts:
     """A search in the facts of the scopes whose ids are given, and in the global ones."""
@@ -187,7 +366,7 @@ class SearchFacts:
     """Only facts of these types."""
     min_confidence: Confidence = 0.5
     """Only facts with at least this confidence."""
-    limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    limit: Limit = 10
     """The maximum number of facts."""
 
     @property
@@ -196,219 +375,32 @@ class SearchFacts:
         return Ids(self.agent_id, self.user_id, self.session_id)
 
 
-def set_fact(tx: Transaction, given: SetFact, context: Context) -> FactWritten:
-    """Write a fact under its key. An overwritten value stays in the history, even an equal one.
+@dataclass(frozen=True, slots=True)
+class FoundFacts:
+    """Facts, the best or the newest first."""
 
-    Overwriting confirms the fact, and a different value also contradicts it.
-
-    Raises Refused: when the scope or the type is unknown, or the id of the scope is missing.
-    Raises ValueTooLarge: when the value is too long.
-    Raises VersionConflict: when the fact has another version.
-    """
-    given = replace(given, user_id=current_id(tx, given.user_id))
-    scope = given.ids.scope(given.scope)
-    check_name("fact_type", given.fact_type, FACT_TYPES)
-    place = tx.table(FactTable).find_to_write(scope, given.key)
-    _check_version(place, given)
-    if place is not None and not given.overwrite:
-        return FactWritten(_view_place(tx, place.whole), "skipped")
-    before = None if place is None else place.whole
-    content, data = _encode(given, before)
-    if place is None:
-        state = tx.table(FactTable).insert(_new_state(given, scope, (content, data), context))
-        return FactWritten(view_fact(StoredFact(state.record, state.further, Tally())), "created")
-    is_same = _json(_data_of(place.whole)["value"]) == _json(given.value)
-    state = tx.table(FactTable).change(place, place.whole._replace(content=content, data=data))
-    tx.table(TallyTable).count_outcome(place.guid, is_good=True)
-    if not is_same:
-        tx.table(TallyTable).count_outcome(place.guid, is_good=False)
-    return FactWritten(_view_place(tx, state), "updated")
+    items: tuple[FactView, ...]
 
 
-def get_fact(tx: Transaction, wanted: FactName, context: Context) -> FactView | None:
-    """Return the fact of the most specific visible scope that has the key, None if none has it."""
-    found = _find(tx, wanted)
-    return None if found is None else _view_place(tx, found.whole)
-
-
-def recall_facts(tx: Transaction, wanted: FactName, context: Context) -> FactView | None:
-    """Return the fact that `get_fact` returns, and count the access."""
-    found = _find(tx, wanted)
-    if found is None:
-        return None
-    tx.table(TallyTable).count_use(found.guid, context.now_ms)
-    return _view_place(tx, found.whole)
-
-
-def search_facts(tx: Transaction, wanted: SearchFacts, context: Context) -> FoundFacts:
-    """Return the visible facts that match a query, the best first. See docs/agents.md.
+@operation("facts.search", access="search", mutates=False, home="memories", any_store=True)
+def search_facts(tx: Transaction, request: SearchFacts, context: Context) -> FoundFacts:
+    """Find visible facts, the most reliable first, then those with the words in their key.
 
     Raises Refused: when a type is unknown.
     Raises SearchTooLong: when the search exceeds its time limit.
     """
-    for name in wanted.fact_types:
+    for name in request.fact_types:
         check_name("fact_type", name, FACT_TYPES)
-    visible = _visible(tx, wanted.ids)
-    within = FactFilter(visible, wanted.fact_types, wanted.min_confidence, wanted.limit)
+    visible = _visible(tx, request.ids)
+    within = FactFilter(visible, request.fact_types, request.min_confidence, request.limit)
     tx.records.flush()
     with tx.time_limit.bounded():
-        return FoundFacts(tuple(map(view_fact, tx.table(FactTable).search(wanted.query, within))))
+        return FoundFacts(tuple(map(view_fact, tx.table(FactTable).search(request.query, within))))
 
 
 def visible_facts(tx: Transaction, ids: Ids, limit: int) -> list[FactView]:
     """Return the facts that are visible with these ids, the newest change first."""
     return list(map(view_fact, tx.table(FactTable).newest(_visible(tx, ids), limit)))
-
-
-def missing_fact(which: str) -> RecordNotFound:
-    """Return the error for a fact that does not exist."""
-    return RecordNotFound(f"no fact has {which}; use facts.list or facts.search to find facts")
-
-
-def view_fact(stored: StoredFact) -> FactView:
-    """Return the view of a stored fact. Raises RecordDamaged."""
-    record, further, tally = stored
-    data = kept_data(record, further)
-    name, id_ = split_scope(record.scope)
-    by_scope = {name: id_}
-    good, bad = tally.good, tally.bad
-    return FactView(
-        record.guid,
-        name,
-        by_scope.get("agent"),
-        by_scope.get("user"),
-        by_scope.get("session"),
-        further.key or "",
-        data.get("value"),
-        data.get("fact_type", DEFAULT_TYPE),
-        data.get("base", 1.0) * (good + 1) / (good + bad + 1),
-        good,
-        bad,
-        tally.uses,
-        None if tally.used_at is None else format_time(tally.used_at),
-        data.get("source_episode_id"),
-        data.get("source_description"),
-        format_time(record.created_at),
-        format_time(record.updated_at),
-        version_of(record, further),
-    )
-
-
-def check_key(key: str) -> None:
-    """Raise Refused if a fact cannot have that key."""
-    if not KEY.fullmatch(key):
-        raise Refused(
-            f"a key is one line of 1 to {MAX_KEY_CHARACTERS} characters; shorten {key[:64]!r}"
-        )
-
-
-def value_text(value: Any) -> str:
-    """Return a value as people read it: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else _json(value).decode()
-
-
-def _visible(tx: Transaction, ids: Ids) -> list[str]:
-    """Return the visible scopes. A merged user has the scopes of the other user."""
-    return ids._replace(user_id=current_id(tx, ids.user_id)).visible
-
-
-def _find(tx: Transaction, wanted: FactName) -> StoredRecord | None:
-    found = (tx.table(FactTable).find(scope, wanted.key) for scope in _visible(tx, wanted.ids))
-    return next((place for place in found if place is not None), None)
-
-
-def _view_place(tx: Transaction, state: State) -> FactView:
-    return view_fact(StoredFact(state.record, state.further, tx.table(TallyTable).find(state.guid)))
-
-
-def _check_version(place: StoredRecord | None, given: SetFact) -> None:
-    """Raise VersionConflict if the fact has none of the allowed versions; () allows all."""
-    version = "" if place is None else version_of(place.whole.record, place.whole.further)
-    if given.if_version and version not in given.if_version:
-        found = f"has version {version}" if version else "does not exist"
-        raise VersionConflict(
-            f"the fact {given.key!r} {found}, not the expected one; read it again and retry with "
-            "its version"
-        )
-
-
-def _new_state(
-    given: SetFact, scope: str, stored: tuple[str, str | None], context: Context
-) -> State:
-    content, data = stored
-    new = new_state(context.new_guid(), FACT_KIND, context.now_ms, context.actor)
-    return new._replace(
-        scope=scope,
-        key=given.key,
-        owner=given.user_id if given.scope == "user" else None,
-        data=data,
-        content=content,
-    )
-
-
-def _encode(given: SetFact, before: State | None) -> tuple[str, str]:
-    """Return the content and the `data` of a fact. Raises Refused and ValueTooLarge."""
-    had = {} if before is None else _data_of(before)
-    _check_value(given.value)
-    base = given.confidence if given.confidence is not None else had.get("base", 1.0)
-    is_same = bool(had) and _json(had["value"]) == _json(given.value)
-    data = {"value": given.value, "fact_type": given.fact_type, "base": float(base)}
-    for name in ("source_episode_id", "source_description"):
-        # They belong to the value.
-        source = getattr(given, name) or (had.get(name) if is_same else None)
-        data |= {name: source} if source else {}
-    text = value_text(given.value)
-    folded = folded_text(given.key, text)
-    with_text = _json(data if folded is None else data | {"folded": folded})
-    # Without its folded text, a long value is found only as it is written.
-    stored = with_text if len(with_text) <= MOST_BYTES else _json(data)
-    return f"{given.key}: {text}", stored.decode()
-
-
-def _check_value(value: Any) -> None:
-    """Raise Refused or ValueTooLarge if `data` cannot hold the value."""
-    try:
-        checked({"value": value})
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_context=False)[0]
-        path = ".".join(map(str, fault["loc"])) or "value"
-        if fault["loc"]:
-            raise Refused(f"`{path}`: {fault['msg']}") from error
-    if (size := len(_json(value))) > MOST_BYTES - FIELD_BYTES:
-        raise ValueTooLarge(
-            f"the value has {size} bytes as JSON, and a fact has at most "
-            f"{MOST_BYTES - FIELD_BYTES}; store less, or split it over several keys"
-        )
-
-
-def _data_of(state: State) -> dict[str, Any]:
-    return kept_data(state.record, state.further)
-
-
-def _json(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
-@operation("facts.get", access="read", mutates=False, home="memories", any_store=True)
-def get(tx: Transaction, wanted: FactName, context: Context) -> FactView:
-    """Return the fact of the session, else of the user, the agent, or everyone.
-
-    Raises RecordNotFound: when no visible fact has the key.
-    """
-    if (found := get_fact(tx, wanted, context)) is None:
-        raise missing_fact(f"the key {wanted.key!r}")
-    return found
-
-
-@operation("facts.set", access="write", mutates=True, home="memories", any_store=True)
-def set_value(tx: Transaction, given: SetFact, context: Context) -> FactWritten:
-    """Write a fact under its key. An overwritten value stays in the history.
-
-    Raises Refused: when the scope or the type is unknown, or the id of the scope is missing.
-    Raises ValueTooLarge: when the value is too long.
-    Raises VersionConflict: when the fact has another version.
-    """
-    return set_fact(tx, given, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +421,7 @@ class ListFacts:
     """Only facts that this query finds, as in facts.search. The order stays the same."""
     limit: Limit = 50
     """The maximum number of facts. A page of long facts may have fewer."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of facts to skip."""
 
 
@@ -443,64 +435,43 @@ class FactPage:
 
 
 @operation("facts.list", access="read", mutates=False, home="memories", any_store=True)
-def list_facts(tx: Transaction, wanted: ListFacts, context: Context) -> FactPage:
+def list_facts(tx: Transaction, request: ListFacts, context: Context) -> FactPage:
     """List facts in pages, the newest change first. Of equal times, the later arrival is first.
 
     Raises Refused: when the scope or the type is unknown.
     Raises ResultTooLarge: when a fact does not fit into an answer.
     Raises SearchTooLong: when the search exceeds its time limit.
     """
-    wanted = replace(wanted, user_id=current_id(tx, wanted.user_id))
-    conditions = Conditions(given=literal_kind(FACT_KIND, _filter(wanted)))
-    window = (wanted.limit, wanted.offset)
+    request = replace(request, user_id=current_id(tx, request.user_id))
+    conditions = Conditions(given=literal_kind(FACT_KIND, _filter(request)))
+    window = (request.limit, request.offset)
     with tx.bounded_search():
-        found, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)
-    items = (StoredFact(*one, tx.table(TallyTable).find(one[0].guid)) for one in found)
+        records, total = take_ordered_page(tx, conditions, ("updated_at", "desc"), window, context)
+    items = (StoredFact(*one, tx.table(CounterTable).find(one[0].guid)) for one in records)
     return FactPage(tuple(map(view_fact, items)), total)
 
 
-def _filter(wanted: ListFacts) -> Given | None:
+def _filter(request: ListFacts) -> Given | None:
     """Return the conditions that are set, None if none is. Raises Refused."""
     clauses, values = list[str](), list[str]()
-    if wanted.scope:
-        check_name("scope", wanted.scope, SCOPES)
+    if request.scope:
+        check_name("scope", request.scope, SCOPES)
         # A scope has an id after a colon, except `global`.
         clauses.append("(r.scope = ? OR (r.scope >= ? AND r.scope < ?))")
-        values += [wanted.scope, f"{wanted.scope}:", f"{wanted.scope};"]
-    if wanted.fact_type:
-        check_name("fact_type", wanted.fact_type, FACT_TYPES)
+        values += [request.scope, f"{request.scope}:", f"{request.scope};"]
+    if request.fact_type:
+        check_name("fact_type", request.fact_type, FACT_TYPES)
         clauses.append("json_extract(r.data, '$.fact_type') = ?")
-        values.append(wanted.fact_type)
+        values.append(request.fact_type)
     for name in ("agent", "user", "session"):
-        if id_ := getattr(wanted, f"{name}_id"):
+        if id_ := getattr(request, f"{name}_id"):
             clauses.append("r.scope = ?")
             values.append(f"{name}:{id_}")
-    if wanted.query:
-        clause, of_query = matching(wanted.query)
+    if request.query:
+        clause, of_query = matching(request.query)
         clauses.append(clause)
         values += of_query
     return Given(" AND ".join(clauses), tuple(values), {}) if clauses else None
-
-
-@operation("facts.search", access="search", mutates=False, home="memories", any_store=True)
-def search(tx: Transaction, wanted: SearchFacts, context: Context) -> FoundFacts:
-    """Find visible facts, the most reliable first, then those with the words in their key.
-
-    Raises Refused: when a type is unknown.
-    Raises SearchTooLong: when the search exceeds its time limit.
-    """
-    return search_facts(tx, wanted, context)
-
-
-@operation("facts.recall", access="read", mutates=True, home="memories", any_store=True)
-def recall(tx: Transaction, wanted: FactName, context: Context) -> FactView:
-    """Return a fact as facts.get does, and count the access. The count adds no history.
-
-    Raises RecordNotFound: when no visible fact has the key.
-    """
-    if (found := recall_facts(tx, wanted, context)) is None:
-        raise missing_fact(f"the key {wanted.key!r}")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -516,20 +487,20 @@ class DeleteFact:
 
 
 @operation("facts.delete", access="delete", mutates=True, home="memories", any_store=True)
-def delete(tx: Transaction, target: DeleteFact, context: Context) -> None:
+def delete(tx: Transaction, request: DeleteFact, context: Context) -> None:
     """Delete a fact. records.restore can undo it.
 
     Raises RecordNotFound: when the fact does not exist.
     Raises VersionConflict: when the fact has another version.
     """
-    place = tx.table(FactTable).by_guid(target.id)
-    if place is None:
-        raise missing_fact(f"the id {target.id!r}")
-    check_version(place.whole.record, place.whole.further, target.if_version)
-    tx.records.delete(place)
+    stored = tx.table(FactTable).by_guid(request.id)
+    if stored is None:
+        raise missing_fact(f"the id {request.id!r}")
+    check_version(stored.state.record, stored.state.extras, request.if_version)
+    tx.records.delete(stored)
 
 
 @operation("facts.delete_many", access="delete", mutates=True, home="memories", any_store=True)
-def delete_many(tx: Transaction, target: DeleteMany, context: Context) -> Deleted:
+def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete facts. Unknown ids are ignored. records.restore can undo each deletion."""
-    return Deleted(tx.table(FactTable).delete(target.ids))
+    return Deleted(tx.table(FactTable).delete(request.ids))

@@ -1,7 +1,7 @@
 """Procedures: how agents do something, with the conditions under which they apply.
 
 The functions run inside the store's open transaction. Procedures of one agent and name are versions
-of one record. Their counters are its tally.
+of one record.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,28 +12,30 @@ import orjson
 from pydantic import Field
 
 from memrelay.memory.engine.conditions import Conditions, Given
-from memrelay.memory.engine.counters import Tally, TallyTable
+from memrelay.memory.engine.counters import Counters, CounterTable
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State, StoredRecord
-from memrelay.memory.errors import RecordNotFound, VersionConflict
-from memrelay.memory.models.agent_memory.deletion import Deleted, DeleteMany
+from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.models.agent_memory import PROCEDURE_KIND
 from memrelay.memory.models.agent_memory.scopes import (
     GLOBAL,
     MAX_ID_CHARACTERS,
+    Deleted,
+    DeleteMany,
     OptionalId,
     check_name,
     split_scope,
 )
 from memrelay.memory.models.agent_memory.table import ProcedureTable
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST, Data, checked, kept_data
-from memrelay.memory.records.kinds import PROCEDURE_KIND
-from memrelay.memory.records.reading import Limit, literal_kind, take_ordered_page
-from memrelay.memory.records.record import Further, Record
+from memrelay.memory.records.data import Data, checked, kept_data, parse_data
+from memrelay.memory.records.paging import Limit, Offset
+from memrelay.memory.records.reading import literal_kind, take_ordered_page
+from memrelay.memory.records.record import Record, RecordExtras
 from memrelay.memory.records.view import Guid, Reason, Versions, version_of
-from memrelay.memory.records.writing import check_version
+from memrelay.memory.records.writing import check_keyed_version, check_version
 
 PROCEDURE_TYPES = ("workflow_graph", "prompt_template", "code_snippet", "tool_sequence")
 SOURCES = ("human_taught", "self_learned", "evolved")
@@ -43,8 +45,6 @@ AgentId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, patte
 ProcedureName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 Goal = Annotated[str, Field(max_length=65_536)]
 IS_ACTIVE = "json_extract(r.data, '$.is_active')"
-
-
 GOAL, CONTEXT = "goal_contains", "context_has"
 
 
@@ -87,6 +87,38 @@ class ProcedureView:
     """Changes with every write; a write can require it."""
 
 
+def view_state(tx: Transaction, state: State) -> ProcedureView:
+    """Return the view of a stored procedure with its counters."""
+    return view_procedure(state.record, state.extras, tx.table(CounterTable).find(state.guid))
+
+
+def view_procedure(record: Record, extras: RecordExtras, counters: Counters) -> ProcedureView:
+    """Return the view of a procedure. Raises RecordDamaged."""
+    data, name = kept_data(record, extras), extras.key or ""
+    outcomes = counters.good + counters.bad
+    return ProcedureView(
+        record.guid,
+        split_scope(record.scope)[1],
+        name,
+        record.content.removeprefix(name).removeprefix(": "),
+        data["trigger_conditions"],
+        data["procedure_type"],
+        data["procedure_content"],
+        data["source"],
+        data["parent"],
+        data["is_active"],
+        counters.uses,
+        counters.good,
+        counters.bad,
+        counters.good / outcomes if outcomes else UNKNOWN_RATE,
+        counters.mean_ms,
+        None if counters.used_at is None else format_time(counters.used_at),
+        format_time(record.created_at),
+        format_time(record.updated_at),
+        version_of(record, extras),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SaveProcedure:
     """A procedure to write."""
@@ -124,184 +156,8 @@ class ProcedureSaved:
     """created or updated."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsedProcedure:
-    """A use of a procedure."""
-
-    id: Guid
-    """The id of the procedure."""
-    success: bool
-    """Whether the use succeeded."""
-    duration_ms: Annotated[int, Field(ge=0, le=10**12)] | None = None
-    """How long it took, milliseconds."""
-
-
-def save_procedure(tx: Transaction, given: SaveProcedure, context: Context) -> ProcedureSaved:
-    """Write a procedure under its name. The earlier one stays in the history.
-
-    Raises Refused: when the type or the source is unknown.
-    Raises ValidationError: when the instructions exceed the bounds of `data`.
-    Raises VersionConflict: when the procedure has another version.
-    """
-    check_name("procedure_type", given.procedure_type, PROCEDURE_TYPES)
-    check_name("source", given.source, SOURCES)
-    scope = scope_of(given.agent_id)
-    place = tx.table(ProcedureTable).find_to_write(scope, given.name)
-    _check_version(place, given)
-    content = f"{given.name}: {given.description}" if given.description else given.name
-    data = orjson.dumps(checked(_data_of(given))).decode()
-    if place is None:
-        state = tx.table(ProcedureTable).insert(_new_state(given, scope, (content, data), context))
-        return ProcedureSaved(view_procedure(state.record, state.further, Tally()), "created")
-    state = tx.table(ProcedureTable).change(place, place.whole._replace(content=content, data=data))
-    return ProcedureSaved(view_state(tx, state), "updated")
-
-
-def use_procedure(tx: Transaction, use: UsedProcedure, context: Context) -> ProcedureView:
-    """Count a use of a procedure with its outcome. Raises RecordNotFound."""
-    place = fetch_procedure(tx, use.id)
-    tx.table(TallyTable).count_use(use.id, context.now_ms)
-    tx.table(TallyTable).count_outcome(use.id, is_good=use.success, took_ms=use.duration_ms)
-    return view_state(tx, place.whole)
-
-
-def retire_procedure(tx: Transaction, guid: str) -> ProcedureView:
-    """Take a procedure out of use, and return it. Raises RecordNotFound."""
-    place = fetch_procedure(tx, guid)
-    state = place.whole
-    data = kept_data(state.record, state.further)
-    if data["is_active"]:
-        after = orjson.dumps(data | {"is_active": False}).decode()
-        state = tx.table(ProcedureTable).change(place, state._replace(data=after))
-    return view_state(tx, state)
-
-
-def match_procedure(
-    tx: Transaction, agent_id: str, goal: str, context: Mapping[str, Any] | None = None
-) -> ProcedureView | None:
-    """Return the procedure in use that applies to a goal and succeeded most often, None if none
-    applies. The agent `global` covers the procedures of all agents.
-    """
-    scope = "" if agent_id == GLOBAL else scope_of(agent_id)
-    found = tx.table(ProcedureTable).by_success(scope)
-    active = (one for one in found if kept_data(*one[:2])["is_active"])
-    matching = (one for one in active if _applies(kept_data(*one[:2]), goal, context or {}))
-    return next((view_procedure(*one) for one in matching), None)
-
-
-def get_procedure(tx: Transaction, agent_id: str, name: str) -> ProcedureView:
-    """Return the procedure with that id, else the one in use with that name. Raises
-    RecordNotFound.
-    """
-    if (place := tx.table(ProcedureTable).by_guid(name)) is not None:
-        return view_state(tx, place.whole)
-    place = tx.table(ProcedureTable).find(scope_of(agent_id), name)
-    if place is not None and (found := view_state(tx, place.whole)).is_active:
-        return found
-    raise _missing(f"the name {name!r} for agent {agent_id!r} and is in use")
-
-
-def fetch_procedure(tx: Transaction, guid: str) -> StoredRecord:
-    """Return the procedure with that id. Raises RecordNotFound."""
-    if (place := tx.table(ProcedureTable).by_guid(guid)) is None:
-        raise _missing(f"the id {guid!r}")
-    return place
-
-
-def scope_of(agent_id: str) -> str:
-    """Return the scope of an agent's procedures."""
-    return f"agent:{agent_id}"
-
-
-def view_state(tx: Transaction, state: State) -> ProcedureView:
-    """Return the view of a stored procedure with its counters."""
-    return view_procedure(state.record, state.further, tx.table(TallyTable).find(state.guid))
-
-
-def view_procedure(record: Record, further: Further, tally: Tally) -> ProcedureView:
-    """Return the view of a procedure. Raises RecordDamaged."""
-    data, name = kept_data(record, further), further.key or ""
-    outcomes = tally.good + tally.bad
-    return ProcedureView(
-        record.guid,
-        split_scope(record.scope)[1],
-        name,
-        record.content.removeprefix(name).removeprefix(": "),
-        data["trigger_conditions"],
-        data["procedure_type"],
-        data["procedure_content"],
-        data["source"],
-        data["parent"],
-        data["is_active"],
-        tally.uses,
-        tally.good,
-        tally.bad,
-        tally.good / outcomes if outcomes else UNKNOWN_RATE,
-        tally.mean_ms,
-        None if tally.used_at is None else format_time(tally.used_at),
-        format_time(record.created_at),
-        format_time(record.updated_at),
-        version_of(record, further),
-    )
-
-
-def _data_of(given: SaveProcedure) -> dict[str, Any]:
-    return {
-        "trigger_conditions": given.trigger_conditions,
-        "procedure_type": given.procedure_type,
-        "procedure_content": given.procedure_content,
-        "source": given.source,
-        "parent": given.parent or None,
-        "is_active": True,
-    }
-
-
-def _check_version(place: StoredRecord | None, given: SaveProcedure) -> None:
-    """Raise VersionConflict if the procedure has none of the allowed versions; () allows all."""
-    version = "" if place is None else version_of(place.whole.record, place.whole.further)
-    if given.if_version and version not in given.if_version:
-        found = f"has version {version}" if version else "does not exist"
-        raise VersionConflict(
-            f"the procedure {given.name!r} {found}, not the expected one; read it again and retry "
-            "with its version"
-        )
-
-
-def _new_state(
-    given: SaveProcedure, scope: str, stored: tuple[str, str], context: Context
-) -> State:
-    content, data = stored
-    new = new_state(context.new_guid(), PROCEDURE_KIND, context.now_ms, context.actor)
-    return new._replace(scope=scope, key=given.name, data=data, content=content)
-
-
-def _missing(which: str) -> RecordNotFound:
-    return RecordNotFound(f"no procedure has {which}; use procedures.list to find procedures")
-
-
-def _applies(data: Mapping[str, Any], goal: str, context: Mapping[str, Any]) -> bool:
-    """Return whether a procedure's conditions hold. None at all, or an unknown one, never hold."""
-    conditions = data["trigger_conditions"]
-    if not conditions or not conditions.keys() <= {GOAL, CONTEXT}:
-        return False
-    if GOAL in conditions:
-        folded_goal = goal.casefold()
-        if not any(text.casefold() in folded_goal for text in _texts(conditions[GOAL])):
-            return False
-    if CONTEXT in conditions:
-        keys = list(_texts(conditions[CONTEXT]))
-        return bool(keys) and all(key in context for key in keys)
-    return True
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts of a condition, which is a text or a list, without empty ones."""
-    given = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    return (text for text in given if isinstance(text, str) and text)
-
-
 @operation("procedures.save", access="write", mutates=True, home="memories", any_store=True)
-def save(tx: Transaction, given: SaveProcedure, context: Context) -> ProcedureSaved:
+def save(tx: Transaction, request: SaveProcedure, context: Context) -> ProcedureSaved:
     """Write a procedure under its name. The earlier one of the agent stays in the history.
 
     A retired procedure is in use again.
@@ -309,7 +165,32 @@ def save(tx: Transaction, given: SaveProcedure, context: Context) -> ProcedureSa
     Raises Refused: when the type or the source is unknown.
     Raises VersionConflict: when the procedure has another version.
     """
-    return save_procedure(tx, given, context)
+    check_name("procedure_type", request.procedure_type, PROCEDURE_TYPES)
+    check_name("source", request.source, SOURCES)
+    scope, table = make_scope(request.agent_id), tx.table(ProcedureTable)
+    stored = table.find_to_write(scope, request.name)
+    check_keyed_version(f"the procedure {request.name!r}", stored, request.if_version)
+    content = f"{request.name}: {request.description}" if request.description else request.name
+    data = {
+        "trigger_conditions": request.trigger_conditions,
+        "procedure_type": request.procedure_type,
+        "procedure_content": request.procedure_content,
+        "source": request.source,
+        "parent": request.parent or None,
+        "is_active": True,
+    }
+    text = orjson.dumps(checked(data)).decode()
+    if stored is not None:
+        state = table.change(stored, stored.state._replace(content=content, data=text))
+        return ProcedureSaved(view_state(tx, state), "updated")
+    new = new_state(context.new_guid(), PROCEDURE_KIND, context.now_ms, context.actor)
+    state = table.insert(new._replace(scope=scope, key=request.name, data=text, content=content))
+    return ProcedureSaved(view_procedure(state.record, state.extras, Counters()), "created")
+
+
+def make_scope(agent_id: str) -> str:
+    """Return the scope of an agent's procedures."""
+    return f"agent:{agent_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,12 +204,29 @@ class GetProcedure:
 
 
 @operation("procedures.get", access="read", mutates=False, home="memories", any_store=True)
-def get(tx: Transaction, wanted: GetProcedure, context: Context) -> ProcedureView:
+def get(tx: Transaction, request: GetProcedure, context: Context) -> ProcedureView:
     """Return the procedure with that id, else the agent's procedure of that name.
 
     Raises RecordNotFound: when there is no such procedure, or that of the name is not in use.
     """
-    return get_procedure(tx, wanted.agent_id, wanted.id)
+    table = tx.table(ProcedureTable)
+    if (stored := table.by_guid(request.id)) is not None:
+        return view_state(tx, stored.state)
+    stored = table.find(make_scope(request.agent_id), request.id)
+    if stored is not None and (procedure := view_state(tx, stored.state)).is_active:
+        return procedure
+    raise _missing(f"the name {request.id!r} for agent {request.agent_id!r} and is in use")
+
+
+def fetch_procedure(tx: Transaction, guid: str) -> StoredRecord:
+    """Return the procedure with that id. Raises RecordNotFound."""
+    if (stored := tx.table(ProcedureTable).by_guid(guid)) is None:
+        raise _missing(f"the id {guid!r}")
+    return stored
+
+
+def _missing(which: str) -> RecordNotFound:
+    return RecordNotFound(f"no procedure has {which}; use procedures.list to find procedures")
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +241,7 @@ class ListProcedures:
     """The newest first, or the most used first."""
     limit: Limit = 50
     """The maximum number of procedures. A page of long procedures may have fewer."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of procedures to skip."""
 
 
@@ -357,19 +255,22 @@ class ProcedurePage:
 
 
 @operation("procedures.list", access="read", mutates=False, home="memories", any_store=True)
-def list_procedures(tx: Transaction, wanted: ListProcedures, context: Context) -> ProcedurePage:
+def list_procedures(tx: Transaction, request: ListProcedures, context: Context) -> ProcedurePage:
     """List procedures in pages, the newest or the most used first.
 
     Raises ResultTooLarge: when a procedure does not fit into an answer.
     """
-    clauses, values = ["r.scope = ?"] * bool(wanted.agent_id), list[str]()
-    values += [scope_of(wanted.agent_id)] * bool(wanted.agent_id)
-    clauses += [IS_ACTIVE] * wanted.active_only
+    clauses, values = list[str](), list[str]()
+    if request.agent_id:
+        clauses.append("r.scope = ?")
+        values.append(make_scope(request.agent_id))
+    if request.active_only:
+        clauses.append(IS_ACTIVE)
     given = Given(" AND ".join(clauses), tuple(values), {}) if clauses else None
     conditions = Conditions(given=literal_kind(PROCEDURE_KIND, given))
-    window = (wanted.limit, wanted.offset)
-    found, total = take_ordered_page(tx, conditions, (wanted.order, "desc"), window, context)
-    items = (view_procedure(*one, tx.table(TallyTable).find(one[0].guid)) for one in found)
+    window = (request.limit, request.offset)
+    records, total = take_ordered_page(tx, conditions, (request.order, "desc"), window, context)
+    items = (view_procedure(*one, tx.table(CounterTable).find(one[0].guid)) for one in records)
     return ProcedurePage(tuple(items), total)
 
 
@@ -394,12 +295,61 @@ class ProcedureMatch:
 
 
 @operation("procedures.match", access="read", mutates=False, home="memories", any_store=True)
-def match(tx: Transaction, wanted: MatchProcedure, context: Context) -> ProcedureMatch:
+def match(tx: Transaction, request: MatchProcedure, context: Context) -> ProcedureMatch:
     """Find the procedure that applies to a goal and succeeded most often.
 
     A procedure without conditions, or with an unknown one, never applies.
     """
-    return ProcedureMatch(match_procedure(tx, wanted.agent_id, wanted.goal, wanted.context))
+    return ProcedureMatch(match_procedure(tx, request.agent_id, request.goal, request.context))
+
+
+def match_procedure(
+    tx: Transaction, agent_id: str, goal: str, context: Mapping[str, Any] | None = None
+) -> ProcedureView | None:
+    """Return the procedure in use that applies to a goal and succeeded most often, None if none
+    applies. The agent `global` covers the procedures of all agents.
+    """
+    scope = "" if agent_id == GLOBAL else make_scope(agent_id)
+    for record, extras, counters in tx.table(ProcedureTable).by_success(scope):
+        data = kept_data(record, extras)
+        if data["is_active"] and _applies(data, goal, context or {}):
+            return view_procedure(record, extras, counters)
+    return None
+
+
+def _applies(data: Mapping[str, Any], goal: str, context: Mapping[str, Any]) -> bool:
+    """Return whether a procedure's conditions hold. None at all, or an unknown one, never hold."""
+    conditions = data["trigger_conditions"]
+    if not conditions or not conditions.keys() <= {GOAL, CONTEXT}:
+        return False
+    if GOAL in conditions:
+        folded_goal = goal.casefold()
+        if not any(text.casefold() in folded_goal for text in _texts(conditions[GOAL])):
+            return False
+    if CONTEXT in conditions:
+        keys = list(_texts(conditions[CONTEXT]))
+        return bool(keys) and all(key in context for key in keys)
+    return True
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a condition, which is a text or a list, without empty ones."""
+    if isinstance(value, str):
+        value = [value]
+    listed = value if isinstance(value, list) else []
+    return (text for text in listed if isinstance(text, str) and text)
+
+
+@dataclass(frozen=True, slots=True)
+class UsedProcedure:
+    """A use of a procedure."""
+
+    id: Guid
+    """The id of the procedure."""
+    success: bool
+    """Whether the use succeeded."""
+    duration_ms: Annotated[int, Field(ge=0, le=10**12)] | None = None
+    """How long it took, milliseconds."""
 
 
 @operation("procedures.use", access="write", mutates=True, home="memories", any_store=True)
@@ -408,7 +358,11 @@ def use(tx: Transaction, used: UsedProcedure, context: Context) -> ProcedureView
 
     Raises RecordNotFound: when the procedure does not exist.
     """
-    return use_procedure(tx, used, context)
+    stored = fetch_procedure(tx, used.id)
+    counters = tx.table(CounterTable)
+    counters.count_use(used.id, context.now_ms)
+    counters.count_outcome(used.id, is_good=used.success, took_ms=used.duration_ms)
+    return view_state(tx, stored.state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,18 +378,23 @@ class RetireProcedure:
 
 
 @operation("procedures.retire", access="write", mutates=True, home="memories", any_store=True)
-def retire(tx: Transaction, target: RetireProcedure, context: Context) -> ProcedureView:
+def retire(tx: Transaction, request: RetireProcedure, context: Context) -> ProcedureView:
     """Take a procedure out of use. It stays in lists, and a save puts it into use again.
 
     Raises RecordNotFound: when the procedure does not exist.
     Raises VersionConflict: when the procedure has another version.
     """
-    state = fetch_procedure(tx, target.id).whole
-    check_version(state.record, state.further, target.if_version)
-    return retire_procedure(tx, target.id)
+    stored = fetch_procedure(tx, request.id)
+    state = stored.state
+    check_version(state.record, state.extras, request.if_version)
+    data = parse_data(state.data, state.guid)
+    if data["is_active"]:
+        retired = orjson.dumps(data | {"is_active": False}).decode()
+        state = tx.table(ProcedureTable).change(stored, state._replace(data=retired))
+    return view_state(tx, state)
 
 
 @operation("procedures.delete_many", access="delete", mutates=True, home="memories", any_store=True)
-def delete_many(tx: Transaction, target: DeleteMany, context: Context) -> Deleted:
+def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete procedures. Unknown ids are ignored. records.restore can undo each deletion."""
-    return Deleted(tx.table(ProcedureTable).delete(target.ids))
+    return Deleted(tx.table(ProcedureTable).delete(request.ids))

@@ -1,10 +1,12 @@
-"""The scopes of agent memory: everyone, one agent, one user, or one session."""
+"""Scopes, ids and deletions, which the nouns of agent memory share."""
 
+from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
 from memrelay.memory.errors import Refused
+from memrelay.memory.records.view import Guid, Reason
 from memrelay.memory.validation import find_closest
 
 GLOBAL: Final = "global"
@@ -14,6 +16,8 @@ SCOPES = ("session", "user", "agent", GLOBAL)
 MAX_ID_CHARACTERS = 240
 # SQLite's functions end a text at the character NUL.
 OptionalId = Annotated[str, Field(max_length=MAX_ID_CHARACTERS, pattern=r"^[^\x00]*$")]
+# Records that one call deletes.
+MAX_DELETED = 1000
 
 
 class Ids(NamedTuple):
@@ -56,3 +60,21 @@ def check_name(field: str, name: str, known: tuple[str, ...]) -> None:
     near = find_closest(name, known)
     hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known)}"
     raise Refused(f"unknown {field} {name[:64]!r} ({hint})")
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMany:
+    """The records to delete."""
+
+    ids: Annotated[tuple[Guid, ...], Field(max_length=MAX_DELETED)]
+    """Their ids."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The result of a deletion."""
+
+    deleted: int
+    """The number of records that existed and were deleted."""

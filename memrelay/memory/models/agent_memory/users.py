@@ -1,39 +1,53 @@
 """Users: one identity for the ids that a person has in several channels.
 
-The functions run inside the store's open transaction. A user's tally counts conversations (`uses`).
+The functions run inside the store's open transaction. Counters of a user count conversations
+(`uses`).
 """
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Conditions
-from memrelay.memory.engine.counters import TallyTable
+from memrelay.memory.engine.conditions import Conditions, Given
+from memrelay.memory.engine.counters import CounterTable
 from memrelay.memory.engine.keyed_table import new_state
+from memrelay.memory.engine.quotes import Quotes
 from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.timestamps import Moment, next_change_ms
 from memrelay.memory.engine.versions import State, StoredRecord
-from memrelay.memory.errors import KeyTaken
-from memrelay.memory.models.agent_memory.deletion import Deleted, DeleteMany
-from memrelay.memory.models.agent_memory.scopes import MAX_ID_CHARACTERS, OptionalId
-from memrelay.memory.models.agent_memory.table import USERS, UserTable
-from memrelay.memory.models.agent_memory.user_context import UserContext, user_context
-from memrelay.memory.models.agent_memory.user_erasure import Forgotten, forget_user
-from memrelay.memory.models.agent_memory.user_ids import EMAIL, TELEGRAM, canonical_id, clean_id
-from memrelay.memory.models.agent_memory.user_merge import merge_users
+from memrelay.memory.errors import KeyTaken, Refused
+from memrelay.memory.models.agent_memory import USER_KIND
+from memrelay.memory.models.agent_memory.checkpoint_table import CheckpointTable
+from memrelay.memory.models.agent_memory.conversations import delete_user_threads
+from memrelay.memory.models.agent_memory.episodes import recent_episodes
+from memrelay.memory.models.agent_memory.scopes import (
+    MAX_ID_CHARACTERS,
+    Deleted,
+    DeleteMany,
+    OptionalId,
+)
+from memrelay.memory.models.agent_memory.table import IDENTIFIERS, USERS, UserTable
 from memrelay.memory.models.agent_memory.user_records import (
+    EMAIL,
+    TELEGRAM,
     UserView,
-    _final,
-    data_of,
+    canonical_id,
+    clean_id,
     fetch_user,
+    find_user,
+    follow_merges,
     packed,
+    read_data,
+    split_canonical,
     view_record,
     view_user,
 )
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST, Data
-from memrelay.memory.records.kinds import USER_KIND
-from memrelay.memory.records.reading import Limit, literal_kind, take_ordered_page
+from memrelay.memory.records.data import Data, kept_data
+from memrelay.memory.records.paging import Limit, Offset, take_page
+from memrelay.memory.records.reading import literal_kind, take_ordered_page
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.records.writing import check_version
 
@@ -54,99 +68,6 @@ class Identified:
     """Whether this is the user's first conversation."""
 
 
-def identify(
-    tx: Transaction,
-    channel: str,
-    ident: str,
-    context: Context,
-    names: tuple[str, str] = ("", ""),
-) -> Identified:
-    """Find or create the user with that id in a channel, and count a conversation.
-
-    `names` are (display name, user name in Telegram). A display name is stored only if the user has
-    none. A merged user leads to the user that it was merged into.
-
-    Raises Refused: when the channel or the id is invalid.
-    """
-    user_id = canonical_id(channel, ident)
-    field = IDENTIFIER.get(channel.strip())
-    value = clean_id(channel, ident)
-    place = tx.table(UserTable).by_identifier(field, value) if field else None
-    if place is None:
-        place = tx.table(UserTable).by_id(user_id)
-    if place is None:
-        new = _new_state(user_id, {field: value} if field else {}, context)
-        state = tx.table(UserTable).insert(_with_names(new, names))
-    else:
-        state = _rename(tx, _final(tx, place), names)
-    is_new = tx.table(TallyTable).find(state.guid).uses == 0
-    tx.table(TallyTable).count_use(state.guid, context.now_ms)
-    tx.table(TallyTable).note_seen(state.guid, context.now_ms)
-    return Identified(view_user(tx, state), is_new)
-
-
-@dataclass(frozen=True, slots=True)
-class UserChange:
-    """Changes of a user. None keeps a value, and "" removes it."""
-
-    display_name: str | None
-    # By field: telegram_id, telegram_username and email.
-    identifiers: dict[str, str | None]
-    # None removes a preference. The others stay.
-    preferences: dict[str, Any]
-
-
-def update_user(tx: Transaction, place: StoredRecord, change: UserChange) -> UserView:
-    """Change a user, and return it.
-
-    Raises KeyTaken: when another user has the telegram_id or the email.
-    Raises ValueTooLarge: when the preferences become too long.
-    """
-    before = place.whole
-    data = data_of(before)
-    for name, value in change.identifiers.items():
-        if value is not None:
-            data[name] = clean_id(name, value)
-    preferences = data.get("preferences", {}) | change.preferences
-    data["preferences"] = {name: one for name, one in preferences.items() if one is not None}
-    content = before.content if change.display_name is None else change.display_name.strip()
-    after = before._replace(content=content, data=packed(data))
-    if (holder := tx.table(UserTable).holder(after)) is not None:
-        raise KeyTaken(
-            f"user {holder.whole.key!r} has this telegram_id or email already; merge the two users "
-            "with users.merge"
-        )
-    return view_user(
-        tx, place.whole if after == before else tx.table(UserTable).change(place, after)
-    )
-
-
-def _rename(tx: Transaction, place: StoredRecord, names: tuple[str, str]) -> State:
-    """Store the names if they are new, and return the user as stored."""
-    wanted = _with_names(place.whole, names)
-    return place.whole if wanted == place.whole else tx.table(UserTable).change(place, wanted)
-
-
-def _with_names(state: State, names: tuple[str, str]) -> State:
-    display_name, username = (_clean(name) for name in names)
-    data = data_of(state)
-    if username and username != data.get("telegram_username"):
-        return state._replace(
-            content=state.content or display_name,
-            data=packed(data | {"telegram_username": username}),
-        )
-    return state._replace(content=state.content or display_name)
-
-
-def _clean(name: str) -> str:
-    return name.replace("\0", "").encode(errors="replace").decode().strip()[:255]
-
-
-def _new_state(user_id: str, data: dict[str, Any], context: Context) -> State:
-    new = new_state(context.new_guid(), USER_KIND, context.now_ms, context.actor)
-    return new._replace(scope=USERS, key=user_id, owner=user_id, data=packed(data))
-
-
 @dataclass(frozen=True, slots=True)
 class IdentifyUser:
     """A person in a channel."""
@@ -162,13 +83,63 @@ class IdentifyUser:
 
 
 @operation("users.identify", access="write", mutates=True, home="memories", any_store=True)
-def identify_user(tx: Transaction, given: IdentifyUser, context: Context) -> Identified:
+def identify_user(tx: Transaction, request: IdentifyUser, context: Context) -> Identified:
     """Find or create the user behind an id in a channel, and count a conversation.
 
     Raises Refused: when the channel or the id is invalid.
     """
-    names = (given.display_name, given.telegram_username)
-    return identify(tx, given.channel, given.channel_id, context, names)
+    names = (request.display_name, request.telegram_username)
+    return identify(tx, request.channel, request.channel_id, context, names)
+
+
+def identify(
+    tx: Transaction,
+    channel: str,
+    ident: str,
+    context: Context,
+    names: tuple[str, str] = ("", ""),
+) -> Identified:
+    """Find or create the user with that id in a channel, and count a conversation.
+
+    `names` are (display name, user name in Telegram). A display name is stored only if the user has
+    none. A merged user leads to the user that it was merged into.
+
+    Raises Refused: when the channel or the id is invalid.
+    """
+    table, counters = tx.table(UserTable), tx.table(CounterTable)
+    user_id = canonical_id(channel, ident)
+    field = IDENTIFIER.get(channel.strip())
+    identifiers = {field: clean_id(channel, ident)} if field else {}
+    stored = table.by_identifier(field, identifiers[field]) if field else None
+    if stored is None:
+        stored = table.by_id(user_id)
+    if stored is None:
+        new = new_state(context.new_guid(), USER_KIND, context.now_ms, context.actor)
+        new = new._replace(scope=USERS, key=user_id, owner=user_id, data=packed(identifiers))
+        state = table.insert(_add_names(new, names))
+    else:
+        stored = follow_merges(tx, stored)
+        state = _add_names(stored.state, names)
+        if state != stored.state:
+            state = table.change(stored, state)
+    is_new = counters.find(state.guid).uses == 0
+    counters.count_use(state.guid, context.now_ms)
+    counters.note_seen(state.guid, context.now_ms)
+    return Identified(view_user(tx, state), is_new)
+
+
+def _add_names(state: State, names: tuple[str, str]) -> State:
+    """Return the user with the names, if they are new."""
+    display_name, username = (_clean(name) for name in names)
+    state = state._replace(content=state.content or display_name)
+    data = read_data(state)
+    if username and username != data.get("telegram_username"):
+        return state._replace(data=packed(data | {"telegram_username": username}))
+    return state
+
+
+def _clean(name: str) -> str:
+    return name.replace("\0", "").encode(errors="replace").decode().strip()[:255]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +151,12 @@ class GetUser:
 
 
 @operation("users.get", access="read", mutates=False, home="memories", any_store=True)
-def get(tx: Transaction, wanted: GetUser, context: Context) -> UserView:
+def get(tx: Transaction, request: GetUser, context: Context) -> UserView:
     """Return a user. A merged user leads to the one that it was merged into.
 
     Raises RecordNotFound: when the user does not exist.
     """
-    return view_user(tx, fetch_user(tx, wanted.id).whole)
+    return view_user(tx, fetch_user(tx, request.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +165,7 @@ class ListUsers:
 
     limit: Limit = 50
     """The maximum number of users."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of users to skip."""
 
 
@@ -208,12 +179,12 @@ class UserPage:
 
 
 @operation("users.list", access="read", mutates=False, home="memories", any_store=True)
-def list_users(tx: Transaction, wanted: ListUsers, context: Context) -> UserPage:
+def list_users(tx: Transaction, request: ListUsers, context: Context) -> UserPage:
     """List users in pages, the last seen first. Of equal times, the later arrival is first."""
     conditions = Conditions(given=literal_kind(USER_KIND))
-    window = (wanted.limit, wanted.offset)
-    found, total = take_ordered_page(tx, conditions, ("seen_at", "desc"), window, context)
-    views = (view_record(*one, tx.table(TallyTable).find(one[0].guid)) for one in found)
+    window = (request.limit, request.offset)
+    records, total = take_ordered_page(tx, conditions, ("seen_at", "desc"), window, context)
+    views = (view_record(*one, tx.table(CounterTable).find(one[0].guid)) for one in records)
     return UserPage(tuple(views), total)
 
 
@@ -240,7 +211,7 @@ class UpdateUser:
 
 
 @operation("users.update", access="write", mutates=True, home="memories", any_store=True)
-def update(tx: Transaction, given: UpdateUser, context: Context) -> UserView:
+def update(tx: Transaction, request: UpdateUser, context: Context) -> UserView:
     """Change a user's name and identifiers, and merge preferences into the stored ones.
 
     Raises RecordNotFound: when the user does not exist.
@@ -248,15 +219,29 @@ def update(tx: Transaction, given: UpdateUser, context: Context) -> UserView:
     Raises KeyTaken: when another user has the telegram_id or the email.
     Raises ValueTooLarge: when the preferences become too long.
     """
-    place = fetch_user(tx, given.id)
-    check_version(place.whole.record, place.whole.further, given.if_version)
-    identifiers = {
-        "telegram_id": given.telegram_id,
-        "telegram_username": given.telegram_username,
-        "email": given.email,
-    }
-    change = UserChange(given.display_name, identifiers, given.preferences or {})
-    return update_user(tx, place, change)
+    stored = fetch_user(tx, request.id)
+    before, table = stored.state, tx.table(UserTable)
+    check_version(before.record, before.extras, request.if_version)
+    data = read_data(before)
+    for name in IDENTIFIERS:
+        if (value := getattr(request, name)) is not None:
+            data[name] = clean_id(name, value)
+    preferences = data.get("preferences", {}) | (request.preferences or {})
+    data["preferences"] = {name: one for name, one in preferences.items() if one is not None}
+    content = before.content if request.display_name is None else request.display_name.strip()
+    after = before._replace(content=content, data=packed(data))
+    if (holder := table.holder(after)) is not None:
+        raise KeyTaken(
+            f"user {holder.state.key!r} has this telegram_id or email already; merge the two users "
+            "with users.merge"
+        )
+    return view_user(tx, before if after == before else table.change(stored, after))
+
+
+MAX_FACTS, MAX_HISTORY = 20, 5
+# Of all values of the facts, as JSON. Later facts are left out.
+MAX_FACT_BYTES = 65_536
+NO_SUMMARY = "No summary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +254,92 @@ class ReadContext:
     """Limits the history to episodes of this agent. By default all agents."""
 
 
+@dataclass(frozen=True, slots=True)
+class UserFact:
+    """A fact about the user."""
+
+    key: str
+    value: Any
+    type: str
+    """The type of knowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastEpisode:
+    """An episode of the user."""
+
+    summary: str
+    success: bool
+    when: Moment
+    """When it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserContext:
+    """Identity, preferences, facts and history of a user."""
+
+    user_id: str | None
+    """The canonical id; null if the user has none."""
+    is_new: bool
+    """Whether the user was unknown until now."""
+    facts: tuple[UserFact, ...] = ()
+    """At most 20 facts of the scope user, the most used first."""
+    history: tuple[PastEpisode, ...] = ()
+    """At most 5 episodes of the user, the newest first."""
+    canonical_id: str | None = None
+    """The canonical id again."""
+    display_name: str | None = None
+    """The name to show."""
+    channel: str | None = None
+    """The channel of the user."""
+    preferences: dict[str, Any] | None = None
+    """Preferences that agents stored."""
+    total_conversations: int = 0
+    """How often the user was identified."""
+    first_seen: Moment | None = None
+    """When the user was identified first."""
+
+
 @operation("users.context", access="read", mutates=False, home="memories", any_store=True)
-def read_context(tx: Transaction, wanted: ReadContext, context: Context) -> UserContext:
+def read_context(tx: Transaction, request: ReadContext, context: Context) -> UserContext:
     """Return identity, preferences, facts and history of a user. An unknown user is new."""
-    return user_context(tx, wanted.id, wanted.agent_id)
+    return user_context(tx, request.id, request.agent_id)
+
+
+def user_context(
+    tx: Transaction, canonical_id: str, agent_id: str = "", *, is_new: bool = False
+) -> UserContext:
+    """Return what is known about a user. An agent limits the history to its episodes.
+
+    An unknown user is new and has neither facts nor history.
+    """
+    stored = find_user(tx, canonical_id)
+    if stored is None:
+        return UserContext(canonical_id, True, canonical_id=canonical_id)
+    user = view_user(tx, stored.state)
+    episodes = recent_episodes(tx, agent_id, user.canonical_id, MAX_HISTORY)
+    return UserContext(
+        user.canonical_id,
+        is_new,
+        _facts(tx, user.canonical_id),
+        tuple(
+            PastEpisode(one.summary or NO_SUMMARY, one.success, one.started_at) for one in episodes
+        ),
+        user.canonical_id,
+        user.display_name,
+        split_canonical(user.canonical_id)[0] or None,
+        user.preferences,
+        user.total_conversations,
+        user.first_seen_at,
+    )
+
+
+def _facts(tx: Transaction, user_id: str) -> tuple[UserFact, ...]:
+    facts = []
+    for record, extras in tx.table(UserTable).facts(user_id, MAX_FACTS):
+        data = kept_data(record, extras)
+        facts.append(UserFact(extras.key or "", data.get("value"), data.get("fact_type", "")))
+    return tuple(take_page(facts, MAX_FACTS, MAX_FACT_BYTES)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +355,7 @@ class MergeUsers:
 
 
 @operation("users.merge", access="write", mutates=True, home="memories", any_store=True)
-def merge(tx: Transaction, given: MergeUsers, context: Context) -> UserView:
+def merge(tx: Transaction, request: MergeUsers, context: Context) -> UserView:
     """Merge a user into another one: facts, episodes, identifiers and counters move.
 
     Facts of `into` win over facts with the same key, which stay in the history.
@@ -296,7 +363,52 @@ def merge(tx: Transaction, given: MergeUsers, context: Context) -> UserView:
     Raises RecordNotFound: when a user does not exist.
     Raises Refused: when both are already the same user.
     """
-    return merge_users(tx, given.id, given.into)
+    source, target = fetch_user(tx, request.id), fetch_user(tx, request.into)
+    if source.guid == target.guid:
+        raise Refused(
+            f"{request.id!r} and {request.into!r} are already the same user, "
+            f"{target.state.key!r}; nothing is left to merge"
+        )
+    source_id, target_id = source.state.key or "", target.state.key or ""
+    for stored in tx.table(UserTable).belongings(source_id):
+        _move(tx, stored, source_id, target_id)
+    merged = _unite(tx, source, target)
+    tx.table(CounterTable).move(source.guid, target.guid)
+    return view_user(tx, merged)
+
+
+def _move(tx: Transaction, stored: StoredRecord, source_id: str, target_id: str) -> None:
+    before = stored.state
+    after = before._replace(
+        scope=f"user:{target_id}" if before.scope == f"user:{source_id}" else before.scope,
+        owner=target_id if before.owner == source_id else before.owner,
+        updated_at=next_change_ms(tx.records.versions.now_ms, before.updated_at),
+    )
+    if tx.key_holder(after) is not None:
+        tx.records.delete(stored)
+    else:
+        tx.records.overwrite(stored, after)
+
+
+def _unite(tx: Transaction, source: StoredRecord, request: StoredRecord) -> State:
+    """Move identifiers, names and preferences; those of the target win. Return the target."""
+    table = tx.table(UserTable)
+    lost, won = read_data(source.state), read_data(request.state)
+    moved = {name: lost[name] for name in IDENTIFIERS if lost.get(name) and not won.get(name)}
+    rest = {name: value for name, value in lost.items() if name not in moved}
+    # First, because an identifier is unique.
+    left = packed(rest | {"merged_into": request.state.key})
+    table.change(source, source.state._replace(data=left))
+    preferences = {**lost.get("preferences", {}), **won.get("preferences", {})}
+    data = packed(won | moved | {"preferences": preferences})
+    name = request.state.content or source.state.content
+    return table.change(request, request.state._replace(content=name, data=data))
+
+
+BELONGS = (
+    "(r.owner IN (SELECT value FROM json_each(?)) OR r.scope IN (SELECT 'user:' || value "
+    "FROM json_each(?)))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,22 +421,101 @@ class ForgetUser:
     """The reason, which is kept. It must not contain what is to be erased."""
 
 
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Numbers of erased data in the store. records.erasures reports the rest."""
+
+    records: int
+    """The number of records."""
+    versions: int
+    """The number of their earlier states."""
+    checkpoints: int
+    """The number of checkpoints in the user's threads."""
+
+
 @operation(
     "users.forget", access="admin", mutates=True, erases=True, home="memories", any_store=True
 )
-def forget(tx: Transaction, target: ForgetUser, context: Context) -> Forgotten:
+def forget(tx: Transaction, request: ForgetUser, context: Context) -> Forgotten:
     """Erase a user permanently, with all records and threads, also those of merged users.
 
     Messages, replies and dead letters that quote the records or the user's identifiers are erased
     afterwards, and the files are rewritten. records.erasures reports when that is done.
     """
-    return forget_user(tx, target.id, (context.now_ms, context.actor, target.reason))
+    # A user without a record is erased too: its id can own facts and episodes.
+    users = _list_merged(tx, request.id)
+    ids = [request.id, *(stored.state.key or "" for stored in users)]
+    names = _list_names(tx, ids, users)
+    guids = tx.erasures.matching((), _belong_to(ids), "")
+    quotes = Quotes(names)
+    checkpoints = sum(delete_user_threads(tx.table(CheckpointTable), one) for one in ids)
+    tx.erasures.erase_elsewhere(quotes)
+    erased = dict.fromkeys([*guids, *_list_quoting_turns(tx, quotes)])
+    erased |= dict.fromkeys(_list_facts(tx, list(erased), quotes))
+    about = (context.now_ms, context.actor, request.reason)
+    return Forgotten(*tx.erasures.erase(list(erased), "", about, names), checkpoints)
+
+
+def _list_merged(tx: Transaction, user_id: str) -> list[StoredRecord]:
+    """Return the user at the end of the chain of merges, and all users merged into it."""
+    stored = find_user(tx, user_id)
+    found = {} if stored is None else {stored.guid: stored}
+    waiting = list(found.values())
+    while waiting:
+        for merged in tx.table(UserTable).merged_into(waiting.pop().state.key or ""):
+            if merged.guid not in found:
+                found[merged.guid] = merged
+                waiting.append(merged)
+    return list(found.values())
+
+
+def _list_names(tx: Transaction, ids: list[str], users: list[StoredRecord]) -> list[str]:
+    """Return the canonical ids and all identifiers that the users have or had."""
+    names = [name for user_id in ids for name in (user_id, split_canonical(user_id)[1])]
+    for stored in users:
+        for state in tx.table(UserTable).states(stored):
+            data = read_data(state)
+            names += [str(data[name]) for name in IDENTIFIERS if data.get(name)]
+    return list(dict.fromkeys(names))
+
+
+def _belong_to(ids: list[str]) -> Conditions:
+    """Return the condition that a record belongs to one of these users."""
+    listed = orjson.dumps(ids).decode()
+    return Conditions(given=Given(BELONGS, (listed, listed), {}))
+
+
+def _list_quoting_turns(tx: Transaction, quotes: Quotes) -> list[str]:
+    """Return the guids of turns and steps that quote an identifier, or have it as their source."""
+    guids = []
+    for name in quotes.names:
+        for guid, content, source, data in tx.table(UserTable).turns(name):
+            is_source = source.lower() in quotes.names
+            if is_source or quotes.in_text(content) or quotes.in_text(data):
+                guids.append(guid)
+    return guids
+
+
+def _list_facts(tx: Transaction, guids: list[str], quotes: Quotes) -> list[str]:
+    """Return the guids of facts that quote an identifier, or were learned in an erased episode."""
+    sources = {*guids, *tx.table(UserTable).executions(guids)}
+    return [
+        guid
+        for guid, content, data in tx.table(UserTable).all_facts()
+        if _find_source(data) in sources or quotes.in_text(content) or quotes.in_text(data)
+    ]
+
+
+def _find_source(data: str) -> str:
+    """Return the source_episode_id in the data of a fact, "" if it has none."""
+    found = orjson.loads(data or "{}")
+    return str(found.get("source_episode_id") or "") if isinstance(found, dict) else ""
 
 
 @operation("users.delete_many", access="delete", mutates=True, home="memories", any_store=True)
-def delete_many(tx: Transaction, target: DeleteMany, context: Context) -> Deleted:
+def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete users. Unknown ids are ignored. records.restore can undo it.
 
     Facts and episodes of the users stay; users.forget erases them too.
     """
-    return Deleted(tx.table(UserTable).delete(target.ids))
+    return Deleted(tx.table(UserTable).delete(request.ids))

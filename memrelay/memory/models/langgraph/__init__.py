@@ -2,9 +2,13 @@
 
 from memrelay.memory.engine.models import Model
 
+LANGGRAPH_ITEM_KIND = "memory.item"
+
 MODEL = Model(
     name="langgraph",
     store="langgraph",
     nouns={"records": ("items",)},
-    keyed={"memory.item": "table:LanggraphItemTable"},
+    reserved=("memory.",),
+    indexed_kinds=(LANGGRAPH_ITEM_KIND,),
+    keyed={LANGGRAPH_ITEM_KIND: "table:LanggraphItemTable"},
 )

@@ -1,29 +1,32 @@
-"""records.put: writes items of a LangGraph store under their keys."""
+"""The items of LangGraph stores: records of kind memory.item, with unique keys within a scope."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms
-from memrelay.memory.engine.versions import State, StoredRecord
+from memrelay.memory.engine.versions import StoredRecord
 from memrelay.memory.errors import Refused
+from memrelay.memory.models.langgraph import LANGGRAPH_ITEM_KIND
 from memrelay.memory.models.langgraph.table import (
     SEPARATOR,
     LanggraphItemTable,
     Pattern,
     TtlMinutes,
-    expiry_of,
+    compute_expiry,
 )
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST, MOST_BYTES, Data, as_text, checked
-from memrelay.memory.records.kinds import LANGGRAPH_ITEM_KIND
-from memrelay.memory.records.reading import AnswerSize, Limit, check_fits
+from memrelay.memory.records.data import MOST_BYTES, Data, as_text, checked
+from memrelay.memory.records.paging import Limit, Offset
+from memrelay.memory.records.reading import check_fits, record_budget
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS, GivenName, Guid, RecordView, view
 
 # Items of one call.
 MAX_ITEMS = 1000
+VALUE, TTL = "value", "ttl_m"
 Keys = Annotated[tuple[GivenName, ...], Field(min_length=1, max_length=MAX_ITEMS)]
 Labels = Annotated[tuple[GivenName, ...], Field(max_length=MAX_NAME_CHARACTERS)]
 
@@ -49,23 +52,20 @@ class FoundRecords:
 
 
 @operation("records.find", access="read", mutates=False, home="langgraph", any_store=True)
-def find(tx: Transaction, wanted: FindRecords, context: Context) -> FoundRecords:
+def find(tx: Transaction, request: FindRecords, context: Context) -> FoundRecords:
     """Look up items of a LangGraph store (records of kind memory.item) by their keys.
 
     Raises ResultTooLarge: when an item does not fit into an answer.
     """
-    keys = tuple(dict.fromkeys(wanted.keys))
+    keys = tuple(dict.fromkeys(request.keys))
     items: list[RecordView] = []
-    room = AnswerSize(context.result_bytes)
-    for place in tx.table(LanggraphItemTable).at_keys(wanted.scope, keys):
-        record, further = place.whole.record, place.whole.further
-        if room.would_exceed(record, further) and items:
-            return FoundRecords(tuple(items), keys[keys.index(place.whole.key or "") :])
-        items.append(view(check_fits(record, further, context), further))
+    budget = record_budget(context.result_bytes)
+    for stored in tx.table(LanggraphItemTable).at_keys(request.scope, keys):
+        record, extras = stored.state.record, stored.state.extras
+        if not budget.fits((record, extras)) and items:
+            return FoundRecords(tuple(items), keys[keys.index(stored.state.key or "") :])
+        items.append(view(check_fits(record, extras, context), extras))
     return FoundRecords(tuple(items), ())
-
-
-VALUE, TTL = "value", "ttl_m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class PutOutput:
 
 
 @operation("records.put", access="write", mutates=True, home="langgraph", any_store=True)
-def put(tx: Transaction, given: PutRecords, context: Context) -> PutOutput:
+def put(tx: Transaction, request: PutRecords, context: Context) -> PutOutput:
     """Write items of a LangGraph store (records of kind memory.item), all in one transaction.
 
     An item that exists is replaced. It keeps its guid and its creation time, and its earlier
@@ -114,21 +114,20 @@ def put(tx: Transaction, given: PutRecords, context: Context) -> PutOutput:
 
     Raises Refused: when `data` has no object `value`, or is too large with `ttl_m`.
     """
-    last = {(item.scope, item.key): item for item in given.items}
-    stored = {address: _stored_data(item) for address, item in last.items()}
+    items = {(item.scope, item.key): item for item in request.items}
+    data = {address: _prepare_data(item) for address, item in items.items()}
     # Before the writes, which are then inserted together.
-    places = {address: tx.table(LanggraphItemTable).to_write(*address) for address in last}
+    table = tx.table(LanggraphItemTable)
+    stored = {address: table.find_to_write(*address) for address in items}
     guids = {
-        address: _write(tx, places[address], (item, stored[address]), context)
-        for address, item in last.items()
+        address: _write(tx, stored[address], item, data[address], context)
+        for address, item in items.items()
     }
-    return PutOutput(
-        tuple(guids[item.scope, item.key] for item in given.items),
-        sum(place is None for place in places.values()),
-    )
+    created = sum(one is None for one in stored.values())
+    return PutOutput(tuple(guids[item.scope, item.key] for item in request.items), created)
 
 
-def _stored_data(item: ItemToPut) -> dict[str, Any]:
+def _prepare_data(item: ItemToPut) -> dict[str, Any]:
     """Return `data` as stored. Raises Refused."""
     if not isinstance(item.data.get(VALUE), dict):
         raise Refused(
@@ -147,46 +146,23 @@ def _stored_data(item: ItemToPut) -> dict[str, Any]:
 
 def _write(
     tx: Transaction,
-    place: StoredRecord | None,
-    wanted: tuple[ItemToPut, dict[str, Any]],
+    stored: StoredRecord | None,
+    item: ItemToPut,
+    data: dict[str, Any],
     context: Context,
 ) -> str:
     """Insert or replace an item, and return its guid."""
-    item, data = wanted
-    new = _new_state(item, data, context)
-    if place is None:
-        return tx.records.insert_whole(new).guid
-    before = place.whole
-    after = before._replace(
-        content=new.content,
-        data=new.data,
-        expires_at=new.expires_at,
-        updated_at=next_change_ms(context.now_ms, before.updated_at),
-    )
-    return tx.records.overwrite(place, after).guid
-
-
-def _new_state(item: ItemToPut, data: dict[str, Any], context: Context) -> State:
-    return State(
-        context.new_guid(),
-        number=1,
-        scope=item.scope,
-        kind=LANGGRAPH_ITEM_KIND,
-        source=context.actor,
-        tags="[]",
-        created_at=context.now_ms,
-        updated_at=context.now_ms,
-        key=item.key,
-        owner=None,
-        data=as_text(data),
-        expires_at=expiry_of(item.ttl, context.now_ms),
-        in_context=0,
-        encrypted=0,
-        thread=None,
-        seq=None,
-        crc=None,
-        content=item.content,
-    )
+    if stored is None:
+        before = new_state(context.new_guid(), LANGGRAPH_ITEM_KIND, context.now_ms, context.actor)
+        before = before._replace(scope=item.scope, key=item.key)
+    else:
+        before = stored.state
+    expires_at = compute_expiry(item.ttl, context.now_ms)
+    after = before._replace(content=item.content, data=as_text(data), expires_at=expires_at)
+    if stored is None:
+        return tx.records.insert_state(after).guid
+    updated_at = next_change_ms(context.now_ms, before.updated_at)
+    return tx.records.overwrite(stored, after._replace(updated_at=updated_at)).guid
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +184,16 @@ class Removed:
 
 
 @operation("records.remove", access="delete", mutates=True, home="langgraph", any_store=True)
-def remove(tx: Transaction, wanted: RemoveRecords, context: Context) -> Removed:
+def remove(tx: Transaction, request: RemoveRecords, context: Context) -> Removed:
     """Delete items of a LangGraph store (records of kind memory.item) by their keys.
 
     Keys without an item are ignored. records.restore can undo it.
     """
-    places = list(tx.table(LanggraphItemTable).at_keys(wanted.scope, dict.fromkeys(wanted.keys)))
-    for place in places:
-        tx.records.delete(place)
-    return Removed(len(places))
+    table = tx.table(LanggraphItemTable)
+    removed = list(table.at_keys(request.scope, dict.fromkeys(request.keys)))
+    for stored in removed:
+        tx.records.delete(stored)
+    return Removed(len(removed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +208,7 @@ class ListScopes:
     """Cut longer scopes to this number of labels, and return each result once."""
     limit: Limit = 100
     """The maximum number of scopes."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of scopes to skip."""
 
 
@@ -246,18 +223,17 @@ class Scopes:
 
 
 @operation("records.scopes", access="read", mutates=False, home="langgraph", any_store=True)
-def list_scopes(tx: Transaction, wanted: ListScopes, context: Context) -> Scopes:
+def list_scopes(tx: Transaction, request: ListScopes, context: Context) -> Scopes:
     """List the scopes in which a LangGraph store has items (records of kind memory.item).
 
     Raises SearchTooLong: when the search exceeds its time limit.
     """
-    pattern = Pattern(wanted.prefix, wanted.suffix)
+    pattern = Pattern(request.prefix, request.suffix)
+    table = tx.table(LanggraphItemTable)
     with tx.bounded_search():
-        found = {
-            labels[: wanted.max_depth] for labels in tx.table(LanggraphItemTable).scopes(pattern)
-        }
-    page = sorted(found)[wanted.offset : wanted.offset + wanted.limit]
-    return Scopes(tuple(map(SEPARATOR.join, page)), len(found))
+        scopes = {labels[: request.max_depth] for labels in table.scopes(pattern)}
+    page = sorted(scopes)[request.offset : request.offset + request.limit]
+    return Scopes(tuple(map(SEPARATOR.join, page)), len(scopes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +253,10 @@ class Touched:
 
 
 @operation("records.touch", access="write", mutates=True, home="langgraph", any_store=True)
-def touch(tx: Transaction, wanted: TouchRecords, context: Context) -> Touched:
+def touch(tx: Transaction, request: TouchRecords, context: Context) -> Touched:
     """Restart the time to live of items of a LangGraph store (records of kind memory.item).
 
     Each expires `data.ttl_m` minutes from now, and never earlier than before. Its version and its
     history stay the same. Other records are ignored.
     """
-    return Touched(tx.table(LanggraphItemTable).touch(dict.fromkeys(wanted.guids)))
+    return Touched(tx.table(LanggraphItemTable).touch(dict.fromkeys(request.guids)))

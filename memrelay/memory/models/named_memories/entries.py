@@ -1,4 +1,4 @@
-"""entries.create: adds an entry to a named memory, with deduplication (docs/memories.md)."""
+"""Entries of named memories, which are deduplicated when they are written (docs/memories.md)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from memrelay.memory.engine.conditions import Conditions, compiled, has_expired
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms
 from memrelay.memory.errors import RecordNotFound, Refused, VectorPending
-from memrelay.memory.models.named_memories.dedup.contradiction import is_contradicted_later
 from memrelay.memory.models.named_memories.dedup.parser import LONGEST
 from memrelay.memory.models.named_memories.dedup.similarity import (
     DUPLICATE,
@@ -23,33 +22,26 @@ from memrelay.memory.models.named_memories.dedup.similarity import (
     Similarity,
     compare,
     curve_of,
+    is_contradicted_later,
     related_score,
 )
 from memrelay.memory.models.named_memories.entry_text import (
     MAX_ENTRY_CHARACTERS,
-    digest_of,
-    lines_of,
+    embed_merged,
+    find_cached_vector,
+    make_digest,
     merged,
     moved_to_end,
     overlap,
-)
-from memrelay.memory.models.named_memories.entry_vector import (
-    embed_merged,
-    find_cached_vector,
+    split_lines,
     store_vector,
 )
 from memrelay.memory.models.named_memories.memories import (
-    CreateMemory,
-    add_memory,
-    fetch_memory,
-    find_memory,
-)
-from memrelay.memory.models.named_memories.table import Confirmed, EntryTable, MemoryTable
-from memrelay.memory.models.named_memories.views import (
     KIND,
     Action,
+    CreateMemory,
+    EntryContent,
     EntryView,
-    Fact,
     Globs,
     Ident,
     MaybeIdent,
@@ -57,15 +49,21 @@ from memrelay.memory.models.named_memories.views import (
     Source,
     TagList,
     WrittenEntry,
+    add_memory,
     entry_fields,
+    fetch_memory,
+    find_memory,
+    tags_json,
 )
+from memrelay.memory.models.named_memories.table import Confirmed, EntryTable, MemoryTable
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST, MOST_BYTES, Data, as_text
+from memrelay.memory.records.data import MOST_BYTES, Data, as_text
 from memrelay.memory.records.deletion import DeleteInput, delete
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.ids import guid_of, uid_of
-from memrelay.memory.records.reading import Limit, fetch, parse_cursor, take_records
-from memrelay.memory.records.record import PLAIN, Further, Record
+from memrelay.memory.records.paging import Cursor, Limit, Offset, parse_cursor
+from memrelay.memory.records.reading import fetch, take_records
+from memrelay.memory.records.record import PLAIN, Record, RecordExtras
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.records.writing import WriteInput, check_version, write
 from memrelay.memory.search.embedding.questions import EmbeddedQuestion
@@ -110,7 +108,7 @@ class PlannedWrite(NamedTuple):
     similarity: Similarity
     old: Record | None
     after: Record
-    further: Further
+    extras: RecordExtras
 
 
 class WriteResult(NamedTuple):
@@ -121,264 +119,13 @@ class WriteResult(NamedTuple):
     similarity: Similarity
 
 
-def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> WriteResult:
-    """Create an entry, update a similar one, or confirm a duplicate.
-
-    `question` is the vector of the content, if it is known.
-
-    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
-    """
-    return apply_write(tx, new, plan_write(tx, new, question), question)
-
-
-def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> PlannedWrite:
-    """Decide what a write of the entry does. It changes no record, entry or confirmation."""
-    if new.mode == "create":
-        return plan_creation(new)
-    tx.records.flush()
-    found = tx.table(EntryTable).same(new.memory, digest_of(new.content))
-    unexpired = (
-        record
-        for guid in found
-        for record in tx.records.select(Conditions({"guid": guid}), "asc", 1, 0)
-    )
-    same = next(unexpired, None)
-    if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
-        return _plan_repeat(tx, new, same, _similarity_of_same(new.content, same.content))
-    old, similarity = _most_similar(tx, new, question)
-    decided = _decide(new, similarity.score)
-    if old is None or decided == "create":
-        return plan_creation(new, similarity)
-    if decided == "skip":
-        return _plan_repeat(tx, new, old, similarity)
-    planned = _plan_update(tx, new, old, similarity, how=decided)
-    return planned or plan_creation(new, similarity)
-
-
-def plan_creation(new: NewEntry, similarity: Similarity = NOT_SIMILAR) -> PlannedWrite:
-    """Plan a new entry. `similarity` is that of the most similar entry."""
-    further = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
-    tags = orjson.dumps(new.tags).decode()
-    after = Record(
-        new.guid, new.memory, KIND, new.content, new.source, tags, new.now_ms, new.now_ms
-    )
-    return PlannedWrite("created", similarity, None, after, further)
-
-
-def apply_write(
-    tx: Transaction, new: NewEntry, planned: PlannedWrite, question: EmbeddedQuestion | None
-) -> WriteResult:
-    """Carry out a planned write in the transaction that planned it.
-
-    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
-    """
-    if planned.old is None:
-        _create(tx, new, planned.further, question)
-    elif planned.action == "updated":
-        _update(tx, new, planned.old, planned, question)
-    elif new.confirms:
-        tx.table(EntryTable).confirm(planned.old.guid, new.now_ms)
-    return WriteResult(planned.after.guid, planned.action, planned.similarity)
-
-
-def _decide(new: NewEntry, score: float) -> Mode:
-    """Decide by the thresholds, which are inclusive. The duplicate threshold comes first."""
-    is_known, overlaps = score >= new.duplicate_threshold, score >= new.update_threshold
-    match new.mode:
-        case "merge":
-            return "merge" if is_known or overlaps else "create"
-        case "supersede":
-            return "skip" if is_known else "supersede" if overlaps else "create"
-        case "skip":
-            return "skip" if is_known else "create"
-        case _:
-            return "skip" if is_known else "merge" if overlaps else "create"
-
-
-def _similarity_of_same(new: str, old: str) -> Similarity:
-    """Return the similarity of a text with an entry that has its digest."""
-    return SAME_TEXT if new == old or new in old.split("\n") else SAME_BUT_FORM
-
-
-def _plan_repeat(
-    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity
-) -> PlannedWrite:
-    """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
-    if new.mode != "skip" and _is_outdated(new.content, old.content):
-        similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
-        # Also in mode `supersede`: the entry's other lines may still hold.
-        planned = _plan_update(tx, new, old, similarity, how="merge")
-        if planned is not None:
-            return planned
-    return PlannedWrite("skipped", similarity, old, old, tx.records.further(old.guid))
-
-
-def _plan_update(
-    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, *, how: Mode
-) -> PlannedWrite | None:
-    """Update the existing entry; returns None if it would exceed the size limits."""
-    content = new.content if how == "supersede" else _merge_text(old.content, new.content)
-    further = tx.records.further(old.guid)
-    if content == old.content:
-        return PlannedWrite("skipped", similarity, old, old, further)
-    data = as_text((orjson.loads(further.data) if further.data else {}) | dict(new.metadata))
-    if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
-        return None
-    tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
-    after = old._replace(
-        content=content,
-        tags=tags,
-        source=new.source if how == "supersede" else old.source,
-        score=0.0,
-        updated_at=next_change_ms(new.now_ms, old.updated_at),
-    )
-    further = further._replace(data=data) if new.metadata else further
-    return PlannedWrite("updated", similarity, old, after, further)
-
-
-def _create(
-    tx: Transaction, new: NewEntry, further: Further, question: EmbeddedQuestion | None
-) -> None:
-    write(
-        tx,
-        WriteInput(
-            new.guid,
-            new.memory,
-            KIND,
-            new.content,
-            new.source,
-            new.tags,
-            new.now_ms,
-            further=further,
-        ),
-    )
-    tx.records.flush()
-    tx.table(EntryTable).digest(new.memory)
-    if question is not None:
-        store_vector(tx, tx.records.last_row, new.content, question)
-
-
-def _update(
-    tx: Transaction,
-    new: NewEntry,
-    old: Record,
-    planned: PlannedWrite,
-    question: EmbeddedQuestion | None,
-) -> None:
-    content = planned.after.content
-    place, vector = tx.records.by_guid(old.guid), _embed(tx, content, new, question)
-    tx.records.replace(old, planned.after, planned.further)
-    if place is not None and vector is not None:
-        store_vector(tx, place.row, content, vector)
-
-
-def _embed(
-    tx: Transaction, text: str, new: NewEntry, question: EmbeddedQuestion | None
-) -> EmbeddedQuestion | None:
-    """Return the vector of the merged text. Raises VectorPending if the write may wait for it."""
-    try:
-        return embed_merged(tx, text, question)
-    except VectorPending:
-        if new.may_wait:
-            raise
-        return None
-
-
-def _merge_text(old: str, new: str) -> str:
-    """Return the entry's text with the new lines. A line that holds again moves to the end."""
-    text = merged(old, new)
-    return moved_to_end(old, new) if text == old and _is_outdated(new, old) else text
-
-
-def _is_outdated(new: str, old: str) -> bool:
-    """Return whether a later line of the entry contradicts the text."""
-    if "\n" in new or "\n" not in old:
-        return False
-    return is_contradicted_later(new, [line for line in lines_of(old) if overlap(new, line)])
-
-
-def _most_similar(
-    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
-) -> tuple[Record | None, Similarity]:
-    """Return the most similar entry of the memory, the oldest of equal ones, and its score."""
-    within = Conditions({"scope": new.memory, "kind": KIND})
-    fingerprint = str(question.embedder.fingerprint) if question is not None else ""
-    best, similarity = None, NOT_SIMILAR
-    for _, record, cosine in sorted(_candidates(tx, new, within, question), key=lambda one: one[0]):
-        found = _compare(new.content, record.content, cosine, fingerprint)
-        if best is None or found.score > similarity.score:
-            best, similarity = record, found
-    # with a threshold of 0, every entry is similar enough
-    if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:
-        best = next(tx.records.select(within, "asc", 1, 0), None)
-    return best, similarity
-
-
-def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
-    """Compare a text with an entry, and with each of the lines that were merged into the entry.
-
-    Only the `MOST_LINES` lines with most shared words are compared, to bound the time. A text
-    above `LONGEST` characters is a duplicate only if it is equal to a line. If the cosine is not
-    close, and few words are shared, the texts are not parsed.
-    """
-    lines = lines_of(old) if "\n" in old else ()
-    if len(lines) < 2 or len(new) > LONGEST:
-        far = 0.0 if cosine is None else related_score(cosine, curve_of(fingerprint))
-        if far >= CLOSE_SCORE or len(new) > LONGEST or overlap(new, old):
-            return compare(new, old, cosine, fingerprint)
-        return NOT_SIMILAR if cosine is None else Similarity(far, "by the embedder")
-    words = set(plain_tokens(new))
-    nearest = nlargest(
-        MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line)))
-    )
-    near = [line for line in nearest if overlap(new, line)]
-    if not near and cosine is None:
-        return NOT_SIMILAR
-    whole = compare(
-        new, old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1]), cosine, fingerprint
-    )
-    by_line = [compare(new, line, None, fingerprint) for line in near]
-    return max([whole, *by_line], key=lambda one: one.score)
-
-
-def _candidates(
-    tx: Transaction, new: NewEntry, within: Conditions, question: EmbeddedQuestion | None
-) -> list[tuple[int, Record, float | None]]:
-    """Return (row, record, cosine) of entries with shared rare words or near vectors."""
-    tx.records.complete()
-    words = tx.table(EntryTable).rare(
-        plain_tokens(new.content), MAX_WITH_WORDS if question is None else MAX_WITH_BOTH
-    )
-    match = " OR ".join(f'"{word}"' for word in words)
-    found = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
-    cosines = (
-        tx.ranker.nearest(within, question.vector, CANDIDATES, found)
-        if question is not None
-        else {}
-    )
-    found |= dict(_unexpired_entries(tx, [row for row in cosines if row not in found], within))
-    return [(row, record, cosines.get(row)) for row, record in found.items()]
-
-
-def _unexpired_entries(
-    tx: Transaction, rows: Iterable[int], within: Conditions
-) -> Iterator[tuple[int, Record]]:
-    """Yield (row, record) for rows that are unexpired entries of the memory."""
-    wanted = within.equal
-    for row in rows:
-        for record in tx.records.at_rows({row: 0.0}):
-            is_there = (record.scope, record.kind) == (wanted["scope"], wanted["kind"])
-            if is_there and not has_expired(record.expires_at, tx.records.versions.now_ms):
-                yield row, record
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateEntry:
     """An entry to write, and the rules of its deduplication."""
 
     memory_id: MaybeIdent = ""
     """The memory to write to, by its id; "" if `memory` names it."""
-    content: Fact
+    content: EntryContent
     """The fact or observation."""
     source: Source = "manual"
     """The origin of the entry."""
@@ -429,6 +176,21 @@ def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> Written
     return view_written_entry(tx, write_entry(tx, _new_entry(new, memory, context), question))
 
 
+def _find_memory(tx: Transaction, new: CreateEntry) -> str:
+    """Return the id of the memory that the input names, "" if the write creates it.
+
+    Raises Refused and RecordNotFound.
+    """
+    if bool(new.memory_id) == bool(new.memory):
+        raise Refused("name one memory: set either `memory_id`, or `memory` to its name or id")
+    if new.memory_id:
+        return fetch_memory(tx, new.memory_id).id
+    memory = find_memory(tx, new.memory)
+    if memory is not None:
+        return memory.id
+    return fetch_memory(tx, new.memory).id if uid_of("mem", new.memory) else ""
+
+
 def _new_entry(new: CreateEntry, memory: str, context: Context) -> NewEntry:
     """Return the entry for the memory with this id. A dry run needs no guid."""
     return NewEntry(
@@ -446,27 +208,11 @@ def _new_entry(new: CreateEntry, memory: str, context: Context) -> NewEntry:
     )
 
 
-def _find_memory(tx: Transaction, new: CreateEntry) -> str:
-    """Return the id of the memory that the input names, "" if the write creates it.
-
-    Raises Refused and RecordNotFound.
-    """
-    if bool(new.memory_id) == bool(new.memory):
-        raise Refused("name one memory: set either `memory_id`, or `memory` to its name or id")
-    if new.memory_id:
-        return fetch_memory(tx, new.memory_id).id
-    found = find_memory(tx, new.memory)
-    if found is not None:
-        return found.id
-    return fetch_memory(tx, new.memory).id if uid_of("mem", new.memory) else ""
-
-
 def view_written_entry(tx: Transaction, written: WriteResult) -> WrittenEntry:
     """Return the written entry with the action and the score of the comparison."""
-    record, further = fetch(tx, written.guid)
-    fields = entry_fields(
-        record, further, tx.memory_id, tx.table(EntryTable).confirmed(written.guid)
-    )
+    record, extras = fetch(tx, written.guid)
+    confirmed = tx.table(EntryTable).confirmed(written.guid)
+    fields = entry_fields(record, extras, tx.memory_id, confirmed)
     return _view(fields, written.action, written.similarity)
 
 
@@ -475,7 +221,7 @@ def view_planned_entry(tx: Transaction, planned: PlannedWrite, now_ms: int) -> W
     confirmed = tx.table(EntryTable).confirmed(planned.after.guid)
     if planned.action == "skipped":
         confirmed = Confirmed(confirmed.times + 1, now_ms)
-    fields = entry_fields(planned.after, planned.further, tx.memory_id, confirmed)
+    fields = entry_fields(planned.after, planned.extras, tx.memory_id, confirmed)
     if planned.old is None:
         fields |= {"id": "", "version": ""}
     return _view(fields, planned.action, planned.similarity)
@@ -485,6 +231,238 @@ def _view(fields: dict[str, Any], action: Action, similarity: Similarity) -> Wri
     return WrittenEntry(
         **fields, action=action, score=round(similarity.score, 4), why=similarity.why
     )
+
+
+def write_entry(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> WriteResult:
+    """Create an entry, update a similar one, or confirm a duplicate.
+
+    `question` is the vector of the content, if it is known.
+
+    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
+    """
+    return apply_write(tx, new, plan_write(tx, new, question), question)
+
+
+def plan_write(tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None) -> PlannedWrite:
+    """Decide what a write of the entry does. It changes no record, entry or confirmation."""
+    if new.mode == "create":
+        return plan_creation(new)
+    tx.records.flush()
+    guids = tx.table(EntryTable).same(new.memory, make_digest(new.content))
+    unexpired = (_find_record(tx, guid) for guid in guids)
+    same = next((record for record in unexpired if record is not None), None)
+    if same is not None and new.duplicate_threshold <= SAME_TEXT.score:
+        return _plan_repeat(tx, new, same, _compare_same(new.content, same.content))
+    old, similarity = _most_similar(tx, new, question)
+    decided = _decide(new, similarity.score)
+    if old is None or decided == "create":
+        return plan_creation(new, similarity)
+    if decided == "skip":
+        return _plan_repeat(tx, new, old, similarity)
+    planned = _plan_update(tx, new, old, similarity, how=decided)
+    return planned or plan_creation(new, similarity)
+
+
+def plan_creation(new: NewEntry, similarity: Similarity = NOT_SIMILAR) -> PlannedWrite:
+    """Plan a new entry. `similarity` is that of the most similar entry."""
+    extras = PLAIN._replace(data=as_text(dict(new.metadata))) if new.metadata else PLAIN
+    tags = orjson.dumps(new.tags).decode()
+    after = Record(
+        new.guid, new.memory, KIND, new.content, new.source, tags, new.now_ms, new.now_ms
+    )
+    return PlannedWrite("created", similarity, None, after, extras)
+
+
+def apply_write(
+    tx: Transaction, new: NewEntry, planned: PlannedWrite, question: EmbeddedQuestion | None
+) -> WriteResult:
+    """Carry out a planned write in the transaction that planned it.
+
+    Raises VectorPending: a retry finds the vector of the merged text. Nothing was changed.
+    """
+    if planned.old is None:
+        _create(tx, new, planned.extras, question)
+    elif planned.action == "updated":
+        _update(tx, new, planned.old, planned, question)
+    elif new.confirms:
+        tx.table(EntryTable).confirm(planned.old.guid, new.now_ms)
+    return WriteResult(planned.after.guid, planned.action, planned.similarity)
+
+
+def _create(
+    tx: Transaction, new: NewEntry, extras: RecordExtras, question: EmbeddedQuestion | None
+) -> None:
+    record = WriteInput(
+        new.guid, new.memory, KIND, new.content, new.source, new.tags, new.now_ms, extras=extras
+    )
+    write(tx, record)
+    tx.records.flush()
+    tx.table(EntryTable).digest(new.memory)
+    if question is not None:
+        store_vector(tx, tx.records.last_row, new.content, question)
+
+
+def _update(
+    tx: Transaction,
+    new: NewEntry,
+    old: Record,
+    planned: PlannedWrite,
+    question: EmbeddedQuestion | None,
+) -> None:
+    content = planned.after.content
+    stored, vector = tx.records.by_guid(old.guid), _embed(tx, content, new, question)
+    tx.records.replace(old, planned.after, planned.extras)
+    if stored is not None and vector is not None:
+        store_vector(tx, stored.row, content, vector)
+
+
+def _embed(
+    tx: Transaction, text: str, new: NewEntry, question: EmbeddedQuestion | None
+) -> EmbeddedQuestion | None:
+    """Return the vector of the merged text. Raises VectorPending if the write may wait for it."""
+    try:
+        return embed_merged(tx, text, question)
+    except VectorPending:
+        if new.may_wait:
+            raise
+        return None
+
+
+def _compare_same(new: str, old: str) -> Similarity:
+    """Return the similarity of a text with an entry that has its digest."""
+    return SAME_TEXT if new == old or new in old.split("\n") else SAME_BUT_FORM
+
+
+def _plan_repeat(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity
+) -> PlannedWrite:
+    """Confirm an entry that states the text, or restore the text if a later line contradicts it."""
+    if new.mode != "skip" and _is_outdated(new.content, old.content):
+        similarity = similarity._replace(why=f"{similarity.why}, but a later line contradicts it")
+        # Also in mode `supersede`: the entry's other lines may still hold.
+        planned = _plan_update(tx, new, old, similarity, how="merge")
+        if planned is not None:
+            return planned
+    return PlannedWrite("skipped", similarity, old, old, tx.records.extras(old.guid))
+
+
+def _plan_update(
+    tx: Transaction, new: NewEntry, old: Record, similarity: Similarity, *, how: Mode
+) -> PlannedWrite | None:
+    """Update the existing entry; returns None if it would exceed the size limits."""
+    content = new.content if how == "supersede" else _merge_text(old.content, new.content)
+    extras = tx.records.extras(old.guid)
+    if content == old.content:
+        return PlannedWrite("skipped", similarity, old, old, extras)
+    data = as_text((orjson.loads(extras.data) if extras.data else {}) | dict(new.metadata))
+    if len(content) > MAX_ENTRY_CHARACTERS or len((data or "").encode()) > MOST_BYTES:
+        return None
+    tags = orjson.dumps(list(dict.fromkeys([*orjson.loads(old.tags), *new.tags]))).decode()
+    after = old._replace(
+        content=content,
+        tags=tags,
+        source=new.source if how == "supersede" else old.source,
+        score=0.0,
+        updated_at=next_change_ms(new.now_ms, old.updated_at),
+    )
+    extras = extras._replace(data=data) if new.metadata else extras
+    return PlannedWrite("updated", similarity, old, after, extras)
+
+
+def _merge_text(old: str, new: str) -> str:
+    """Return the entry's text with the new lines. A line that holds again moves to the end."""
+    text = merged(old, new)
+    return moved_to_end(old, new) if text == old and _is_outdated(new, old) else text
+
+
+def _is_outdated(new: str, old: str) -> bool:
+    """Return whether a later line of the entry contradicts the text."""
+    if "\n" in new or "\n" not in old:
+        return False
+    return is_contradicted_later(new, [line for line in split_lines(old) if overlap(new, line)])
+
+
+def _decide(new: NewEntry, score: float) -> Mode:
+    """Decide by the thresholds, which are inclusive. The duplicate threshold comes first."""
+    is_duplicate, overlaps = score >= new.duplicate_threshold, score >= new.update_threshold
+    if is_duplicate and new.mode != "merge":
+        return "skip"
+    if new.mode == "skip" or not (is_duplicate or overlaps):
+        return "create"
+    return "supersede" if new.mode == "supersede" else "merge"
+
+
+def _most_similar(
+    tx: Transaction, new: NewEntry, question: EmbeddedQuestion | None
+) -> tuple[Record | None, Similarity]:
+    """Return the most similar entry of the memory, the oldest of equal ones, and its score."""
+    within = Conditions({"scope": new.memory, "kind": KIND})
+    fingerprint = str(question.embedder.fingerprint) if question is not None else ""
+    best, similarity = None, NOT_SIMILAR
+    candidates = _candidates(tx, new, within, question)
+    for _, record, cosine in sorted(candidates, key=lambda one: one[0]):
+        compared = _compare(new.content, record.content, cosine, fingerprint)
+        if best is None or compared.score > similarity.score:
+            best, similarity = record, compared
+    # with a threshold of 0, every entry is similar enough
+    if best is None and min(new.duplicate_threshold, new.update_threshold) <= 0:
+        best = next(tx.records.select(within, "asc", 1, 0), None)
+    return best, similarity
+
+
+def _compare(new: str, old: str, cosine: float | None, fingerprint: str) -> Similarity:
+    """Compare a text with an entry, and with each of the lines that were merged into the entry.
+
+    Only the `MOST_LINES` lines with most shared words are compared, to bound the time. A text
+    above `LONGEST` characters is a duplicate only if it is equal to a line. If the cosine is not
+    close, and few words are shared, the texts are not parsed.
+    """
+    lines = split_lines(old) if "\n" in old else ()
+    if len(lines) < 2 or len(new) > LONGEST:
+        far = 0.0 if cosine is None else related_score(cosine, curve_of(fingerprint))
+        if far >= CLOSE_SCORE or len(new) > LONGEST or overlap(new, old):
+            return compare(new, old, cosine, fingerprint)
+        return NOT_SIMILAR if cosine is None else Similarity(far, "by the embedder")
+    words = set(plain_tokens(new))
+    nearest = nlargest(
+        MOST_LINES, lines, key=lambda line: len(words.intersection(plain_tokens(line)))
+    )
+    near = [line for line in nearest if overlap(new, line)]
+    if not near and cosine is None:
+        return NOT_SIMILAR
+    text = old if len(lines) > MOST_LINES else "\n".join(near or nearest[:1])
+    together = compare(new, text, cosine, fingerprint)
+    by_line = [compare(new, line, None, fingerprint) for line in near]
+    return max([together, *by_line], key=lambda one: one.score)
+
+
+def _candidates(
+    tx: Transaction, new: NewEntry, within: Conditions, question: EmbeddedQuestion | None
+) -> list[tuple[int, Record, float | None]]:
+    """Return (row, record, cosine) of entries with shared rare words or near vectors."""
+    tx.records.complete()
+    most = MAX_WITH_WORDS if question is None else MAX_WITH_BOTH
+    words = tx.table(EntryTable).rare(plain_tokens(new.content), most)
+    match = " OR ".join(f'"{word}"' for word in words)
+    records = dict(tx.records.placed(match, "", within, CANDIDATES)) if words else {}
+    cosines: dict[int, float] = {}
+    if question is not None:
+        cosines = tx.ranker.nearest(within, question.vector, CANDIDATES, records)
+    others = [row for row in cosines if row not in records]
+    records |= dict(_unexpired_entries(tx, others, within))
+    return [(row, record, cosines.get(row)) for row, record in records.items()]
+
+
+def _unexpired_entries(
+    tx: Transaction, rows: Iterable[int], within: Conditions
+) -> Iterator[tuple[int, Record]]:
+    """Yield (row, record) for rows that are unexpired entries of the memory."""
+    address = (within.equal["scope"], within.equal["kind"])
+    for row in rows:
+        for record in tx.records.at_rows({row: 0.0}):
+            has_ended = has_expired(record.expires_at, tx.records.versions.now_ms)
+            if (record.scope, record.kind) == address and not has_ended:
+                yield row, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,12 +476,12 @@ class GetEntry:
 
 
 @operation("entries.get", access="read", mutates=False, home="memories")
-def get_entry(tx: Transaction, wanted: GetEntry, context: Context) -> EntryView:
+def get_entry(tx: Transaction, request: GetEntry, context: Context) -> EntryView:
     """Return one entry.
 
     Raises RecordNotFound: when the entry does not exist, or belongs to another memory.
     """
-    return entry_view(tx, fetch_entry(tx, wanted.id, wanted.memory_id))
+    return entry_view(tx, fetch_entry(tx, request.id, request.memory_id))
 
 
 def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
@@ -511,15 +489,10 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
     if memory:
         fetch_memory(tx, memory)
     guid = guid_of("me", tx.memory_id, ident)
-    record = (
-        next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None) if guid else None
-    )
-    is_entry = (
-        record is not None
-        and record.kind == KIND
-        and tx.table(MemoryTable).find(record.scope) is not None
-    )
-    if record is None or not is_entry or memory not in ("", record.scope):
+    record = _find_record(tx, guid) if guid else None
+    if record is not None and not _is_entry(tx, record, memory):
+        record = None
+    if record is None:
         where = f" in {memory[:128]}" if memory else ""
         raise RecordNotFound(
             f"Memory entry not found: no entry has the id {ident[:128]!r}{where}; "
@@ -528,16 +501,22 @@ def fetch_entry(tx: Transaction, ident: str, memory: str = "") -> Record:
     return record
 
 
+def _find_record(tx: Transaction, guid: str) -> Record | None:
+    """Return the record with that guid, None if there is none or it has expired."""
+    return next(tx.records.select(Conditions({"guid": guid}), "asc", 1, 0), None)
+
+
+def _is_entry(tx: Transaction, record: Record, memory: str) -> bool:
+    """Return whether a record is an entry of that memory, "" for any memory that exists."""
+    if record.kind != KIND or memory not in ("", record.scope):
+        return False
+    return tx.table(MemoryTable).find(record.scope) is not None
+
+
 def entry_view(tx: Transaction, record: Record) -> EntryView:
     """Return the entry as operations report it."""
-    return EntryView(
-        **entry_fields(
-            record,
-            tx.records.further(record.guid),
-            tx.memory_id,
-            tx.table(EntryTable).confirmed(record.guid),
-        )
-    )
+    extras, confirmed = tx.records.extras(record.guid), tx.table(EntryTable).confirmed(record.guid)
+    return EntryView(**entry_fields(record, extras, tx.memory_id, confirmed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,9 +535,9 @@ class ListEntries:
     """Oldest first, or newest first."""
     limit: Limit = 50
     """The maximum number of entries. A page of long entries may have fewer."""
-    cursor: Annotated[str, Field(max_length=19)] = ""
+    cursor: Cursor = ""
     """The `next_cursor` of the previous page."""
-    offset: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    offset: Offset = 0
     """The number of entries to skip. Unlike a cursor, it shifts when others write."""
 
     @property
@@ -584,25 +563,20 @@ class EntryPage:
 
 
 @operation("entries.list", access="read", mutates=False, home="memories")
-def list_entries(tx: Transaction, wanted: ListEntries, context: Context) -> EntryPage:
+def list_entries(tx: Transaction, request: ListEntries, context: Context) -> EntryPage:
     """List the entries of a named memory, optionally by tags, source and filter, in pages.
 
     Raises RecordNotFound: when the memory does not exist.
     Raises Refused: when the cursor is invalid.
     """
-    fetch_memory(tx, wanted.memory_id)
-    conditions = wanted.conditions
-    found = tx.records.page(
-        conditions,
-        wanted.order,
-        parse_cursor(wanted.cursor),
-        wanted.limit + 1,
-        offset=wanted.offset,
+    fetch_memory(tx, request.memory_id)
+    conditions, beyond = request.conditions, parse_cursor(request.cursor)
+    rows = tx.records.page(
+        conditions, request.order, beyond, request.limit + 1, offset=request.offset
     )
-    records, cursor = take_records(found, wanted.limit, context)
-    return EntryPage(
-        tuple(entry_view(tx, record) for record, _ in records), cursor, tx.records.count(conditions)
-    )
+    records, cursor = take_records(rows, request.limit, context)
+    items = tuple(entry_view(tx, record) for record, _ in records)
+    return EntryPage(items, cursor, tx.records.count(conditions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,7 +587,7 @@ class UpdateEntry:
     """The id of the entry."""
     memory_id: MaybeIdent = ""
     """The memory that must contain the entry."""
-    content: Fact | None = None
+    content: EntryContent | None = None
     """The new text."""
     tags: TagList | None = None
     """The new tags; they replace all present tags."""
@@ -631,20 +605,18 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
     Raises VersionConflict: when the entry has another version.
     """
     before = fetch_entry(tx, change.id, change.memory_id)
-    further = tx.records.further(before.guid)
-    check_version(before, further, change.if_version)
-    tags = (
-        before.tags
-        if change.tags is None
-        else orjson.dumps(list(dict.fromkeys(change.tags))).decode()
-    )
-    after = before._replace(
-        content=before.content if change.content is None else change.content, tags=tags
-    )
-    known = further if change.metadata is None else further._replace(data=as_text(change.metadata))
-    if (after, known) != (before, further):
+    extras_before = tx.records.extras(before.guid)
+    check_version(before, extras_before, change.if_version)
+    after, extras = before, extras_before
+    if change.content is not None:
+        after = after._replace(content=change.content)
+    if change.tags is not None:
+        after = after._replace(tags=tags_json(change.tags) or "")
+    if change.metadata is not None:
+        extras = extras._replace(data=as_text(change.metadata))
+    if (after, extras) != (before, extras_before):
         after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
-        tx.records.replace(before, after, known)
+        tx.records.replace(before, after, extras)
         if after.content != before.content:
             _store_vector(tx, after.guid, after.content)
     return entry_view(tx, after)
@@ -652,9 +624,9 @@ def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> Entr
 
 def _store_vector(tx: Transaction, guid: str, content: str) -> None:
     """Store the vector of the new text, if it was computed before the call."""
-    place, vector = tx.records.by_guid(guid), find_cached_vector(tx, content)
-    if place is not None and vector is not None:
-        store_vector(tx, place.row, content, vector)
+    stored, vector = tx.records.by_guid(guid), find_cached_vector(tx, content)
+    if stored is not None and vector is not None:
+        store_vector(tx, stored.row, content, vector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -672,12 +644,12 @@ class DeleteEntry:
 
 
 @operation("entries.delete", access="delete", mutates=True, home="memories")
-def delete_entry(tx: Transaction, target: DeleteEntry, context: Context) -> None:
+def delete_entry(tx: Transaction, request: DeleteEntry, context: Context) -> None:
     """Delete one entry.
 
     Raises RecordNotFound: when the entry does not exist in the memory.
     Raises VersionConflict: when the entry has another version.
     """
-    entry = fetch_entry(tx, target.id, target.memory_id)
-    check_version(entry, tx.records.further(entry.guid), target.if_version)
+    entry = fetch_entry(tx, request.id, request.memory_id)
+    check_version(entry, tx.records.extras(entry.guid), request.if_version)
     delete(tx, DeleteInput(entry.guid))

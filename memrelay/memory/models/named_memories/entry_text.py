@@ -1,8 +1,15 @@
-"""Compare entry texts without embeddings, and merge one entry text into another."""
+"""Texts of entries: comparing them without embeddings, merging them, and their vectors.
+
+Entries work without vectors.
+"""
 
 from functools import lru_cache
 from hashlib import blake2b
 
+from memrelay.memory.engine.store import Transaction
+from memrelay.memory.engine.vectors import Made, VectorSet
+from memrelay.memory.errors import EmbeddingFault
+from memrelay.memory.search.embedding.questions import EmbeddedQuestion
 from memrelay.memory.search.text.folding import normal
 from memrelay.memory.search.text.words import plain_tokens
 
@@ -23,21 +30,21 @@ def normalized(text: str) -> str:
     return " ".join(normal("NFC", plain).split()).removesuffix(".").rstrip()
 
 
-def digest_of(text: str) -> bytes:
+def make_digest(text: str) -> bytes:
     """Return the digest of the normalized text."""
     return blake2b(
         normalized(text).encode(errors="surrogatepass"), digest_size=DIGEST_BYTES
     ).digest()
 
 
-def digests_of(text: str) -> set[bytes]:
+def make_digests(text: str) -> set[bytes]:
     """Return the digests of the whole entry and of each line, because a merged entry has a fact per
     line.
     """
-    return {digest_of(one) for one in (text, *lines_of(text))}
+    return {make_digest(one) for one in (text, *split_lines(text))}
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return the lines that are not blank after normalization."""
     return [line for line in text.split("\n") if normalized(line)]
 
@@ -46,17 +53,17 @@ def merged(old: str, new: str) -> str:
     """Return `old` with the lines of `new` that it lacks appended, or `old` itself if it has all of
     them.
     """
-    known = {normalized(line) for line in lines_of(old)}
+    present = {normalized(line) for line in split_lines(old)}
     missing = [
-        line for line in new.split("\n") if normalized(line) and normalized(line) not in known
+        line for line in new.split("\n") if normalized(line) and normalized(line) not in present
     ]
     return "\n".join([old, *missing]) if missing else old
 
 
 def moved_to_end(old: str, new: str) -> str:
     """Return `old` with the line `new` as its last one, and only there."""
-    known = normalized(new)
-    return "\n".join([*(line for line in old.split("\n") if normalized(line) != known), new])
+    moved = normalized(new)
+    return "\n".join([*(line for line in old.split("\n") if normalized(line) != moved), new])
 
 
 def overlap(one: str, other: str) -> bool:
@@ -76,3 +83,82 @@ def overlap(one: str, other: str) -> bool:
 @lru_cache(1)
 def _word_prefixes(text: str) -> set[str]:
     return {word[:PREFIX_LETTERS] for word in plain_tokens(text)}
+
+
+def find_cached_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
+    """Return the vector if the store's embedder created it before.
+
+    Returns None if it was not created or the embedder found no meaning in the text.
+    """
+    fingerprint = _fingerprint(tx)
+    if tx.meaning is None or not fingerprint:
+        return None
+    return _meaningful(tx.meaning.questions.known(text, fingerprint))
+
+
+def request_vector(tx: Transaction, text: str) -> EmbeddedQuestion | None:
+    """Return the vector of the text, creating it if needed.
+
+    Returns None if there is no embedder, it is unavailable, or it found no meaning in the text.
+    Raises VectorPending: a retry finds the vector.
+    """
+    fingerprint = _fingerprint(tx)
+    if tx.meaning is None or not fingerprint:
+        return None
+    try:
+        return _meaningful(tx.meaning.questions.ask(text, fingerprint))
+    except EmbeddingFault:
+        return None
+
+
+def embed_merged(
+    tx: Transaction, text: str, question: EmbeddedQuestion | None
+) -> EmbeddedQuestion | None:
+    """Return the vector of a text that is known only inside the transaction.
+
+    `question` is the vector of the text that is merged into it. Without one, the embedder is
+    not available, and None is returned.
+
+    Raises VectorPending: a retry finds the vector. Only an endpoint has to be awaited.
+    """
+    if question is None or question.embedder.waits:
+        return request_vector(tx, text) if question is not None else None
+    try:
+        (vector,) = question.embedder.embed([text])
+    except EmbeddingFault:
+        return None
+    return _meaningful(EmbeddedQuestion(vector, question.embedder))
+
+
+def store_vector(tx: Transaction, row: int, text: str, question: EmbeddedQuestion) -> None:
+    """Store the vector of the record that was just created from the text, or got it."""
+    tx.vectors.put_new(
+        _serving_set(tx, question), Made(row, text, question.vector.astype("<f2").tobytes())
+    )
+
+
+def _meaningful(question: EmbeddedQuestion | None) -> EmbeddedQuestion | None:
+    return question if question is not None and question.vector.any() else None
+
+
+def _serving_set(tx: Transaction, question: EmbeddedQuestion) -> VectorSet:
+    """Return the store's active vector set, created if it is the first."""
+    vectors = tx.vectors.serving()
+    if vectors is None:
+        fingerprint = question.embedder.fingerprint
+        tx.vectors.begin(str(fingerprint), fingerprint.dimension)
+        vectors = tx.vectors.serving()
+    assert vectors is not None
+    return vectors
+
+
+def _fingerprint(tx: Transaction) -> str:
+    """Return the embedder's fingerprint of the store's vectors.
+
+    For a store without vectors, it is that of the loaded embedder, "" if none is loaded.
+    """
+    vectors = tx.vectors.serving()
+    if vectors is not None:
+        return vectors.fingerprint
+    loaded = tx.meaning.questions.embedder.loaded if tx.meaning is not None else None
+    return str(loaded.fingerprint) if loaded is not None else ""

@@ -8,8 +8,7 @@ from memrelay.memory.engine.store import Store, Transaction
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.versions import State
 from memrelay.memory.models.named_memories.entries import NewEntry, apply_write, plan_write
-from memrelay.memory.models.named_memories.entry_text import digest_of
-from memrelay.memory.models.named_memories.entry_vector import find_cached_vector
+from memrelay.memory.models.named_memories.entry_text import find_cached_vector, make_digest
 from memrelay.memory.models.named_memories.table import EntryTable, Memory, MemoryTable
 
 
@@ -35,7 +34,7 @@ class EntryMerge:
 
     def exists(self, record: State) -> bool:
         """Return whether an entry of the memory has the text, alone or among its lines."""
-        return bool(self._tx.table(EntryTable).same(record.scope, digest_of(record.content)))
+        return bool(self._tx.table(EntryTable).same(record.scope, make_digest(record.content)))
 
     def merge(self, record: State) -> bool:
         """Merge an entry into a similar one. Return False if there is none."""

@@ -8,7 +8,7 @@ import orjson
 
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.named_memories.export import ExportedMemory
-from memrelay.memory.models.named_memories.views import KIND
+from memrelay.memory.models.named_memories.memories import KIND
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.export_fields import ExportedLine, LineWriter, Written
 

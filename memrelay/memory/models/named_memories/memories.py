@@ -1,30 +1,132 @@
-"""memories.create: creates a named memory."""
+"""Named memories, and the views of their entries (seed 004, "Key Concepts")."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
+from zlib import crc32
 
 import orjson
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.engine.timestamps import next_change_ms
-from memrelay.memory.errors import RecordNotFound, VersionConflict
-from memrelay.memory.models.named_memories.table import Memory, MemoryTable
-from memrelay.memory.models.named_memories.views import (
-    KIND,
-    Description,
-    Globs,
-    Ident,
-    MemoryName,
-    MemoryView,
-    TagList,
-    memory_view,
-    version_of_memory,
-)
+from memrelay.memory.engine.timestamps import Moment, format_time, next_change_ms
+from memrelay.memory.errors import RecordNotFound
+from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
+from memrelay.memory.models.named_memories.table import Confirmed, Memory, MemoryTable
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.ids import make_id
-from memrelay.memory.records.reading import Limit, parse_cursor, take_page
-from memrelay.memory.records.view import Versions
+from memrelay.memory.records.data import kept_data, load_json
+from memrelay.memory.records.ids import make_id, uid_of_store
+from memrelay.memory.records.paging import Cursor, Limit, parse_cursor, take_page
+from memrelay.memory.records.record import Record, RecordExtras
+from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS, Versions, version_of
+from memrelay.memory.records.writing import refuse_other_version
+
+# The kind of the records that are entries.
+KIND = "entry"
+Ident = Annotated[str, Field(min_length=1, max_length=128)]
+# Optional: "" for none.
+MaybeIdent = Annotated[str, Field(max_length=128)]
+MemoryName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_NAME_CHARACTERS, pattern=r"\S")
+]
+# The name or id of a memory. "" for none.
+MaybeMemory = Annotated[str, StringConstraints(max_length=MAX_NAME_CHARACTERS, pattern=r"^$|\S")]
+Description = Annotated[str, Field(max_length=4096)]
+Tag = MemoryName
+TagList = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
+Globs = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]
+EntryContent = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_ENTRY_CHARACTERS, pattern=r"\S")
+]
+# Later versions of SOAT than seed 004 define "orchestration".
+Source = Literal["manual", "agent", "extraction", "orchestration"]
+Action = Literal["created", "updated", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """A named memory."""
+
+    id: str
+    project_id: str
+    """The uid of the pipeline."""
+    name: str
+    description: str | None
+    tags: tuple[str, ...] | None
+    created_at: Moment
+    updated_at: Moment
+    version: str
+    """Changes with every edit; an edit can require it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryView:
+    """An entry of a named memory."""
+
+    id: str
+    memory_id: str
+    content: str
+    source: str
+    """manual, agent, extraction or orchestration."""
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    """Structured data; the `data` of the record."""
+    confirmations: int
+    """How often the same content was written again."""
+    last_confirmed_at: Moment | None
+    created_at: Moment
+    updated_at: Moment
+    version: str
+    """Changes with every edit; an edit can require it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenEntry(EntryView):
+    """An entry and the outcome of a write."""
+
+    action: Action
+    """created: a new entry; updated: merged into an existing one; skipped: it existed already."""
+    score: float
+    """Similarity to the most similar entry, from 0 to 1."""
+    why: str
+    """How the score was computed."""
+
+
+def memory_view(memory: Memory, memory_id: str) -> MemoryView:
+    """Return the API view of a named memory. `memory_id` is its store's."""
+    return MemoryView(
+        memory.id,
+        uid_of_store(memory_id),
+        memory.name,
+        memory.description,
+        None if memory.tags is None else tuple(orjson.loads(memory.tags)),
+        format_time(memory.created_at),
+        format_time(memory.updated_at),
+        make_memory_version(memory),
+    )
+
+
+def make_memory_version(memory: Memory) -> str:
+    """Return the version of a named memory, derived from all of its fields."""
+    return f"{memory.updated_at:x}-{crc32(orjson.dumps(list(memory))):x}"
+
+
+def entry_fields(
+    record: Record, extras: RecordExtras, memory_id: str, confirmed: Confirmed
+) -> dict[str, Any]:
+    """Return the fields of `EntryView`. `memory_id` is the store's."""
+    return {
+        "id": make_id("me", memory_id, record.guid),
+        "memory_id": record.scope,
+        "content": record.content,
+        "source": record.source,
+        "tags": tuple(load_json(record.tags, record.guid)),
+        "metadata": kept_data(record, extras),
+        "confirmations": confirmed.times,
+        "last_confirmed_at": None if confirmed.last is None else format_time(confirmed.last),
+        "created_at": format_time(record.created_at),
+        "updated_at": format_time(record.updated_at),
+        "version": version_of(record, extras),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +175,12 @@ class GetMemory:
 
 
 @operation("memories.get", access="read", mutates=False, home="memories")
-def get_memory(tx: Transaction, wanted: GetMemory, context: Context) -> MemoryView:
+def get_memory(tx: Transaction, request: GetMemory, context: Context) -> MemoryView:
     """Return one named memory.
 
     Raises RecordNotFound: when it does not exist.
     """
-    return memory_view(fetch_memory(tx, wanted.id), tx.memory_id)
+    return memory_view(fetch_memory(tx, request.id), tx.memory_id)
 
 
 def fetch_memory(tx: Transaction, ident: str) -> Memory:
@@ -106,7 +208,7 @@ class ListMemories:
     """Oldest first, or newest first."""
     limit: Limit = 50
     """The maximum number of memories. A page of long descriptions and tags may have fewer."""
-    cursor: Annotated[str, Field(max_length=19)] = ""
+    cursor: Cursor = ""
     """The `next_cursor` of the previous page."""
 
 
@@ -122,23 +224,17 @@ class MemoryPage:
 
 
 @operation("memories.list", access="read", mutates=False, home="memories")
-def list_memories(tx: Transaction, wanted: ListMemories, context: Context) -> MemoryPage:
+def list_memories(tx: Transaction, request: ListMemories, context: Context) -> MemoryPage:
     """List named memories, optionally by tags, in pages.
 
     Raises Refused: when the cursor is invalid.
     """
-    found = list(
-        tx.table(MemoryTable).page(
-            wanted.tags, wanted.order, parse_cursor(wanted.cursor), wanted.limit + 1
-        )
-    )
-    views = (memory_view(memory, tx.memory_id) for _, memory in found)
-    items, more = take_page(views, wanted.limit, context.result_bytes)
-    return MemoryPage(
-        tuple(items),
-        str(found[len(items) - 1][0]) if more else None,
-        tx.table(MemoryTable).count(wanted.tags),
-    )
+    table, beyond = tx.table(MemoryTable), parse_cursor(request.cursor)
+    rows = list(table.page(request.tags, request.order, beyond, request.limit + 1))
+    views = (memory_view(memory, tx.memory_id) for _, memory in rows)
+    items, has_more = take_page(views, request.limit, context.result_bytes)
+    cursor = str(rows[len(items) - 1][0]) if has_more else None
+    return MemoryPage(tuple(items), cursor, table.count(request.tags))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,15 +264,15 @@ def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> Me
     """
     before = fetch_memory(tx, change.id)
     check_memory_version(before, change.if_version)
-    given: dict[str, Any] = {
+    values = {
         "name": change.name,
         "description": change.description,
         "tags": tags_json(change.tags),
     }
-    changed = {
-        name: value for name, value in given.items() if value is not None or name in change.clear
+    changes: dict[str, Any] = {
+        name: value for name, value in values.items() if value is not None or name in change.clear
     }
-    after = before._replace(**changed)
+    after = before._replace(**changes)
     if after != before:
         after = after._replace(updated_at=next_change_ms(context.now_ms, before.updated_at))
         tx.table(MemoryTable).replace(after)
@@ -185,11 +281,8 @@ def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> Me
 
 def check_memory_version(memory: Memory, allowed: tuple[str, ...]) -> None:
     """Raise VersionConflict if the memory has none of the allowed versions; () allows all."""
-    if allowed and (version := version_of_memory(memory)) not in allowed:
-        raise VersionConflict(
-            f"memory {memory.id} has version {version}, not the expected one; "
-            "read it again and retry with its version"
-        )
+    if allowed:
+        refuse_other_version(f"memory {memory.id}", make_memory_version(memory), allowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +296,12 @@ class DeleteMemory:
 
 
 @operation("memories.delete", access="delete", mutates=True, home="memories")
-def delete_memory(tx: Transaction, target: DeleteMemory, context: Context) -> None:
+def delete_memory(tx: Transaction, request: DeleteMemory, context: Context) -> None:
     """Delete a named memory with all its entries.
 
     Raises RecordNotFound: when the memory does not exist.
     Raises VersionConflict: when the memory has another version.
     """
-    check_memory_version(fetch_memory(tx, target.id), target.if_version)
-    tx.records.delete_all({"scope": target.id, "kind": KIND})
-    tx.table(MemoryTable).remove(target.id)
+    check_memory_version(fetch_memory(tx, request.id), request.if_version)
+    tx.records.delete_all({"scope": request.id, "kind": KIND})
+    tx.table(MemoryTable).remove(request.id)

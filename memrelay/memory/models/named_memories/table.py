@@ -9,42 +9,11 @@ import orjson
 from memrelay.memory.engine.conditions import where
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.table import StoreTable
-from memrelay.memory.models.named_memories.entry_text import digests_of
+from memrelay.memory.models.named_memories.entry_text import make_digests
 
-# Tag globs (seed 004, "Tag Filtering"): `*` is any text, `?` is one character, everything else is
-# literal, with case.
-
-
-def glob_matches(pattern: str, text: str) -> bool:
-    """Return whether the pattern matches the whole text.
-
-    The time is at most proportional to the product of the lengths.
-    """
-    at = place = 0
-    # The position of the last `*` in the pattern, and the end of the text that it covers.
-    star, covered = -1, 0
-    while place < len(text):
-        if at < len(pattern) and pattern[at] == "*":
-            star, covered = at, place
-            at += 1
-        elif at < len(pattern) and pattern[at] in ("?", text[place]):
-            at, place = at + 1, place + 1
-        elif star >= 0:
-            covered += 1
-            at, place = star + 1, covered
-        else:
-            return False
-    return all(char == "*" for char in pattern[at:])
-
-
-def any_glob_matches(patterns: Sequence[str], texts: Iterable[str]) -> bool:
-    """Return whether one of the texts matches one of the patterns."""
-    return any(glob_matches(pattern, text) for text in texts for pattern in patterns)
-
-
-TAGS_MATCH = "tags_match(tags, ?)"
 BEYOND = {"asc": "row > ?", "desc": "row < ?"}
 ORDER = {"asc": "row", "desc": "row DESC"}
+TAGS_MATCH = "tags_match(tags, ?)"
 
 
 class Memory(NamedTuple):
@@ -114,20 +83,20 @@ class MemoryTable(StoreTable):
         clauses, values = _glob_condition(globs)
         if beyond is not None:
             clauses, values = [*clauses, BEYOND[order]], [*values, beyond]
-        found = self._connection.execute(
+        rows = self._connection.execute(
             f"SELECT row, {COLUMNS} FROM memories{where(*clauses)} "
             f"ORDER BY {ORDER[order]} LIMIT {limit:d}",
             values,
         )
-        return ((row[0], Memory._make(row[1:])) for row in found)
+        return ((row[0], Memory._make(row[1:])) for row in rows)
 
     def every(self, globs: Sequence[str] = ()) -> list[Memory]:
         """Return all memories with a matching tag, the oldest first. Without globs, all match."""
         clauses, values = _glob_condition(globs)
-        found = self._connection.execute(
+        rows = self._connection.execute(
             f"SELECT {COLUMNS} FROM memories{where(*clauses)} ORDER BY row", values
         )
-        return [Memory._make(row) for row in found]
+        return [Memory._make(row) for row in rows]
 
     def count(self, globs: Sequence[str]) -> int:
         """Return the number of memories with a matching tag. Without globs, all match."""
@@ -143,13 +112,44 @@ class MemoryTable(StoreTable):
         return next(map(Memory._make, found), None)
 
 
+def _tags_match(*values: Any) -> bool:
+    tags, globs = values
+    return any_glob_matches(orjson.loads(globs), orjson.loads(tags or "[]"))
+
+
 def _glob_condition(globs: Sequence[str]) -> tuple[list[str], list[Any]]:
     return ([TAGS_MATCH], [orjson.dumps(globs).decode()]) if globs else ([], [])
 
 
-def _tags_match(*given: Any) -> bool:
-    tags, globs = given
-    return any_glob_matches(orjson.loads(globs), orjson.loads(tags or "[]"))
+def any_glob_matches(patterns: Sequence[str], texts: Iterable[str]) -> bool:
+    """Return whether one of the texts matches one of the patterns."""
+    return any(glob_matches(pattern, text) for text in texts for pattern in patterns)
+
+
+# Tag globs (seed 004, "Tag Filtering"): `*` is any text, `?` is one character, everything else is
+# literal, with case.
+
+
+def glob_matches(pattern: str, text: str) -> bool:
+    """Return whether the pattern matches the whole text.
+
+    The time is at most proportional to the product of the lengths.
+    """
+    at = place = 0
+    # The position of the last `*` in the pattern, and the end of the text that it covers.
+    star, covered = -1, 0
+    while place < len(text):
+        if at < len(pattern) and pattern[at] == "*":
+            star, covered = at, place
+            at += 1
+        elif at < len(pattern) and pattern[at] in ("?", text[place]):
+            at, place = at + 1, place + 1
+        elif star >= 0:
+            covered += 1
+            at, place = star + 1, covered
+        else:
+            return False
+    return all(char == "*" for char in pattern[at:])
 
 
 # Data of entries in addition to their records: digests of their texts and their confirmations.
@@ -229,10 +229,10 @@ class EntryTable(StoreTable):
 
     def confirmed(self, guid: str) -> Confirmed:
         """Return the confirmations of an entry."""
-        found = self._connection.execute(
+        row = self._connection.execute(
             "SELECT confirmations, confirmed_at FROM entries WHERE guid = ?", (guid,)
         ).fetchone()
-        return Confirmed(*found) if found else Confirmed(0, None)
+        return Confirmed(*row) if row else Confirmed(0, None)
 
     def rare(self, words: Iterable[str], most: int) -> list[str]:
         """Return the indexed words that few records have, the rarest first, for at most `most`
@@ -240,10 +240,12 @@ class EntryTable(StoreTable):
         """
         # Temporary: a rollback removes it.
         self._connection.execute(WORD_TABLES)
-        wanted = [word for word in dict.fromkeys(words) if word not in self._common]
-        count_words = COUNT_WORDS if all(map(str.isascii, wanted)) else COUNT_WORDS_AND_PARTS
+        uncounted = [word for word in dict.fromkeys(words) if word not in self._common]
+        count_words = COUNT_WORDS if all(map(str.isascii, uncounted)) else COUNT_WORDS_AND_PARTS
         counted: list[tuple[int, str]] = []
-        for word, count in self._connection.execute(count_words, (orjson.dumps(wanted).decode(),)):
+        for word, count in self._connection.execute(
+            count_words, (orjson.dumps(uncounted).decode(),)
+        ):
             if count <= MOST_RECORDS:
                 counted.append((count, word))
             elif len(self._common) < MAX_COMMON:
@@ -263,7 +265,7 @@ class EntryTable(StoreTable):
             for guid, content in undigested:
                 self._connection.executemany(
                     "INSERT OR IGNORE INTO entry_lines VALUES (?, ?, ?)",
-                    [(memory, digest, guid) for digest in digests_of(str(content))],
+                    [(memory, digest, guid) for digest in make_digests(str(content))],
                 )
                 self._connection.execute("UPDATE entries SET digested = 1 WHERE guid = ?", (guid,))
 

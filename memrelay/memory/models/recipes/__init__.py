@@ -2,6 +2,10 @@
 
 from memrelay.memory.engine.models import Model, RowLines, Rows
 
+# Kinds of records. SQL names some literally, so that SQLite uses their indexes.
+RECIPE_KIND, DOCUMENT_KIND, NODE_KIND = "recipe.definition", "recipe.document", "recipe.node"
+INSTANCE_KIND, RULE_ENGINE_KIND = "recipe.instance", "recipe.rule_engine"
+GRAPH_TEMPLATE_KIND, VIEW_TEMPLATE_KIND = "recipe.graph_template", "recipe.view_template"
 KEYED = "records:RecipeTables"
 MODEL = Model(
     name="recipes",
@@ -77,17 +81,18 @@ MODEL = Model(
     ),
     needs_vectors="records:has_documents",
     formats={"mcp": "mcp_file:write_mcp"},
-    container_kinds=("recipe.instance",),
+    container_kinds=(INSTANCE_KIND,),
+    reserved=("recipe.",),
     # The content of recipes and rule engines is JSON.
     json_kinds=("recipe.*",),
     erase="graph.edge_erasure:EdgeErasure",
     keyed={
-        "recipe.definition": KEYED,
-        "recipe.document": KEYED,
-        "recipe.instance": KEYED,
-        "recipe.rule_engine": KEYED,
-        "recipe.node": KEYED,
-        "recipe.graph_template": KEYED,
-        "recipe.view_template": KEYED,
+        RECIPE_KIND: KEYED,
+        DOCUMENT_KIND: KEYED,
+        INSTANCE_KIND: KEYED,
+        RULE_ENGINE_KIND: KEYED,
+        NODE_KIND: KEYED,
+        GRAPH_TEMPLATE_KIND: KEYED,
+        VIEW_TEMPLATE_KIND: KEYED,
     },
 )

@@ -29,7 +29,7 @@ def load_recipe(tx: Transaction, id_: str) -> Recipe:
     Raises RecordNotFound: there is none. Raises InvalidInput: it does not pass the check of this
     release.
     """
-    whole, compiled = find_recipe(tx, id_).whole, tx.table(RecipeTables).compiled
+    whole, compiled = find_recipe(tx, id_).state, tx.table(RecipeTables).compiled
     version = (whole.guid, whole.number, whole.updated_at)
     recipe: Recipe | None = compiled.get(version)
     if recipe is None:

@@ -24,14 +24,14 @@ from memrelay.memory.errors import (
     VersionConflict,
 )
 from memrelay.memory.models.named_memories.knowledge import NO_VECTOR_YET, VECTOR_SHARE, soat_score
+from memrelay.memory.models.named_memories.memories import KIND as ENTRY_KIND
 from memrelay.memory.models.named_memories.table import MemoryTable
-from memrelay.memory.models.named_memories.views import KIND as ENTRY_KIND
+from memrelay.memory.models.recipes import DOCUMENT_KIND
 from memrelay.memory.models.recipes.records import RecipeTables
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import checked, kept_data, load_json
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.ids import make_id, uid_of_store
-from memrelay.memory.records.kinds import DOCUMENT_KIND
 from memrelay.memory.records.reading import MOST
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Versions, version_of
@@ -241,7 +241,7 @@ def _distinct(collection: _Collection, scores: Scores) -> Iterator[_Hit]:
     threads = set[str | None]()
     for record in collection.store.records.at_rows(scores):
         if collection.in_chunks:
-            thread = collection.store.records.further(record.guid).thread
+            thread = collection.store.records.extras(record.guid).thread
             if thread in threads:
                 continue
             threads.add(thread)
@@ -315,14 +315,14 @@ def _item(collection: _Collection, name: str, hit: _Hit) -> dict[str, Any]:
 
 
 def _view_chunk(store: Transaction, record: Record) -> dict[str, Any]:
-    further = store.records.further(record.guid)
-    data = kept_data(record, further)
+    extras = store.records.extras(record.guid)
+    data = kept_data(record, extras)
     return {
         "id": record.guid,
         "text": record.content.strip(),
         "uri": data.get("uri", ""),
         "title": data.get("title", ""),
-        "chunk": further.seq,
+        "chunk": extras.seq,
         "metadata": data.get("metadata", {}),
     }
 
@@ -338,7 +338,7 @@ def _view_record(store: Transaction, record: Record) -> dict[str, Any]:
         "kind": record.kind,
         "scope": record.scope,
         "tags": load_json(record.tags, record.guid),
-        "data": kept_data(record, store.records.further(record.guid)),
+        "data": kept_data(record, store.records.extras(record.guid)),
     }
 
 
@@ -423,7 +423,7 @@ def store_document(
         if seq >= len(kept):
             after.append(table.insert(_new_chunk(new, seq, content, data, context)))
             continue
-        state = kept[seq].whole
+        state = kept[seq].state
         wanted = state._replace(content=content, data=data)
         after.append(state if wanted == state else table.change(kept[seq], wanted))
     for place in kept[len(after) :]:
@@ -435,7 +435,7 @@ def check_document_version(chunks: list[StoredRecord], allowed: tuple[str, ...])
     """Raise VersionConflict if a document has none of the allowed versions; () allows all."""
     if not allowed:
         return
-    version = _version(chunks[0].whole) if chunks else ""
+    version = _version(chunks[0].state) if chunks else ""
     if version not in allowed:
         state = f"has version {version}, not the expected one" if chunks else "does not exist"
         raise VersionConflict(f"the document {state}; read it again and retry with its version")
@@ -443,7 +443,7 @@ def check_document_version(chunks: list[StoredRecord], allowed: tuple[str, ...])
 
 def summarize(first: State, chunks: int) -> DocumentSummary:
     """Return the view of a document with that first chunk."""
-    data = kept_data(first.record, first.further)
+    data = kept_data(first.record, first.extras)
     return DocumentSummary(
         first.scope.removeprefix(SCOPE),
         data.get("uri", ""),
@@ -458,7 +458,7 @@ def summarize(first: State, chunks: int) -> DocumentSummary:
 
 def view_document(chunks: list[StoredRecord]) -> DocumentView:
     """Return the view of a document with its text."""
-    one = summarize(chunks[0].whole, len(chunks))
+    one = summarize(chunks[0].state, len(chunks))
     return DocumentView(
         one.collection,
         one.uri,
@@ -488,12 +488,12 @@ def _thread(collection: str, uri: str) -> str:
 
 
 def _version(first: State) -> str:
-    return version_of(first.record, first.further)
+    return version_of(first.record, first.extras)
 
 
 def _is_complete(chunks: list[StoredRecord]) -> bool:
     """Return whether no chunk is missing. One that quoted an erased text is."""
-    return [chunk.whole.seq for chunk in chunks] == list(range(len(chunks)))
+    return [chunk.state.seq for chunk in chunks] == list(range(len(chunks)))
 
 
 def _contents(new: NewDocument) -> list[tuple[str, str]]:
@@ -623,7 +623,7 @@ def list_documents(tx: Transaction, wanted: ListDocuments, context: Context) -> 
     """
     scope = known_collection(tx, wanted.collection)
     table = tx.table(RecipeTables).documents
-    found = [place.whole for place in table.page(scope, wanted.cursor, wanted.limit + 1)]
+    found = [place.state for place in table.page(scope, wanted.cursor, wanted.limit + 1)]
     shown = found[: wanted.limit]
     return DocumentPage(
         tuple(summarize(first, _chunk_count(first)) for first in shown),
@@ -633,7 +633,7 @@ def list_documents(tx: Transaction, wanted: ListDocuments, context: Context) -> 
 
 
 def _chunk_count(first: State) -> int:
-    return int(kept_data(first.record, first.further).get("chunks", 1))
+    return int(kept_data(first.record, first.extras).get("chunks", 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,13 @@ from memrelay.memory.engine.feed import CREATED, DELETED, UPDATED, Change
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import RecordDamaged
+from memrelay.memory.models.recipes import (
+    GRAPH_TEMPLATE_KIND,
+    INSTANCE_KIND,
+    NODE_KIND,
+    RECIPE_KIND,
+    VIEW_TEMPLATE_KIND,
+)
 from memrelay.memory.models.recipes.event_log import view_event
 from memrelay.memory.models.recipes.graph.edges import view_edge
 from memrelay.memory.models.recipes.graph.nodes import view_node
@@ -23,13 +30,6 @@ from memrelay.memory.models.recipes.instances import view_instance
 from memrelay.memory.models.recipes.kv import value_of
 from memrelay.memory.models.recipes.records import RecipeTables
 from memrelay.memory.records.ids import uid_of_store
-from memrelay.memory.records.kinds import (
-    GRAPH_TEMPLATE_KIND,
-    INSTANCE_KIND,
-    NODE_KIND,
-    RECIPE_KIND,
-    VIEW_TEMPLATE_KIND,
-)
 
 Json = dict[str, Any]
 VERBS: dict[str, str] = {CREATED: "created", UPDATED: "updated", DELETED: "deleted"}
@@ -93,7 +93,7 @@ def _event_of_record(tx: Transaction, change: Change) -> RecipeEvent | None:
     place = tx.records.by_guid(change.subject)
     exists = place is not None
     if place is not None:
-        state = place.whole
+        state = place.state
     elif (last := tx.records.versions.deleted(change.subject)) is not None:
         state = last.state
     else:
@@ -152,7 +152,7 @@ def _events(tx: Transaction, instance: str, ids: Json) -> Iterable[Json]:
 
 def _nodes(tx: Transaction, instance: str, ids: Json) -> Iterable[Json]:
     places = [tx.table(RecipeTables).nodes.find(f"graph/{instance}", id_) for id_ in ids["ids"]]
-    return [_object(view_node(place.whole)) for place in places if place is not None]
+    return [_object(view_node(place.state)) for place in places if place is not None]
 
 
 def _edges(tx: Transaction, instance: str, ids: Json) -> Iterable[Json]:

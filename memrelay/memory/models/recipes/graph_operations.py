@@ -95,7 +95,7 @@ def get_node(tx: Transaction, wanted: GetNode, context: Context) -> NodeView:
 
     Raises RecordNotFound: when the graph or the node does not exist.
     """
-    return view_node(find_node(tx, find_id(tx, "graph", wanted.instance), wanted.id).whole)
+    return view_node(find_node(tx, find_id(tx, "graph", wanted.instance), wanted.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def list_nodes(tx: Transaction, wanted: ListNodes, context: Context) -> NodePage
     """
     graph, table = find_id(tx, "graph", wanted.instance), tx.table(RecipeTables).graph
     places = table.nodes(graph, wanted.kind, wanted.cursor, wanted.limit + 1)
-    found = (view_node(place.whole) for place in places)
+    found = (view_node(place.state) for place in places)
     items, has_more = take_page(found, wanted.limit, context.result_bytes)
     total = table.count_nodes(graph, wanted.kind)
     return NodePage(tuple(items), items[-1].id if has_more else None, total)
@@ -170,8 +170,8 @@ def update_node(tx: Transaction, change: UpdateNode, context: Context) -> NodeVi
     """
     graph = find_graph(tx, change.instance)
     place = find_node(tx, graph.id, change.id)
-    before = view_node(place.whole)
-    check_version(place.whole.record, place.whole.further, change.if_version)
+    before = view_node(place.state)
+    check_version(place.state.record, place.state.extras, change.if_version)
     given: dict[str, Any] = {
         name: value
         for name in ("name", "kind", "attributes", "valid_from", "valid_to")
@@ -187,9 +187,9 @@ def update_node(tx: Transaction, change: UpdateNode, context: Context) -> NodeVi
     faults.raise_any("the node")
     if after.kind != before.kind:
         check_kind_change(tx, graph, change.id, after.kind)
-    state = with_values(place.whole, after)
+    state = with_values(place.state, after)
     return view_node(
-        place.whole if state == place.whole else tx.table(RecipeTables).nodes.change(place, state)
+        place.state if state == place.state else tx.table(RecipeTables).nodes.change(place, state)
     )
 
 
@@ -216,7 +216,7 @@ def delete_node(tx: Transaction, target: DeleteNode, context: Context) -> None:
     """
     graph = find_id(tx, "graph", target.instance)
     place = find_node(tx, graph, target.id)
-    check_version(place.whole.record, place.whole.further, target.if_version)
+    check_version(place.state.record, place.state.extras, target.if_version)
     tx.table(RecipeTables).graph.delete_edges_at(graph, target.id)
     tx.records.delete(place)
 
@@ -370,12 +370,12 @@ def subgraph(tx: Transaction, wanted: GetSubgraph, context: Context) -> Subgraph
     graph, table = find_id(tx, "graph", wanted.instance), tx.table(RecipeTables).graph
     with limited(tx, "the subgraph"):
         if wanted.seed_node_id:
-            seed = find_node(tx, graph, wanted.seed_node_id).whole
+            seed = find_node(tx, graph, wanted.seed_node_id).state
             steps = walk(tx, graph, [wanted.seed_node_id], Walk(depth=ANY_DISTANCE))
             states = chain([seed], (step.state for step in steps))
         else:
             places = table.first_nodes(graph, wanted.limit + 1)
-            states = chain(place.whole for place in places)
+            states = chain(place.state for place in places)
         found = map(view_node, islice(states, wanted.limit + 1))
         nodes, has_more = take_page(found, wanted.limit, context.result_bytes // 2)
         edges = table.edges_between(graph, [node.id for node in nodes], MOST_EDGES + 1)

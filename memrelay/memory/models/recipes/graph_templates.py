@@ -76,7 +76,7 @@ def get(tx: Transaction, wanted: GetGraphTemplate, context: Context) -> GraphTem
 
     Raises RecordNotFound: when the template does not exist.
     """
-    return view_graph_template(find_object(tx.table(RecipeTables).graph_templates, wanted.id).whole)
+    return view_graph_template(find_object(tx.table(RecipeTables).graph_templates, wanted.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +127,13 @@ def update(tx: Transaction, change: UpdateGraphTemplate, context: Context) -> Gr
     """
     table = tx.table(RecipeTables).graph_templates
     place = find_object(table, change.id)
-    check_version(place.whole.record, place.whole.further, change.if_version)
+    check_version(place.state.record, place.state.extras, change.if_version)
     given = {
         name: value
         for name in ("name", "description", "record_kinds", "edge_types")
         if (value := getattr(change, name)) is not None
     }
-    value = object_of(place.whole) | given
+    value = object_of(place.state) | given
     check_graph_template(value["record_kinds"], value["edge_types"])
     return view_graph_template(change_template(table, place, value))
 
@@ -159,7 +159,7 @@ def delete(tx: Transaction, target: DeleteGraphTemplate, context: Context) -> No
     Raises Refused: when a graph uses the template.
     """
     place = find_object(tx.table(RecipeTables).graph_templates, target.id)
-    check_version(place.whole.record, place.whole.further, target.if_version)
+    check_version(place.state.record, place.state.extras, target.if_version)
     uses = users_of_template(tx, target.id)
     if uses:
         raise Refused(f"the graphs {', '.join(uses[:5])} use the template; delete them first")

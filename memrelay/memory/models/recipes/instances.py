@@ -14,12 +14,12 @@ from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import NameTaken, RecordNotFound, Refused
+from memrelay.memory.models.recipes import INSTANCE_KIND
 from memrelay.memory.models.recipes.graph.deletion import delete_graph
 from memrelay.memory.models.recipes.objects import find_object
 from memrelay.memory.models.recipes.records import RecipeTables
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import as_text, kept_data
-from memrelay.memory.records.kinds import INSTANCE_KIND
 from memrelay.memory.records.view import Reason, Versions, version_of
 from memrelay.memory.records.writing import check_version
 
@@ -116,7 +116,7 @@ def find_id(tx: Transaction, sort: str, id_or_name: str) -> str:
 
 def id_of(place: StoredRecord) -> str:
     """Return the id of an instance."""
-    return place.whole.key or ""
+    return place.state.key or ""
 
 
 def all_instances(tx: Transaction, sort: str) -> list[StoredRecord]:
@@ -174,7 +174,7 @@ def refuse_taken(tx: Transaction, sort: str, name: str, own_id: str = "") -> Non
 
 def view_instance(tx: Transaction, state: State) -> InstanceView:
     """Return the view of an instance with its counts."""
-    id_, sort, data = state.key or "", state.scope, kept_data(state.record, state.further)
+    id_, sort, data = state.key or "", state.scope, kept_data(state.record, state.extras)
     is_kv, is_log, is_graph = (sort == one for one in ("kv", "events", "graph"))
     recipes = tx.table(RecipeTables)
     return InstanceView(
@@ -191,7 +191,7 @@ def view_instance(tx: Transaction, state: State) -> InstanceView:
         recipes.graph.count_edges(id_) if is_graph else None,
         format_time(state.created_at),
         format_time(state.updated_at),
-        version_of(state.record, state.further),
+        version_of(state.record, state.extras),
     )
 
 
@@ -212,7 +212,7 @@ def get(tx: Transaction, wanted: InstanceTarget, context: Context) -> InstanceVi
 
     Raises RecordNotFound: when it does not exist.
     """
-    return view_instance(tx, find_instance(tx, wanted.sort, wanted.id).whole)
+    return view_instance(tx, find_instance(tx, wanted.sort, wanted.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def list_instances(tx: Transaction, wanted: ListInstances, context: Context) -> 
 
     Raises SearchTooLong: when the counts exceed the time limit.
     """
-    states = [place.whole for place in all_instances(tx, wanted.sort)]
+    states = [place.state for place in all_instances(tx, wanted.sort)]
     states.sort(key=lambda state: (state.created_at, state.guid), reverse=True)
     with tx.bounded_search():
         return Instances(tuple(view_instance(tx, state) for state in states))
@@ -269,9 +269,9 @@ def update(tx: Transaction, change: UpdateInstance, context: Context) -> Instanc
     Raises VersionConflict: when it has another version.
     """
     place = find_instance(tx, change.sort, change.id)
-    before = place.whole
-    check_version(before.record, before.further, change.if_version)
-    data = kept_data(before.record, before.further)
+    before = place.state
+    check_version(before.record, before.extras, change.if_version)
+    data = kept_data(before.record, before.extras)
     if change.description is not None:
         data = data | {"description": change.description}
     name = before.content if change.name is None else change.name
@@ -304,7 +304,7 @@ def delete(tx: Transaction, target: DeleteInstance, context: Context) -> None:
     Raises VersionConflict: when it has another version.
     """
     place = find_instance(tx, target.sort, target.id)
-    check_version(place.whole.record, place.whole.further, target.if_version)
+    check_version(place.state.record, place.state.extras, target.if_version)
     id_ = id_of(place)
     if target.sort == "kv":
         tx.table(RecipeTables).kv.delete(id_)

@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
+from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.export import ExportedEdge
 from memrelay.memory.models.recipes.graph.observations import ENTITY_GRAPH, read_observations
 from memrelay.memory.models.recipes.graph.table import scope_of
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.export_fields import ExportedLine, LineWriter, Written
-from memrelay.memory.records.kinds import NODE_KIND
 
 
 def write_mcp(file: LineWriter, lines: Iterable[ExportedLine]) -> Written:

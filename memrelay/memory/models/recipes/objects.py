@@ -6,14 +6,14 @@ The key of the record is the id, and its content the object as JSON. It has no s
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import NameTaken, RecordNotFound
-from memrelay.memory.models.recipes.records import RecipeRecords
-from memrelay.memory.operations import Context
-from memrelay.memory.records.kinds import (
+from memrelay.memory.models.recipes import (
     GRAPH_TEMPLATE_KIND,
     RECIPE_KIND,
     RULE_ENGINE_KIND,
     VIEW_TEMPLATE_KIND,
 )
+from memrelay.memory.models.recipes.records import RecipeRecords
+from memrelay.memory.operations import Context
 
 SCOPE = ""
 # The noun of each kind, and that of its operations.

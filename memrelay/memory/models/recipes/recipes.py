@@ -79,7 +79,7 @@ def get(tx: Transaction, wanted: GetRecipe, context: Context) -> RecipeView:
 
     Raises RecordNotFound: when the recipe does not exist.
     """
-    return view_recipe(find_recipe(tx, wanted.id).whole)
+    return view_recipe(find_recipe(tx, wanted.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,10 @@ def list_recipes(tx: Transaction, wanted: ListRecipes, context: Context) -> Reci
     """
     found, size = list[RecipeView](), 0
     for stored in all_recipes(tx):
-        view = view_recipe(stored.whole)
+        view = view_recipe(stored.state)
         if not _matches(view.definition, wanted):
             continue
-        size += len(stored.whole.content.encode())
+        size += len(stored.state.content.encode())
         if size > context.result_bytes:
             raise ResultTooLarge(
                 "the recipes do not fit into one answer; list fewer with `status` or `input_scope`"
@@ -180,7 +180,7 @@ def delete(tx: Transaction, target: DeleteRecipe, context: Context) -> None:
     Raises VersionConflict: when the recipe has another version.
     """
     place = find_recipe(tx, target.id)
-    check_version(place.whole.record, place.whole.further, target.if_version)
+    check_version(place.state.record, place.state.extras, target.if_version)
     tx.records.delete(place)
 
 
@@ -207,7 +207,7 @@ def duplicate(tx: Transaction, wanted: DuplicateRecipe, context: Context) -> Rec
     if wanted.new_id is not None and not ID.fullmatch(wanted.new_id):
         message = f"id must be {ID_RULE}, not {quoted(wanted.new_id)}"
         raise InvalidInput(message, [Fault("/new_id", "bad_id", message)])
-    definition = orjson.loads(find_recipe(tx, wanted.id).whole.content)
+    definition = orjson.loads(find_recipe(tx, wanted.id).state.content)
     label = wanted.label or f"{definition['label']} (copy)"
     id_ = wanted.new_id or _free_id(tx, wanted.id)
     return add_recipe(tx, compile_recipe({**definition, "id": id_, "label": label}), context)
@@ -311,7 +311,7 @@ def export(tx: Transaction, wanted: ExportRecipe, context: Context) -> ExportedR
 
     Raises RecordNotFound: when the recipe does not exist.
     """
-    stored = find_recipe(tx, wanted.id).whole
+    stored = find_recipe(tx, wanted.id).state
     # The order of the keys is that of the stored definition.
     text = orjson.dumps(
         orjson.loads(stored.content), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE

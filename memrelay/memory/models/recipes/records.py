@@ -7,10 +7,7 @@ from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.versions import State, StoredRecord, stored_records
-from memrelay.memory.models.recipes.graph.table import GraphTable
-from memrelay.memory.models.recipes.sources.event_table import EventTable
-from memrelay.memory.models.recipes.sources.kv_table import KvTable
-from memrelay.memory.records.kinds import (
+from memrelay.memory.models.recipes import (
     DOCUMENT_KIND,
     GRAPH_TEMPLATE_KIND,
     INSTANCE_KIND,
@@ -19,6 +16,9 @@ from memrelay.memory.records.kinds import (
     RULE_ENGINE_KIND,
     VIEW_TEMPLATE_KIND,
 )
+from memrelay.memory.models.recipes.graph.table import GraphTable
+from memrelay.memory.models.recipes.sources.event_table import EventTable
+from memrelay.memory.models.recipes.sources.kv_table import KvTable
 
 # SQLite uses the index only for a query with these comparisons.
 BY_INDEX = " INDEXED BY recipe_keys WHERE r.kind >= 'recipe.' AND r.kind < 'recipe/'"

@@ -87,7 +87,7 @@ def get_rules(tx: Transaction, wanted: GetRules, context: Context) -> EngineView
 
     Raises RecordNotFound: when it does not exist.
     """
-    return view_engine(find_engine(tx, wanted.id).whole)
+    return view_engine(find_engine(tx, wanted.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ def update_rules(tx: Transaction, change: UpdateRules, context: Context) -> Engi
     Raises VersionConflict: when the engine has another version.
     """
     place = find_engine(tx, change.id)
-    before = place.whole
-    check_version(before.record, before.further, change.if_version)
+    before = place.state
+    check_version(before.record, before.extras, change.if_version)
     given = {name: getattr(change, name) for name in ENGINE_KEYS}
     changed = {name: value for name, value in given.items() if value is not None}
     engine = check_engine(asdict(load_engine(before.content)) | changed, change.id)
@@ -173,7 +173,7 @@ def delete_rules(tx: Transaction, target: DeleteRules, context: Context) -> None
     Raises VersionConflict: when it has another version.
     """
     place = find_engine(tx, target.id)
-    check_version(place.whole.record, place.whole.further, target.if_version)
+    check_version(place.state.record, place.state.extras, target.if_version)
     tx.records.delete(place)
 
 

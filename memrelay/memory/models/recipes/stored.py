@@ -49,7 +49,7 @@ def all_recipes(tx: Transaction) -> Iterator[StoredRecord]:
     after = ""
     while page := list(tx.table(RecipeTables).definitions.page(SCOPE, after, PAGE)):
         yield from page
-        after = page[-1].whole.key or ""
+        after = page[-1].state.key or ""
 
 
 def add_recipe(tx: Transaction, recipe: Recipe, context: Context) -> RecipeView:
@@ -65,8 +65,8 @@ def replace_recipe(tx: Transaction, recipe: Recipe, if_version: tuple[str, ...] 
     Raises VersionConflict: it has none of these versions.
     """
     place = find_recipe(tx, recipe.id)
-    check_version(place.whole.record, place.whole.further, if_version)
-    after = place.whole._replace(content=encode_definition(recipe.definition))
+    check_version(place.state.record, place.state.extras, if_version)
+    after = place.state._replace(content=encode_definition(recipe.definition))
     return view_recipe(tx.table(RecipeTables).definitions.change(place, after))
 
 
@@ -77,7 +77,7 @@ def view_recipe(stored: State) -> RecipeView:
         definition["id"],
         definition["label"],
         definition,
-        version_of(stored.record, stored.further),
+        version_of(stored.record, stored.extras),
         format_time(stored.created_at),
         format_time(stored.updated_at),
     )

@@ -79,7 +79,7 @@ def get(tx: Transaction, wanted: GetViewTemplate, context: Context) -> ViewTempl
 
     Raises RecordNotFound: when the template does not exist.
     """
-    return view_template_view(find_object(tx.table(RecipeTables).view_templates, wanted.id).whole)
+    return view_template_view(find_object(tx.table(RecipeTables).view_templates, wanted.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def update(tx: Transaction, change: UpdateViewTemplate, context: Context) -> Vie
     Raises ValueTooLarge: when the template is too long.
     """
     place = find_view_template(tx, change.id)
-    check_version(place.whole.record, place.whole.further, change.if_version)
+    check_version(place.state.record, place.state.extras, change.if_version)
     if change.query is not None:
         check_values(parse_query(change.query))
     given = {
@@ -137,7 +137,7 @@ def update(tx: Transaction, change: UpdateViewTemplate, context: Context) -> Vie
         for name in ("name", "query", "description", "applicable_template_ids")
         if (value := getattr(change, name)) is not None
     }
-    value = object_of(place.whole) | given
+    value = object_of(place.state) | given
     return view_template_view(change_template(tx.table(RecipeTables).view_templates, place, value))
 
 
@@ -162,7 +162,7 @@ def delete(tx: Transaction, target: DeleteViewTemplate, context: Context) -> Non
     Raises Refused: when a view uses the template.
     """
     place = find_object(tx.table(RecipeTables).view_templates, target.id)
-    check_version(place.whole.record, place.whole.further, target.if_version)
+    check_version(place.state.record, place.state.extras, target.if_version)
     uses = [view.id for view in tx.table(RecipeTables).graph.views(template=target.id)]
     if uses:
         raise Refused(f"the views {', '.join(uses[:5])} use the template; delete them first")

@@ -50,7 +50,7 @@ def create(tx: Transaction, given: CreateView, context: Context) -> ViewView:
     Raises NameTaken: when another view has the id.
     """
     graph, place = find_graph(tx, given.instance), find_view_template(tx, given.template_id)
-    applicable = object_of(place.whole)["applicable_template_ids"]
+    applicable = object_of(place.state)["applicable_template_ids"]
     if applicable and graph.template_id not in applicable:
         message = (
             f"the template applies only to graphs of the templates {', '.join(applicable)}, and "

@@ -2,6 +2,9 @@
 
 from memrelay.memory.engine.models import Model, RowLines, Rows
 
+# SQL names this kind literally, so that SQLite uses its indexes.
+ITEM_KIND = "store.item"
+
 MODEL = Model(
     name="shared_stores",
     store="stores",
@@ -51,6 +54,7 @@ MODEL = Model(
         ),
     ),
     seals="seals:ItemSealKeys",
-    internal_kinds=("store.item",),
-    keyed={"store.item": "table:ItemTable"},
+    internal_kinds=(ITEM_KIND,),
+    reserved=("store.",),
+    keyed={ITEM_KIND: "table:ItemTable"},
 )

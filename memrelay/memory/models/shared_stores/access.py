@@ -65,15 +65,9 @@ class AccessibleStore(NamedTuple):
     source: Source
 
 
-def now_of(tx: Transaction) -> int:
+def get_now_ms(tx: Transaction) -> int:
     """Return the time of the operation that runs in the transaction, Unix ms."""
     return tx.records.versions.now_ms
-
-
-def access_of(tx: Transaction, identity: Identity, store: str) -> Level | None:
-    """Return the access of the calling agent to a store, None if it has none."""
-    right = right_of(tx, identity, store)
-    return None if right is None else right.level
 
 
 def require(tx: Transaction, identity: Identity, store: str, level: Level) -> None:
@@ -86,7 +80,7 @@ def require_right(tx: Transaction, identity: Identity, store: str, level: Level)
 
     The message is the same for a store that does not exist.
     """
-    right = right_of(tx, identity, store)
+    right = find_right(tx, identity, store)
     if right is None or not right.level.allows(level):
         raise Denied(
             f"agent {identity.agent!r} has no {level} access to store {store!r}; its owner can "
@@ -95,13 +89,13 @@ def require_right(tx: Transaction, identity: Identity, store: str, level: Level)
     return right
 
 
-def right_of(tx: Transaction, identity: Identity, store: str) -> Right | None:
+def find_right(tx: Transaction, identity: Identity, store: str) -> Right | None:
     """Return the right of the calling agent to a store, None if it has none."""
     agent = identity.agent
     grant = None if store == agent else tx.table(GrantTable).find(store, agent)
     context = None if store == agent else tx.table(ContextTable).find(store, agent)
     settings = tx.table(AgentSettingsTable).find(agent)
-    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
+    return _decide(identity, store, settings, get_now_ms(tx), grant=grant, context=context)
 
 
 def lasting_right(tx: Transaction, agent: str, store: str) -> Right | None:
@@ -109,12 +103,10 @@ def lasting_right(tx: Transaction, agent: str, store: str) -> Right | None:
 
     Vouching of an interface and the agent's settings do not count.
     """
-    grant, context = (
-        tx.table(GrantTable).find(store, agent),
-        tx.table(ContextTable).find(store, agent),
-    )
+    grant = tx.table(GrantTable).find(store, agent)
+    context = tx.table(ContextTable).find(store, agent)
     identity, settings = Identity(agent=agent), AgentSettings(agent)
-    return _decide(identity, store, settings, now_of(tx), grant=grant, context=context)
+    return _decide(identity, store, settings, get_now_ms(tx), grant=grant, context=context)
 
 
 def list_accessible(
@@ -130,26 +122,24 @@ def list_accessible(
     heads = ["", *first]
     head, beyond = (heads[heads.index(after) + 1 :], "") if after in heads else ([], after)
     most = -1 if limit is None else limit + len(first) + 1
-    now_ms, settings = now_of(tx), tx.table(AgentSettingsTable).find(identity.agent)
-    grants = {
-        one.store: one
-        for one in tx.table(GrantTable).of_grantee(identity.agent, now_ms, beyond, most)
-    }
-    contexts = {
-        one.id: one for one in tx.table(ContextTable).of_agent(identity.agent, now_ms, beyond, most)
-    }
+    now_ms, agent = get_now_ms(tx), identity.agent
+    settings = tx.table(AgentSettingsTable).find(agent)
+    held = tx.table(GrantTable).of_grantee(agent, now_ms, beyond, most)
+    open_now = tx.table(ContextTable).of_agent(agent, now_ms, beyond, most)
+    grants = {grant.store: grant for grant in held}
+    contexts = {context.id: context for context in open_now}
     stores = [*head, *sorted({*grants, *contexts}.difference(first))]
     page = stores[:limit]
-    found = []
+    accessible = []
     for store in page:
-        grant, context = grants.get(store), contexts.get(store)
         if store in first:
-            right = right_of(tx, identity, store)
+            right = find_right(tx, identity, store)
         else:
+            grant, context = grants.get(store), contexts.get(store)
             right = _decide(identity, store, settings, now_ms, grant=grant, context=context)
         if right is not None:
-            found.append(AccessibleStore(store, right.level, right.source))
-    return found, page[-1] if len(page) < len(stores) else None
+            accessible.append(AccessibleStore(store, right.level, right.source))
+    return accessible, page[-1] if len(page) < len(stores) else None
 
 
 def _decide(
@@ -166,15 +156,15 @@ def _decide(
         return None
     if store == identity.agent:
         return Right(Level.READWRITE, "self") if settings.own else None
-    given = None
+    granted = None
     if grant is not None and not has_expired(grant.expires_at, now_ms):
-        given = Right(Level(grant.level), "grant", grant.expires_at)
+        granted = Right(Level(grant.level), "grant", grant.expires_at)
         if grant.granted_by == store:
-            return given
-    taken = _right_in_context(identity, store, settings, now_ms, context)
-    if given is None or taken is None:
-        return taken or given
-    return max(given, taken, key=_extent)
+            return granted
+    in_context = _right_in_context(identity, store, settings, now_ms, context)
+    if granted is None or in_context is None:
+        return in_context or granted
+    return max(granted, in_context, key=_extent)
 
 
 def _extent(right: Right) -> tuple[int, float]:

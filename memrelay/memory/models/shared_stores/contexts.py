@@ -1,4 +1,4 @@
-"""contexts.open: states that an agent takes part in a chat or works for a user."""
+"""Contexts: the chats in which agents take part, and the users for whom they work."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -11,12 +11,11 @@ from memrelay.memory.engine.identity import ContextId, StoreId
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import Refused
-from memrelay.memory.models.shared_stores.access import now_of
-from memrelay.memory.models.shared_stores.grants import Ttl, end_of, limit_grants
+from memrelay.memory.models.shared_stores.access import get_now_ms
+from memrelay.memory.models.shared_stores.grants import Ttl, compute_end, limit_grants
 from memrelay.memory.models.shared_stores.table import ContextTable, Participation
 from memrelay.memory.operations import Context, operation
-
-MOST = 1000
+from memrelay.memory.records.paging import Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +45,16 @@ class ContextView:
 
 
 @operation("contexts.open", access="admin", mutates=True, home="stores")
-def open_context(tx: Transaction, given: OpenContext, context: Context) -> ContextView:
+def open_context(tx: Transaction, request: OpenContext, context: Context) -> ContextView:
     """Let an agent use the store of a chat or user until the context is closed or ends."""
-    now_ms, before = now_of(tx), tx.table(ContextTable).find(given.id, given.agent)
+    now_ms, before = get_now_ms(tx), tx.table(ContextTable).find(request.id, request.agent)
     if before is not None and has_expired(before.expires_at, now_ms):
         before = None
-    end = end_of(given.ttl_s, now_ms, None if before is None else before.expires_at)
-    opened = Participation(given.id, given.sort, given.agent, end)
-    tx.table(ContextTable).clear_expired(given.agent, now_ms)
+    end = compute_end(request.ttl_s, now_ms, None if before is None else before.expires_at)
+    opened = Participation(request.id, request.sort, request.agent, end)
+    tx.table(ContextTable).clear_expired(request.agent, now_ms)
     tx.table(ContextTable).put(opened)
-    limit_grants(tx, given.id, given.agent)
+    limit_grants(tx, request.id, request.agent)
     return context_view(opened)
 
 
@@ -86,17 +85,17 @@ class ContextClosed:
 
 
 @operation("contexts.close", access="admin", mutates=True, home="stores")
-def close_context(tx: Transaction, given: CloseContext, context: Context) -> ContextClosed:
+def close_context(tx: Transaction, request: CloseContext, context: Context) -> ContextClosed:
     """End the access of an agent to the store of a chat or user.
 
     Grants to the store that the agent gave end with it.
     """
-    found = tx.table(ContextTable).find(given.id, given.agent)
-    if found is None or found.sort != given.sort:
+    found = tx.table(ContextTable).find(request.id, request.agent)
+    if found is None or found.sort != request.sort:
         return ContextClosed(False)
-    tx.table(ContextTable).remove(given.id, given.agent)
-    limit_grants(tx, given.id, given.agent)
-    return ContextClosed(not has_expired(found.expires_at, now_of(tx)))
+    tx.table(ContextTable).remove(request.id, request.agent)
+    limit_grants(tx, request.id, request.agent)
+    return ContextClosed(not has_expired(found.expires_at, get_now_ms(tx)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class ListContexts:
     """Only this chat or user."""
     agent: ContextId = ""
     """Only contexts of this agent."""
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 100
+    limit: Limit = 100
     """The maximum number of contexts."""
     cursor: Annotated[str, Field(max_length=1024)] = ""
     """The `next_cursor` of the previous page."""
@@ -125,18 +124,18 @@ class ContextPage:
 
 
 @operation("contexts.list", access="admin", mutates=False, home="stores")
-def list_contexts(tx: Transaction, wanted: ListContexts, context: Context) -> ContextPage:
+def list_contexts(tx: Transaction, request: ListContexts, context: Context) -> ContextPage:
     """List open contexts.
 
     Raises Refused: when the cursor is invalid.
     """
-    given = {name: getattr(wanted, name) for name in ("sort", "id", "agent")}
+    given = {name: getattr(request, name) for name in ("sort", "id", "agent")}
     named = {name: value for name, value in given.items() if value}
-    after = _parse_cursor(wanted.cursor)
-    found = tx.table(ContextTable).page(named, now_of(tx), after, wanted.limit + 1)
-    page = found[: wanted.limit]
+    after = _parse_cursor(request.cursor)
+    contexts = tx.table(ContextTable).page(named, get_now_ms(tx), after, request.limit + 1)
+    page = contexts[: request.limit]
     more = None
-    if len(found) > wanted.limit:
+    if len(contexts) > request.limit:
         more = orjson.dumps([page[-1].id, page[-1].agent]).decode()
     return ContextPage(tuple(map(context_view, page)), more)
 

@@ -1,4 +1,4 @@
-"""Keeps grants within the rights of the agents that gave them."""
+"""Grants: access to a store that its agent gives to others, within the rights of the giver."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -13,13 +13,14 @@ from memrelay.memory.errors import Denied, Refused
 from memrelay.memory.models.shared_stores.access import (
     Level,
     Right,
+    get_now_ms,
     lasting_right,
-    now_of,
     require,
     require_right,
 )
 from memrelay.memory.models.shared_stores.table import ContextTable, Grant, GrantTable
 from memrelay.memory.operations import Context, operation
+from memrelay.memory.records.paging import Limit
 
 # About 300 years.
 MAX_TTL_S = 10**10
@@ -29,7 +30,6 @@ VOUCHED_MS = 24 * 3600 * 1000
 Seconds = Annotated[float, Field(ge=0, le=MAX_TTL_S)]
 # None keeps the present end.
 Ttl = Seconds | None
-MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,116 +60,6 @@ def grant_view(grant: Grant) -> GrantView:
     )
 
 
-def end_of(ttl_s: float | None, now_ms: int, present: int | None) -> int | None:
-    """Return the end that a `ttl_s` asks for, Unix ms. None is never. `present` is the end now."""
-    if ttl_s is None:
-        return present
-    return min(now_ms + max(1, int(ttl_s * 1000)), LAST_MS) if ttl_s else None
-
-
-def earliest(*ends: int | None) -> int | None:
-    """Return the earliest of these ends, None if all are never."""
-    return min((end for end in ends if end is not None), default=None)
-
-
-def find_in_force(tx: Transaction, store: str, grantee: str) -> Grant | None:
-    """Return a grant that has not expired, None if there is none."""
-    grant = tx.table(GrantTable).find(store, grantee)
-    return None if grant is None or has_expired(grant.expires_at, now_of(tx)) else grant
-
-
-def check_may_change(grant: Grant | None, agent: str) -> None:
-    """Raise Denied if another agent gave the grant, unless the store is the agent's own."""
-    if grant is not None and agent not in (grant.granted_by, grant.store):
-        raise Denied(
-            f"another agent gave {grant.grantee!r} its access to store {grant.store!r}; only that "
-            "agent and the store's own agent can change it"
-        )
-
-
-def check_may_grant(tx: Transaction, agent: str, store: str, grantee: str) -> None:
-    """Check that an agent with readwrite access may give a grant.
-
-    Raises Denied, and Refused if the store is the grantee's own.
-    """
-    if grantee == store:
-        raise Refused(f"agent {grantee!r} always has full access to its own store; grant nothing")
-    if agent == store:
-        return
-    if grantee in _sources_of(tx, store, agent):
-        raise Denied(
-            f"access to store {store!r} that comes from a chat, a user or another agent cannot "
-            f"become a grant to {grantee!r}, on which it depends; grant it to other agents"
-        )
-
-
-def end_of_right(tx: Transaction, right: Right, agent: str, store: str) -> int | None:
-    """Return when the right of an agent ends, Unix ms; None for never.
-
-    A right that only the interface vouches for ends with the chat's or user's last context. If no
-    end is known, it is a day from now.
-    """
-    if right.ends_at is not None or right.source in ("self", "grant"):
-        return right.ends_at
-    if _has_readwrite(lasting_right(tx, agent, store)):
-        return None
-    now_ms = now_of(tx)
-    return tx.table(ContextTable).last_end(store, right.source, now_ms) or now_ms + VOUCHED_MS
-
-
-def _sources_of(tx: Transaction, store: str, agent: str) -> set[str]:
-    """Return the agents on whose rights the right of an agent depends, with the agent itself."""
-    found: set[str] = set()
-    while agent not in found and agent != store:
-        found.add(agent)
-        grant = find_in_force(tx, store, agent)
-        agent = agent if grant is None else grant.granted_by
-    return found
-
-
-def may_end_grants(tx: Transaction, agent: str, store: str, grantee: str) -> bool:
-    """Return whether a grant that an agent changes may end grants that the grantee gave.
-
-    Those of a grantee without a lasting right do not depend on its grant, unless the store's own
-    agent changes it. Call it before the change.
-    """
-    return agent == store or _has_readwrite(lasting_right(tx, grantee, store))
-
-
-def limit_grants(tx: Transaction, store: str, granter: str) -> None:
-    """End the grants that an agent gave no later than its own right, which has changed.
-
-    A grant of an agent that lost its access is deleted. The same holds for the grants that depend
-    on it.
-    """
-    changed = [granter]
-    while changed:
-        agent = changed.pop()
-        if agent != store:
-            changed += _limit_grants_of(tx, store, agent)
-
-
-def _limit_grants_of(tx: Transaction, store: str, granter: str) -> list[str]:
-    """Limit the grants that one agent gave, and return the agents whose right has changed."""
-    right = lasting_right(tx, granter, store)
-    ends_at = None if right is None else right.ends_at
-    changed = []
-    for grant in tx.table(GrantTable).given_by(granter, store):
-        end = earliest(grant.expires_at, ends_at)
-        if not _has_readwrite(right):
-            tx.table(GrantTable).remove(store, grant.grantee)
-        elif end != grant.expires_at:
-            tx.table(GrantTable).put(grant._replace(expires_at=end))
-        else:
-            continue
-        changed.append(grant.grantee)
-    return changed
-
-
-def _has_readwrite(right: Right | None) -> bool:
-    return right is not None and right.level == Level.READWRITE
-
-
 @dataclass(frozen=True, slots=True)
 class SetGrant(Identity):
     """The access to give."""
@@ -185,7 +75,7 @@ class SetGrant(Identity):
 
 
 @operation("grants.set", access="write", mutates=True, home="stores")
-def set_grant(tx: Transaction, given: SetGrant, context: Context) -> GrantView:
+def put_grant(tx: Transaction, request: SetGrant, context: Context) -> GrantView:
     """Give an agent access to a store, or change its level and end.
 
     A grant ends no later than the access of the agent that gives it.
@@ -194,27 +84,74 @@ def set_grant(tx: Transaction, given: SetGrant, context: Context) -> GrantView:
     grant and the store is not the caller's own, or when the caller may not grant this.
     Raises Refused: when the store is the grantee's own.
     """
-    return grant_view(put_grant(tx, given))
-
-
-def put_grant(tx: Transaction, given: SetGrant) -> Grant:
-    """Store a grant and return it. Raises the same errors as grants.set."""
-    store, grantee = given.store, given.grantee
-    right = require_right(tx, given, store, Level.READWRITE)
+    store, grantee = request.store, request.grantee
+    right = require_right(tx, request, store, Level.READWRITE)
     before = find_in_force(tx, store, grantee)
-    check_may_grant(tx, given.agent, store, grantee)
-    check_may_change(before, given.agent)
-    now_ms = now_of(tx)
-    wanted_end = end_of(given.ttl_s, now_ms, None if before is None else before.expires_at)
-    end = earliest(wanted_end, end_of_right(tx, right, given.agent, store))
+    check_may_grant(tx, request.agent, store, grantee)
+    check_may_change(before, request.agent)
+    now_ms = get_now_ms(tx)
+    wanted_end = compute_end(request.ttl_s, now_ms, None if before is None else before.expires_at)
+    end = earliest(wanted_end, end_of_right(tx, right, request.agent, store))
     created_at = now_ms if before is None else before.created_at
-    grant = Grant(store, grantee, Level(given.level or "read"), given.agent, end, created_at)
-    may_end_others = may_end_grants(tx, given.agent, store, grantee)
+    grant = Grant(store, grantee, Level(request.level or "read"), request.agent, end, created_at)
+    may_end_others = may_end_grants(tx, request.agent, store, grantee)
     tx.table(GrantTable).clear_expired(grantee, now_ms)
     tx.table(GrantTable).put(grant)
     if may_end_others:
         limit_grants(tx, store, grantee)
-    return grant
+    return grant_view(grant)
+
+
+def check_may_grant(tx: Transaction, agent: str, store: str, grantee: str) -> None:
+    """Check that an agent with readwrite access may give a grant.
+
+    Raises Denied, and Refused if the store is the grantee's own.
+    """
+    if grantee == store:
+        raise Refused(f"agent {grantee!r} always has full access to its own store; grant nothing")
+    if agent == store:
+        return
+    if grantee in _list_sources(tx, store, agent):
+        raise Denied(
+            f"access to store {store!r} that comes from a chat, a user or another agent cannot "
+            f"become a grant to {grantee!r}, on which it depends; grant it to other agents"
+        )
+
+
+def _list_sources(tx: Transaction, store: str, agent: str) -> set[str]:
+    """Return the agents on whose rights the right of an agent depends, with the agent itself."""
+    sources: set[str] = set()
+    while agent not in sources and agent != store:
+        sources.add(agent)
+        grant = find_in_force(tx, store, agent)
+        agent = agent if grant is None else grant.granted_by
+    return sources
+
+
+def compute_end(ttl_s: float | None, now_ms: int, present: int | None) -> int | None:
+    """Return the end that a `ttl_s` asks for, Unix ms. None is never. `present` is the end now."""
+    if ttl_s is None:
+        return present
+    return min(now_ms + max(1, int(ttl_s * 1000)), LAST_MS) if ttl_s else None
+
+
+def earliest(*ends: int | None) -> int | None:
+    """Return the earliest of these ends, None if all are never."""
+    return min((end for end in ends if end is not None), default=None)
+
+
+def end_of_right(tx: Transaction, right: Right, agent: str, store: str) -> int | None:
+    """Return when the right of an agent ends, Unix ms; None for never.
+
+    A right that only the interface vouches for ends with the chat's or user's last context. If no
+    end is known, it is a day from now.
+    """
+    if right.ends_at is not None or right.source in ("self", "grant"):
+        return right.ends_at
+    if _has_readwrite(lasting_right(tx, agent, store)):
+        return None
+    now_ms = get_now_ms(tx)
+    return tx.table(ContextTable).last_end(store, right.source, now_ms) or now_ms + VOUCHED_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +160,7 @@ class ListGrants(Identity):
 
     store: ContextId = ""
     """The store; by default the caller's own."""
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 100
+    limit: Limit = 100
     """The maximum number of grants."""
     cursor: ContextId = ""
     """The `next_cursor` of the previous page."""
@@ -239,16 +176,16 @@ class GrantPage:
 
 
 @operation("grants.list", access="read", mutates=False, home="stores")
-def list_grants(tx: Transaction, wanted: ListGrants, context: Context) -> GrantPage:
+def list_grants(tx: Transaction, request: ListGrants, context: Context) -> GrantPage:
     """List the grants in force to a store.
 
     Raises Denied: when the caller has no readwrite access to the store.
     """
-    store = wanted.store or wanted.agent
-    require(tx, wanted, store, Level.READWRITE)
-    found = tx.table(GrantTable).page(store, now_of(tx), wanted.cursor, wanted.limit + 1)
-    page = found[: wanted.limit]
-    more = page[-1].grantee if len(found) > wanted.limit else None
+    store = request.store or request.agent
+    require(tx, request, store, Level.READWRITE)
+    grants = tx.table(GrantTable).page(store, get_now_ms(tx), request.cursor, request.limit + 1)
+    page = grants[: request.limit]
+    more = page[-1].grantee if len(grants) > request.limit else None
     return GrantPage(tuple(map(grant_view, page)), more)
 
 
@@ -271,22 +208,75 @@ class GrantRemoved:
 
 
 @operation("grants.remove", access="write", mutates=True, home="stores")
-def remove_grant(tx: Transaction, given: RemoveGrant, context: Context) -> GrantRemoved:
+def delete_grant(tx: Transaction, request: RemoveGrant, context: Context) -> GrantRemoved:
     """End a grant. Grants that its agent gave to others end with it.
 
     Raises Denied: when the caller has no readwrite access, or when another agent gave the grant
     and the store is not the caller's own.
     """
-    return GrantRemoved(delete_grant(tx, given))
-
-
-def delete_grant(tx: Transaction, given: RemoveGrant) -> bool:
-    """Delete a grant and return whether there was one. Raises Denied."""
-    require(tx, given, given.store, Level.READWRITE)
-    grant = find_in_force(tx, given.store, given.grantee)
-    check_may_change(grant, given.agent)
-    may_end_others = may_end_grants(tx, given.agent, given.store, given.grantee)
-    tx.table(GrantTable).remove(given.store, given.grantee)
+    require(tx, request, request.store, Level.READWRITE)
+    grant = find_in_force(tx, request.store, request.grantee)
+    check_may_change(grant, request.agent)
+    may_end_others = may_end_grants(tx, request.agent, request.store, request.grantee)
+    tx.table(GrantTable).remove(request.store, request.grantee)
     if may_end_others:
-        limit_grants(tx, given.store, given.grantee)
-    return grant is not None
+        limit_grants(tx, request.store, request.grantee)
+    return GrantRemoved(grant is not None)
+
+
+def find_in_force(tx: Transaction, store: str, grantee: str) -> Grant | None:
+    """Return a grant that has not expired, None if there is none."""
+    grant = tx.table(GrantTable).find(store, grantee)
+    return None if grant is None or has_expired(grant.expires_at, get_now_ms(tx)) else grant
+
+
+def check_may_change(grant: Grant | None, agent: str) -> None:
+    """Raise Denied if another agent gave the grant, unless the store is the agent's own."""
+    if grant is not None and agent not in (grant.granted_by, grant.store):
+        raise Denied(
+            f"another agent gave {grant.grantee!r} its access to store {grant.store!r}; only that "
+            "agent and the store's own agent can change it"
+        )
+
+
+def may_end_grants(tx: Transaction, agent: str, store: str, grantee: str) -> bool:
+    """Return whether a grant that an agent changes may end grants that the grantee gave.
+
+    Those of a grantee without a lasting right do not depend on its grant, unless the store's own
+    agent changes it. Call it before the change.
+    """
+    return agent == store or _has_readwrite(lasting_right(tx, grantee, store))
+
+
+def limit_grants(tx: Transaction, store: str, granter: str) -> None:
+    """End the grants that an agent gave no later than its own right, which has changed.
+
+    A grant of an agent that lost its access is deleted. The same holds for the grants that depend
+    on it.
+    """
+    changed = [granter]
+    while changed:
+        agent = changed.pop()
+        if agent != store:
+            changed += _limit_grants_by(tx, store, agent)
+
+
+def _limit_grants_by(tx: Transaction, store: str, granter: str) -> list[str]:
+    """Limit the grants that one agent gave, and return the agents whose right has changed."""
+    right = lasting_right(tx, granter, store)
+    ends_at = None if right is None else right.ends_at
+    changed = []
+    for grant in tx.table(GrantTable).given_by(granter, store):
+        end = earliest(grant.expires_at, ends_at)
+        if not _has_readwrite(right):
+            tx.table(GrantTable).remove(store, grant.grantee)
+        elif end != grant.expires_at:
+            tx.table(GrantTable).put(grant._replace(expires_at=end))
+        else:
+            continue
+        changed.append(grant.grantee)
+    return changed
+
+
+def _has_readwrite(right: Right | None) -> bool:
+    return right is not None and right.level == Level.READWRITE

@@ -7,6 +7,7 @@ or block receives it.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from math import isfinite
 from typing import Annotated, Any, NamedTuple
 
@@ -18,7 +19,7 @@ from memrelay.memory.engine.versions import State
 from memrelay.memory.errors import BadValue, ValueTooLarge
 from memrelay.memory.models.shared_stores.seals import is_sealed
 from memrelay.memory.records.columns import column_list
-from memrelay.memory.records.data import load_json
+from memrelay.memory.records.data import as_text, load_json
 
 # Characters of a key.
 MAX_KEY_CHARACTERS = 200
@@ -28,7 +29,6 @@ MAX_ENCRYPTED_BYTES = 64 << 10
 MAX_INTERNAL_BYTES = 44 << 10
 # Nested objects and lists of a value. An answer adds levels, and orjson writes 254 of them.
 MAX_DEPTH = 128
-
 Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARACTERS)]
 # SQLite's JSON functions end a text at the character NUL.
 Namespace = Annotated[str, Field(max_length=MAX_KEY_CHARACTERS, pattern=r"^[^\x00]*$")]
@@ -91,19 +91,9 @@ class ItemView:
     """The guid of the entry's record."""
 
 
-def is_hidden(state: State) -> bool:
-    """Return whether the value of an entry is internal or encrypted."""
-    return not state.in_context or bool(state.encrypted)
-
-
-def has_sealed_value(state: State) -> bool:
-    """Return whether an interface sealed the value of an entry."""
-    return is_hidden(state) and is_sealed(decode_state(state))
-
-
 def view_state(state: State, *, with_hidden: bool = False) -> ItemView:
     """Return the view of a stored entry; `with_hidden` includes an internal or encrypted value."""
-    return view_row(row_of(state), with_value=with_hidden or not is_hidden(state))
+    return view_row(make_row(state), with_value=with_hidden or not is_hidden(state))
 
 
 def view_row(row: ItemRow, *, with_value: bool = True) -> ItemView:
@@ -120,16 +110,22 @@ def view_row(row: ItemRow, *, with_value: bool = True) -> ItemView:
         created_at,
         created_at if row.updated_at == row.created_at else _format_time(row.updated_at),
         None if row.expires_at is None else format_time(row.expires_at),
-        version_of(row),
+        make_version(row),
         row.guid,
     )
 
 
-def row_of(state: State) -> ItemRow:
+@lru_cache(1024)
+def _format_time(unix_ms: int) -> str:
+    """Cached: entries of a batch have one time."""
+    return format_time(unix_ms)
+
+
+def make_row(state: State) -> ItemRow:
     """Return the columns of an entry's record."""
     return ItemRow(
         state.scope,
-        namespace_of(state.data, state.guid),
+        read_namespace(state.data, state.guid),
         state.key or "",
         state.owner or "",
         state.content,
@@ -144,7 +140,7 @@ def row_of(state: State) -> ItemRow:
     )
 
 
-def version_of(row: ItemRow | State) -> str:
+def make_version(row: ItemRow | State) -> str:
     """Return the version of an entry, as `records.view.version_of` computes it."""
     return format_version(row.updated_at, row.crc)
 
@@ -154,9 +150,34 @@ def format_version(updated_at: int, crc: int | None) -> str:
     return f"{updated_at:x}-{crc or 0:x}"
 
 
-def namespace_of(data: str | None, guid: str) -> str:
+def read_namespace(data: str | None, guid: str) -> str:
     """Return the namespace of the entry with that `data`. Raises RecordDamaged."""
     return "" if data is None else str(load_json(data, guid).get("namespace", ""))
+
+
+def is_hidden(state: State) -> bool:
+    """Return whether the value of an entry is internal or encrypted."""
+    return not state.in_context or bool(state.encrypted)
+
+
+def has_sealed_value(state: State) -> bool:
+    """Return whether an interface sealed the value of an entry."""
+    return is_hidden(state) and is_sealed(decode_state(state))
+
+
+def decode_state(state: State) -> Any:
+    """Return the value of an entry. Raises RecordDamaged."""
+    return decode(state.content, state.data, state.guid)
+
+
+def decode(content: str, data: str | None, guid: str) -> Any:
+    """Return the value of the entry with that content and `data`. Raises RecordDamaged."""
+    if data is None:
+        return content
+    stored = load_json(data, guid)
+    if "value" in stored:
+        return stored["value"]
+    return load_json(content, guid) if stored.get("json") else content
 
 
 def encode(
@@ -171,29 +192,23 @@ def encode(
     data = {"namespace": namespace} if namespace else {}
     if in_context and not encrypted:
         _check_size(text, MAX_VISIBLE_BYTES, "a visible value")
-        return text, _data_text(data if isinstance(value, str) else data | {"json": True})
+        return text, as_text(data if isinstance(value, str) else data | {"json": True})
     # The limit of an internal value applies before the sealing.
     if encrypted or is_sealed(value):
         limit, kind = MAX_ENCRYPTED_BYTES, "an encrypted value"
     else:
         limit, kind = MAX_INTERNAL_BYTES, "an internal value"
     _check_size(text, limit, kind)
-    return "", _data_text(data | {"value": value})
+    return "", as_text(data | {"value": value})
 
 
-def decode(content: str, data: str | None, guid: str) -> Any:
-    """Return the value of the entry with that content and `data`. Raises RecordDamaged."""
-    if data is None:
-        return content
-    stored = load_json(data, guid)
-    if "value" in stored:
-        return stored["value"]
-    return load_json(content, guid) if stored.get("json") else content
-
-
-def decode_state(state: State) -> Any:
-    """Return the value of an entry. Raises RecordDamaged."""
-    return decode(state.content, state.data, state.guid)
+def _check_size(text: str, limit: int, kind: str) -> None:
+    """Raise ValueTooLarge if a text has more bytes than the limit."""
+    if len(text) > limit // 4 and (size := len(text.encode())) > limit:
+        raise ValueTooLarge(
+            f"the value has {size} bytes, and {kind} has at most {limit}; store less, or split it "
+            "over several keys"
+        )
 
 
 def _to_json(value: Any) -> str:
@@ -217,11 +232,8 @@ def _check_depth(value: Any) -> None:
         level = [one for one in level if isinstance(one, dict | list)]
         if not level:
             return
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
+        members = (one.values() if isinstance(one, dict) else one for one in level)
+        level = list(chain.from_iterable(members))
     raise BadValue(
         f"`value` is nested more than {MAX_DEPTH} levels deep; store the inner part as text"
     )
@@ -234,22 +246,3 @@ def _is_finite(value: Any) -> bool:
     if isinstance(value, dict):
         return all(map(_is_finite, value.values()))
     return all(map(_is_finite, value)) if isinstance(value, list) else True
-
-
-def _data_text(data: dict[str, Any]) -> str | None:
-    return orjson.dumps(data).decode() if data else None
-
-
-def _check_size(text: str, limit: int, kind: str) -> None:
-    """Raise ValueTooLarge if a text has more bytes than the limit."""
-    if len(text) > limit // 4 and (size := len(text.encode())) > limit:
-        raise ValueTooLarge(
-            f"the value has {size} bytes, and {kind} has at most {limit}; store less, or split it "
-            "over several keys"
-        )
-
-
-@lru_cache(1024)
-def _format_time(unix_ms: int) -> str:
-    """Cached: entries of a batch have one time."""
-    return format_time(unix_ms)

@@ -1,29 +1,31 @@
-"""items.put: writes an entry of a shared store under its key."""
+"""Items: entries with keys in shared stores."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import orjson
 from pydantic import Field
 
 from memrelay.memory.engine.conditions import Given
 from memrelay.memory.engine.identity import ContextId, Identity, StoreId
+from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.versions import State, StoredRecord
-from memrelay.memory.errors import Denied, KeyTaken, NotText, Refused, TextNotUnique
-from memrelay.memory.models.shared_stores.access import Level, list_accessible, require
-from memrelay.memory.models.shared_stores.entries import (
-    check_entry_fits,
-    check_entry_version,
-    find_entry,
-    find_own_entry,
-    missing_entry,
-    refuse_surplus_key,
+from memrelay.memory.errors import (
+    Denied,
+    KeyTaken,
+    NotText,
+    RecordNotFound,
+    Refused,
+    TextNotUnique,
+    TooManyKeys,
 )
-from memrelay.memory.models.shared_stores.grants import Ttl, end_of
+from memrelay.memory.models.shared_stores import ITEM_KIND
+from memrelay.memory.models.shared_stores.access import Level, list_accessible, require
+from memrelay.memory.models.shared_stores.grants import Ttl, compute_end
 from memrelay.memory.models.shared_stores.item import (
     MAX_KEY_CHARACTERS,
     Address,
@@ -36,20 +38,29 @@ from memrelay.memory.models.shared_stores.item import (
     encode,
     has_sealed_value,
     is_hidden,
-    namespace_of,
-    version_of,
+    make_version,
+    read_namespace,
     view_row,
     view_state,
 )
 from memrelay.memory.models.shared_stores.seals import is_sealed
 from memrelay.memory.models.shared_stores.table import ItemTable, Listing, Position
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.kinds import ITEM_KIND
-from memrelay.memory.records.reading import MOST, MOST_ESCAPED, RECORD_BYTES
+from memrelay.memory.records.paging import (
+    MOST_ESCAPED,
+    RECORD_BYTES,
+    ByteBudget,
+    Limit,
+    refuse_too_large,
+    take_within,
+)
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Versions
+from memrelay.memory.records.writing import refuse_other_version
 from memrelay.memory.search.search import SearchInput, search
 
+# Entries of a store.
+MAX_KEYS = 1_000_000
 # Characters of a cursor, which has up to three texts of 200 characters.
 MAX_CURSOR_CHARACTERS = 8192
 DIGEST_BYTES = 8
@@ -99,13 +110,8 @@ class PutResult:
     """Whether the value was written. False only with `if_absent`, for a key with an entry."""
 
 
-class _Flags(NamedTuple):
-    in_context: bool
-    encrypted: bool
-
-
 @operation("items.put", access="write", mutates=True, home="stores")
-def put(tx: Transaction, given: PutItem, context: Context) -> PutResult:
+def put_item(tx: Transaction, request: PutItem, context: Context) -> PutResult:
     """Write an entry under its key. A new value replaces that of the agent's own entry.
 
     Raises Denied: when the agent has no readwrite access, or the entry is internal or encrypted
@@ -114,95 +120,67 @@ def put(tx: Transaction, given: PutItem, context: Context) -> PutResult:
     Raises ValueTooLarge: when the value exceeds the limit of its kind.
     Raises TooManyKeys: when the store is full.
     """
-    return put_item(tx, given, context)
-
-
-def put_item(tx: Transaction, given: PutItem, context: Context) -> PutResult:
-    """Write an entry inside an open transaction. Raises as `items.put` does."""
-    state, is_created, has_won = store_item(tx, given, context)
+    state, is_created, has_won = store_item(tx, request, context)
     return PutResult(view_state(state), created=is_created, won=has_won)
 
 
-def store_item(tx: Transaction, given: PutItem, context: Context) -> tuple[State, bool, bool]:
+def store_item(tx: Transaction, request: PutItem, context: Context) -> tuple[State, bool, bool]:
     """Write an entry as `put_item` does. Return it as stored, whether it is new, and `won`."""
-    require(tx, given, given.store, Level.READWRITE)
-    address = Address(given.store, given.namespace, given.key)
-    place = tx.table(ItemTable).own_to_write(address, given.agent)
-    if (
-        given.if_absent
-        and (held := place or tx.table(ItemTable).best(address, given.agent)) is not None
-    ):
-        return held.whole, False, False
-    check_entry_version(place, given.key, given.if_version)
-    flags = _combine_flags(place, given)
-    in_context, encrypted = flags
-    stored = encode(given.value, given.namespace, in_context=in_context, encrypted=encrypted)
-    if place is None:
-        return _insert(tx, _new_state(given, flags, stored, context)), True, True
-    return _replace(tx, place, given, (flags, *stored)), False, True
-
-
-def _combine_flags(place: StoredRecord | None, given: PutItem) -> _Flags:
-    """Return the flags of the entry. Raises Denied if a set flag is not repeated."""
-    visible = given.in_context is not False
-    encrypted = bool(given.encrypted)
-    if place is not None and (
-        (not place.whole.in_context and visible) or (place.whole.encrypted and not encrypted)
-    ):
-        raise Denied(
-            f"entry {given.key!r} is internal or encrypted and stays so; repeat `in_context: "
-            "false` and `encrypted: true` as they are set, or delete the entry first"
-        )
-    return _Flags(visible, encrypted)
-
-
-def _new_state(
-    given: PutItem, flags: _Flags, stored: tuple[str, str | None], context: Context
-) -> State:
-    content, data = stored
-    return State(
-        context.new_guid(),
-        number=1,
-        scope=given.store,
-        kind=ITEM_KIND,
-        source=given.agent,
-        tags="[]",
-        created_at=context.now_ms,
-        updated_at=context.now_ms,
-        key=given.key,
-        owner=given.agent,
-        data=data,
-        expires_at=end_of(given.ttl_s, context.now_ms, None),
-        in_context=int(flags.in_context),
-        encrypted=int(flags.encrypted),
-        thread=None,
-        seq=None,
-        crc=None,
-        content=content,
+    require(tx, request, request.store, Level.READWRITE)
+    table, address = tx.table(ItemTable), Address(request.store, request.namespace, request.key)
+    stored = table.find_to_write(*address, request.agent)
+    if request.if_absent and (present := stored or table.best(address, request.agent)) is not None:
+        return present.state, False, False
+    check_entry_version(stored, request.key, request.if_version)
+    in_context, encrypted = request.in_context is not False, bool(request.encrypted)
+    if stored is not None:
+        _refuse_lost_flags(stored.state, in_context=in_context, encrypted=encrypted)
+    content, data = encode(
+        request.value, request.namespace, in_context=in_context, encrypted=encrypted
     )
-
-
-def _insert(tx: Transaction, new: State) -> State:
-    refuse_surplus_key(tx, new.scope)
-    return tx.table(ItemTable).insert(new)
-
-
-def _replace(
-    tx: Transaction, place: StoredRecord, given: PutItem, stored: tuple[_Flags, str, str | None]
-) -> State:
-    """Change an entry. A value and flags that it has already change nothing."""
-    (in_context, encrypted), content, data = stored
-    before, now_ms = place.whole, tx.records.versions.now_ms
+    if stored is None:
+        before = new_state(context.new_guid(), ITEM_KIND, context.now_ms, request.agent)
+        before = before._replace(scope=request.store, key=request.key, owner=request.agent)
+    else:
+        before = stored.state
     after = before._replace(
         content=content,
         data=data,
         in_context=int(in_context),
         encrypted=int(encrypted),
-        expires_at=end_of(given.ttl_s, now_ms, before.expires_at),
+        expires_at=compute_end(request.ttl_s, tx.records.versions.now_ms, before.expires_at),
     )
-    if after == before:
-        return before
-    return tx.table(ItemTable).change(place, after)
+    if stored is None:
+        refuse_surplus_key(tx, request.store)
+        return table.insert(after), True, True
+    # A value and flags that it has already change nothing.
+    return before if after == before else table.change(stored, after), False, True
+
+
+def check_entry_version(stored: StoredRecord | None, key: str, allowed: tuple[str, ...]) -> None:
+    """Raise VersionConflict if an entry has none of the allowed versions; () allows all."""
+    if allowed:
+        version = "" if stored is None else make_version(stored.state)
+        refuse_other_version(f"the agent's entry {key!r}", version, allowed)
+
+
+def _refuse_lost_flags(before: State, *, in_context: bool, encrypted: bool) -> None:
+    """Raise Denied if a write does not repeat that an entry is internal or encrypted."""
+    becomes_visible = in_context and not before.in_context
+    becomes_plain = bool(before.encrypted) and not encrypted
+    if becomes_visible or becomes_plain:
+        raise Denied(
+            f"entry {before.key!r} is internal or encrypted and stays so; repeat `in_context: "
+            "false` and `encrypted: true` as they are set, or delete the entry first"
+        )
+
+
+def refuse_surplus_key(tx: Transaction, store: str) -> None:
+    """Raise TooManyKeys if a store has no room for another entry."""
+    if tx.table(ItemTable).count(store) >= MAX_KEYS:
+        raise TooManyKeys(
+            f"store {store!r} has {MAX_KEYS} keys, the maximum; delete some, or use another store"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,22 +200,37 @@ class GetItem(Identity):
 
 
 @operation("items.get", access="read", mutates=False, home="stores")
-def get(tx: Transaction, wanted: GetItem, context: Context) -> ItemView:
+def get_item(tx: Transaction, request: GetItem, context: Context) -> ItemView:
     """Return an entry: the agent's own, else the newest with that key.
 
     Raises Denied: when the agent has no read access.
     Raises RecordNotFound: when there is no such entry.
     Raises ResultTooLarge: when the entry does not fit into an answer.
     """
-    return get_item(tx, wanted, context)
+    require(tx, request, request.store, Level.READ)
+    address = Address(request.store, request.namespace, request.key)
+    stored = find_entry(tx, address, request.agent, owner=request.owner, internal=request.internal)
+    state = stored.state
+    refuse_too_large(f"entry {state.key!r}", state.content, state.data, context.result_bytes)
+    return view_state(state, with_hidden=True)
 
 
-def get_item(tx: Transaction, wanted: GetItem, context: Context) -> ItemView:
-    """Return an entry inside an open transaction. Raises as `items.get` does."""
-    require(tx, wanted, wanted.store, Level.READ)
-    address = Address(wanted.store, wanted.namespace, wanted.key)
-    found = find_entry(tx, address, wanted.agent, owner=wanted.owner, internal=wanted.internal)
-    return view_state(check_entry_fits(found.whole, context), with_hidden=True)
+def find_entry(
+    tx: Transaction, address: Address, agent: str, *, owner: str = "", internal: bool = False
+) -> StoredRecord:
+    """Return the entry that a read of the key returns. Raises RecordNotFound."""
+    found = tx.table(ItemTable).best(address, agent, owner, internal=internal)
+    if found is None:
+        raise missing_entry(address)
+    return found
+
+
+def missing_entry(address: Address) -> RecordNotFound:
+    """Return the error for a key without an entry that the caller can see."""
+    return RecordNotFound(
+        f"no entry has the key {address.key!r} in store {address.store!r}; "
+        "use items.list to see its keys"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +245,7 @@ class ListItems(Identity):
     """Only entries whose key begins with this text."""
     in_context: bool = True
     """Visible entries. With false, internal ones without their values."""
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 100
+    limit: Limit = 100
     """The maximum number of entries. A page of long entries may have fewer."""
     cursor: Annotated[str, Field(max_length=MAX_CURSOR_CHARACTERS)] = ""
     """The `next_cursor` of the previous page, with the same other fields."""
@@ -270,56 +263,32 @@ class ItemPage:
 
 
 @operation("items.list", access="read", mutates=False, home="stores")
-def list_entries(tx: Transaction, wanted: ListItems, context: Context) -> ItemPage:
+def list_items(tx: Transaction, request: ListItems, context: Context) -> ItemPage:
     """List the entries of a store by key, in pages. Writes of others shift no page.
 
     Raises Denied: when the agent has no read access.
     Raises Refused: when the cursor is invalid, or belongs to another list.
     """
-    return list_items(tx, wanted, context)
-
-
-def list_items(tx: Transaction, wanted: ListItems, context: Context) -> ItemPage:
-    """List entries inside an open transaction. Raises as `items.list` does."""
-    require(tx, wanted, wanted.store, Level.READ)
-    listing = Listing(wanted.store, wanted.namespace, wanted.prefix, wanted.in_context)
-    beyond = _read_cursor(wanted.cursor, listing)
-    found = tx.table(ItemTable).page(listing, beyond, wanted.limit + 1)
-    rows, has_more = _take_rows(found, wanted.limit, context.result_bytes)
+    require(tx, request, request.store, Level.READ)
+    listing = Listing(request.store, request.namespace, request.prefix, request.in_context)
+    beyond = _read_cursor(request.cursor, listing)
+    found = tx.table(ItemTable).page(listing, beyond, request.limit + 1)
+    budget = ByteBudget(context.result_bytes, _json_size, _size_bound)
+    rows, has_more = take_within(found, budget, request.limit)
     keys = dict.fromkeys(row.key for row in rows)
     if beyond is not None:
         keys.pop(beyond.key, None)
     return ItemPage(
-        tuple(view_row(row, with_value=wanted.in_context) for row in rows),
+        tuple(view_row(row, with_value=request.in_context) for row in rows),
         tuple(keys),
         _make_cursor(rows[-1], listing) if has_more else None,
     )
 
 
-def _take_rows(found: Iterable[ItemRow], limit: int, most_bytes: int) -> tuple[list[ItemRow], bool]:
-    """Return (the entries of a page, whether there are more). A page has at least one entry.
-
-    While an upper bound of the size fits, the exact size is not computed.
-    """
-    rows: list[ItemRow] = []
-    exact = bound = unsure = 0
-    for row in found:
-        if len(rows) == limit:
-            return rows, True
-        rows.append(row)
-        bound += MOST_ESCAPED * _characters(row) + ENTRY_BYTES
-        if exact + bound > most_bytes:
-            exact += sum(map(_json_size, rows[unsure:]))
-            bound, unsure = 0, len(rows)
-            if exact > most_bytes and len(rows) > 1:
-                return rows[:-1], True
-    return rows, False
-
-
-def _characters(row: ItemRow) -> int:
-    """Return the characters of an entry in an answer, which also lists its key."""
+def _size_bound(row: ItemRow) -> int:
+    """Return the largest possible size of an entry in an answer, which also lists its key."""
     names = len(row.store) + len(row.namespace) + 2 * len(row.key) + len(row.owner)
-    return len(row.content) + len(row.data or "") + names
+    return MOST_ESCAPED * (len(row.content) + len(row.data or "") + names) + ENTRY_BYTES
 
 
 def _json_size(row: ItemRow) -> int:
@@ -388,7 +357,7 @@ class ItemHits:
 
 
 @operation("items.search", access="search", mutates=False, home="stores", embeds="query")
-def search_entries(tx: Transaction, wanted: SearchItems, context: Context) -> ItemHits:
+def search_items(tx: Transaction, request: SearchItems, context: Context) -> ItemHits:
     """Find entries by their words and their meaning, best first.
 
     It covers all stores that the agent can use, also those with search access only. Internal and
@@ -398,19 +367,14 @@ def search_entries(tx: Transaction, wanted: SearchItems, context: Context) -> It
     Raises ResultTooLarge: when the result exceeds the size of an answer.
     Raises VectorPending: when the vector of the query is not computed yet.
     """
-    return search_items(tx, wanted, context)
-
-
-def search_items(tx: Transaction, wanted: SearchItems, context: Context) -> ItemHits:
-    """Find entries inside an open transaction. Raises as `items.search` does."""
-    accessible = [one.store for one in list_accessible(tx, wanted)[0]]
-    stores = tuple(store for store in accessible if not wanted.stores or store in wanted.stores)
+    accessible = [one.store for one in list_accessible(tx, request)[0]]
+    stores = tuple(store for store in accessible if not request.stores or store in request.stores)
     if not stores:
         return ItemHits(())
     query = SearchInput(
-        wanted.query,
+        request.query,
         context.result_bytes,
-        limit=wanted.limit,
+        limit=request.limit,
         mode="hybrid",
         language=context.language,
         given=_visible_in(stores),
@@ -427,13 +391,13 @@ def _visible_in(stores: tuple[str, ...]) -> Given:
 
 def _hits(tx: Transaction, found: list[Record]) -> Iterator[ItemHit]:
     for record in found:
-        further = tx.records.further(record.guid)
+        extras = tx.records.extras(record.guid)
         yield ItemHit(
-            further.key or "",
-            decode(record.content, further.data, record.guid),
+            extras.key or "",
+            decode(record.content, extras.data, record.guid),
             record.scope,
-            further.owner or "",
-            namespace_of(further.data, record.guid),
+            extras.owner or "",
+            read_namespace(extras.data, record.guid),
             record.score,
         )
 
@@ -467,7 +431,7 @@ class EditResult:
 
 
 @operation("items.edit", access="write", mutates=True, home="stores")
-def edit(tx: Transaction, change: EditItem, context: Context) -> EditResult:
+def edit_item(tx: Transaction, change: EditItem, context: Context) -> EditResult:
     """Replace a part of the text that a read of the key returns. It must occur exactly once.
 
     The entry keeps its owner, flags and end. An internal entry does not exist for this operation.
@@ -479,36 +443,41 @@ def edit(tx: Transaction, change: EditItem, context: Context) -> EditResult:
     Raises TextNotUnique: when the old text is missing or occurs several times.
     Raises ValueTooLarge: when the new text is too long.
     """
-    return edit_item(tx, change, context)
-
-
-def edit_item(tx: Transaction, change: EditItem, context: Context) -> EditResult:
-    """Edit an entry inside an open transaction. Raises as `items.edit` does."""
     require(tx, change, change.store, Level.READWRITE)
     if not change.old_str:
         raise Refused("`old_str` is empty; name the text to replace")
     address = Address(change.store, change.namespace, change.key)
-    place = find_entry(tx, address, change.agent)
-    if (
-        place.whole.owner != change.agent
-        and tx.table(ItemTable).own(address, change.agent) is not None
-    ):
+    stored = find_entry(tx, address, change.agent)
+    state = stored.state
+    is_own = state.owner == change.agent
+    if not is_own and tx.table(ItemTable).find(*address, change.agent) is not None:
         raise Denied(
             f"the agent's own entry {change.key!r} is internal, and the visible one belongs to "
-            f"{place.whole.owner!r}; write the own entry with items.put"
+            f"{state.owner!r}; write the own entry with items.put"
         )
-    text = _text_of(place.whole)
+    text = _read_text(state)
     count = text.count(change.old_str)
     if count != 1:
         raise TextNotUnique(_describe_count(change.key, count), count)
     before, _, after = text.partition(change.old_str)
-    content, _ = encode(
-        before + change.new_str + after, change.namespace, in_context=True, encrypted=False
-    )
-    state = place.whole
+    edited = before + change.new_str + after
+    content, _ = encode(edited, change.namespace, in_context=True, encrypted=False)
     if content != state.content:
-        state = tx.table(ItemTable).change(place, state._replace(content=content))
+        state = tx.table(ItemTable).change(stored, state._replace(content=content))
     return EditResult(view_state(state), before[-CONTEXT_CHARACTERS:], after[:CONTEXT_CHARACTERS])
+
+
+def _read_text(state: State) -> str:
+    """Return the visible text of an entry. Raises NotText and Denied."""
+    if state.encrypted:
+        raise Denied(f"entry {state.key!r} is encrypted; write its new value with items.put")
+    value = decode_state(state)
+    if not isinstance(value, str):
+        sort = type_name(value)
+        raise NotText(
+            f"entry {state.key!r} is {sort}, not text; write its new value with items.put", sort
+        )
+    return value
 
 
 def type_name(value: Any) -> str:
@@ -523,19 +492,6 @@ def type_name(value: Any) -> str:
         case str():
             return "text"
     return "object"
-
-
-def _text_of(state: State) -> str:
-    """Return the visible text of an entry. Raises NotText and Denied."""
-    if state.encrypted:
-        raise Denied(f"entry {state.key!r} is encrypted; write its new value with items.put")
-    value = decode_state(state)
-    if not isinstance(value, str):
-        sort = type_name(value)
-        raise NotText(
-            f"entry {state.key!r} is {sort}, not text; write its new value with items.put", sort
-        )
-    return value
 
 
 def _describe_count(key: str, count: int) -> str:
@@ -564,7 +520,9 @@ class RenameItem(Identity):
 
 
 @operation("items.rename", access="write", mutates=True, home="stores")
-def rename(tx: Transaction, wanted: RenameItem, context: Context) -> ItemView:
+def rename_item(
+    tx: Transaction, request: RenameItem, context: Context, *, internal: bool = True
+) -> ItemView:
     """Move the agent's own entry to another key or store.
 
     It keeps its guid, flags, end and history. Its present key as the new key changes nothing.
@@ -575,51 +533,59 @@ def rename(tx: Transaction, wanted: RenameItem, context: Context) -> ItemView:
     Raises KeyTaken: when an entry has the new key.
     Raises TooManyKeys: when the new store is full.
     """
-    return rename_item(tx, wanted, context)
-
-
-def rename_item(
-    tx: Transaction, wanted: RenameItem, context: Context, *, internal: bool = True
-) -> ItemView:
-    """Move an entry inside an open transaction. Raises as `items.rename` does.
-
-    Without `internal`, an internal entry does not exist.
-    """
-    for store in dict.fromkeys((wanted.store, wanted.to_store)):
-        require(tx, wanted, store, Level.READWRITE)
-    address = Address(wanted.store, wanted.namespace, wanted.key)
-    target = Address(wanted.to_store, wanted.namespace, wanted.to_key)
-    place = find_own_entry(tx, address, wanted.agent, internal=internal)
-    if place is None:
+    for store in dict.fromkeys((request.store, request.to_store)):
+        require(tx, request, store, Level.READWRITE)
+    address = Address(request.store, request.namespace, request.key)
+    target = Address(request.to_store, request.namespace, request.to_key)
+    stored = find_own_entry(tx, address, request.agent, internal=internal)
+    if stored is None:
         raise missing_entry(address)
     if target == address:
-        return view_state(place.whole)
-    _check_movable(place)
-    _refuse_taken_key(tx, target, wanted.agent)
+        return view_state(stored.state)
+    _check_movable(stored)
+    _refuse_taken_key(tx, target, request.agent)
     if target.store != address.store:
         refuse_surplus_key(tx, target.store)
-    return view_state(
-        tx.table(ItemTable).change(place, place.whole._replace(scope=target.store, key=target.key))
+    moved = stored.state._replace(scope=target.store, key=target.key)
+    return view_state(tx.table(ItemTable).change(stored, moved))
+
+
+def find_own_entry(
+    tx: Transaction, address: Address, agent: str, *, internal: bool
+) -> StoredRecord | None:
+    """Return the agent's own entry before a change, None if no agent has a visible one.
+
+    Without `internal`, an internal entry does not exist. Raises Denied if only another agent has
+    an entry with the key.
+    """
+    found = tx.table(ItemTable).find_to_write(*address, agent)
+    if found is not None and (internal or found.state.in_context):
+        return found
+    other = tx.table(ItemTable).best(address, agent, internal=internal)
+    if other is None:
+        return None
+    raise Denied(
+        f"entry {address.key!r} belongs to agent {other.state.owner!r}; only that agent can "
+        "rename or delete it"
     )
 
 
-def _check_movable(place: StoredRecord) -> None:
+def _check_movable(stored: StoredRecord) -> None:
     """Raise Denied if the key takes part in the encryption of the value."""
-    if place.whole.encrypted or has_sealed_value(place.whole):
+    if stored.state.encrypted or has_sealed_value(stored.state):
         raise Denied(
-            f"entry {place.whole.key!r} is encrypted together with its key; read it, write it "
+            f"entry {stored.state.key!r} is encrypted together with its key; read it, write it "
             "under the new key, and delete it"
         )
 
 
-def _refuse_taken_key(tx: Transaction, target: Address, agent: str) -> None:
+def _refuse_taken_key(tx: Transaction, request: Address, agent: str) -> None:
     """Raise KeyTaken if any agent has an entry at the new key."""
-    if (
-        tx.table(ItemTable).own_to_write(target, agent) is not None
-        or tx.table(ItemTable).best(target, agent) is not None
-    ):
+    table = tx.table(ItemTable)
+    own = table.find_to_write(*request, agent)
+    if own is not None or table.best(request, agent) is not None:
         raise KeyTaken(
-            f"key {target.key!r} of store {target.store!r} has an entry; delete it first, or use "
+            f"key {request.key!r} of store {request.store!r} has an entry; delete it first, or use "
             "another key"
         )
 
@@ -647,26 +613,18 @@ class ItemDeleted:
 
 
 @operation("items.delete", access="delete", mutates=True, home="stores")
-def delete(tx: Transaction, target: DeleteItem, context: Context) -> ItemDeleted:
+def delete_item(
+    tx: Transaction, request: DeleteItem, context: Context, *, internal: bool = True
+) -> ItemDeleted:
     """Delete the agent's own entry. A missing key is no error.
 
     Raises Denied: when the agent has no readwrite access, or another agent wrote the entry.
     Raises VersionConflict: when the entry has another version, or does not exist.
     """
-    return delete_item(tx, target, context)
-
-
-def delete_item(
-    tx: Transaction, target: DeleteItem, context: Context, *, internal: bool = True
-) -> ItemDeleted:
-    """Delete an entry inside an open transaction. Raises as `items.delete` does.
-
-    Without `internal`, an internal entry does not exist.
-    """
-    require(tx, target, target.store, Level.READWRITE)
-    address = Address(target.store, target.namespace, target.key)
-    found = find_own_entry(tx, address, target.agent, internal=internal)
-    check_entry_version(found, target.key, target.if_version)
+    require(tx, request, request.store, Level.READWRITE)
+    address = Address(request.store, request.namespace, request.key)
+    found = find_own_entry(tx, address, request.agent, internal=internal)
+    check_entry_version(found, request.key, request.if_version)
     if found is not None:
         tx.records.delete(found)
     return ItemDeleted(found is not None)
@@ -699,7 +657,7 @@ class ItemResealed:
 
 
 @operation("items.reseal", access="admin", mutates=True, home="stores")
-def reseal(tx: Transaction, given: ResealItem, context: Context) -> ItemResealed:
+def reseal(tx: Transaction, request: ResealItem, context: Context) -> ItemResealed:
     """Replace the sealed value of an internal entry. Grants and settings of agents do not count.
 
     Raises RecordNotFound: when the owner has no internal entry with the key, or its client
@@ -707,14 +665,13 @@ def reseal(tx: Transaction, given: ResealItem, context: Context) -> ItemResealed
     Raises VersionConflict: when the entry has another version.
     Raises Refused: when the value is not sealed.
     """
-    address = Address(given.store, given.namespace, given.key)
-    place = tx.table(ItemTable).own(address, given.owner)
-    if place is None or place.whole.encrypted or not is_hidden(place.whole):
+    address = Address(request.store, request.namespace, request.key)
+    stored = tx.table(ItemTable).find(*address, request.owner)
+    if stored is None or stored.state.encrypted or not is_hidden(stored.state):
         raise missing_entry(address)
-    if not is_sealed(given.value):
+    if not is_sealed(request.value):
         raise Refused("`value` is not sealed; use `memrelay reseal PIPELINE`, which has the keys")
-    check_entry_version(place, given.key, given.if_version)
-    _, data = encode(given.value, given.namespace, in_context=False, encrypted=False)
-    return ItemResealed(
-        version_of(tx.table(ItemTable).change(place, place.whole._replace(data=data)))
-    )
+    check_entry_version(stored, request.key, request.if_version)
+    _, data = encode(request.value, request.namespace, in_context=False, encrypted=False)
+    state = tx.table(ItemTable).change(stored, stored.state._replace(data=data))
+    return ItemResealed(make_version(state))

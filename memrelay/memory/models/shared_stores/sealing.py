@@ -3,7 +3,7 @@
 Only interfaces import this module: it loads `cryptography`, and a worker has no seal key. A sealed
 text is `v1.<key id>.<nonce>.<ciphertext>`. Each pipeline and store has a separate key, derived by
 HKDF-SHA256. The store, owner, namespace and key of the entry are authenticated with the value, so
-that it opens at no other place.
+that it opens at no other address.
 """
 
 import hmac
@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from memrelay.memory.errors import SealBroken, SealKeyMissing, ValueTooLarge
-from memrelay.memory.models.shared_stores.seals import PREFIX, Place
+from memrelay.memory.models.shared_stores.seals import PREFIX, SealAddress
 
 KEY_BYTES, NONCE_BYTES = 32, 12
 # Bytes of the value. The sealed text stays below the limit of a stored value, 64 KiB.
@@ -76,36 +76,36 @@ class Sealer:
         """The id of the key that seals."""
         return self._keys[0].id
 
-    def seal(self, value: Any, place: Place, idempotency_key: str = "") -> str:
+    def seal(self, value: Any, address: SealAddress, idempotency_key: str = "") -> str:
         """Return the sealed text of a value.
 
-        With an idempotency key, the same value at the same place gives the same text, so that a
+        With an idempotency key, the same value at the same address gives the same text, so that a
         retry is recognized. Raises ValueTooLarge.
         """
-        first, bound = self._keys[0], place.bound
-        derived, plain = self._derive(first.secret, place.derivation), _encode(value)
+        first, bound = self._keys[0], address.bound
+        derived, plain = self._derive(first.secret, address.derivation), _encode(value)
         nonce = secrets.token_bytes(NONCE_BYTES)
         if idempotency_key:
             nonce = _nonce_of(derived.nonces, (idempotency_key.encode(), bound, plain))
         sealed = derived.cipher.encrypt(nonce, plain, bound)
         return f"{PREFIX}{first.id}.{_to_base64(nonce)}.{_to_base64(sealed)}"
 
-    def open(self, text: str, place: Place) -> Any:
+    def open(self, text: str, address: SealAddress) -> Any:
         """Return the value of a sealed text. Raises SealKeyMissing and SealBroken."""
         _, key_id, nonce, sealed = text.split(".")
-        known = next((key for key in self._keys if key.id == key_id), None)
-        if known is None:
+        seal_key = next((key for key in self._keys if key.id == key_id), None)
+        if seal_key is None:
             raise SealKeyMissing(
-                f"the value of {place.key!r} is sealed with the key {key_id}, which "
+                f"the value of {address.key!r} is sealed with the key {key_id}, which "
                 "memory.seal_keys lacks; add that key after the first one"
             )
-        cipher = self._derive(known.secret, place.derivation).cipher
+        cipher = self._derive(seal_key.secret, address.derivation).cipher
         try:
-            plain = cipher.decrypt(_from_base64(nonce), _from_base64(sealed), place.bound)
+            plain = cipher.decrypt(_from_base64(nonce), _from_base64(sealed), address.bound)
         except (InvalidTag, ValueError) as error:
             raise SealBroken(
-                f"the value of {place.key!r} does not open: it was changed, or sealed for another "
-                "pipeline, store, owner, namespace or key; write it again"
+                f"the value of {address.key!r} does not open: it was changed, or sealed for "
+                "another pipeline, store, owner, namespace or key; write it again"
             ) from error
         return plain[1:].decode() if plain[:1] == TEXT else orjson.loads(plain[1:])
 

@@ -13,8 +13,8 @@ import orjson
 
 from memrelay.memory.engine.models import load
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing, ValueTooLarge
-from memrelay.memory.records.export_fields import UID, replace_uid
-from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.models.shared_stores import ITEM_KIND
+from memrelay.memory.records.ids import UID, replace_uid
 from memrelay.memory.seal_keys import Resolver, SealKeys
 
 PREFIX = "v1."
@@ -32,8 +32,8 @@ def is_sealed(value: object) -> bool:
     return isinstance(value, str) and FORM.fullmatch(value) is not None
 
 
-class Place(NamedTuple):
-    """The place of a sealed value."""
+class SealAddress(NamedTuple):
+    """The address at which a sealed value opens."""
 
     uid: str
     store: str
@@ -53,7 +53,7 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, uid: str, entry: Mapping[str, Any], owner: str) -> Self:
-        """Return the place of an entry, or of the input that writes one."""
+        """Return the address of an entry, or of the input that writes one."""
         return cls(uid, entry["store"], owner, entry.get("namespace") or "", entry["key"])
 
 
@@ -64,10 +64,10 @@ class Sealer(Protocol):
     def current_id(self) -> str:
         """The id of the key that seals."""
 
-    def seal(self, value: Any, place: Place, idempotency_key: str = "") -> str:
+    def seal(self, value: Any, address: SealAddress, idempotency_key: str = "") -> str:
         """Return the sealed text of a value. Raises ValueTooLarge."""
 
-    def open(self, text: str, place: Place) -> Any:
+    def open(self, text: str, address: SealAddress) -> Any:
         """Return the value of a sealed text. Raises SealKeyMissing and SealBroken."""
 
 
@@ -79,7 +79,7 @@ class InternalLine(NamedTuple):
     sort: str
     # The entry's `data`.
     stored: dict[str, Any]
-    place: Place
+    address: SealAddress
 
     @property
     def value(self) -> Any:
@@ -102,9 +102,9 @@ def find_internal(uid: str, line: str) -> InternalLine | None:
         return None
     if not isinstance(stored, dict) or "value" not in stored:
         return None
-    address = {"store": replace_uid(str(entry.get("scope")), UID, uid), "key": entry.get("key")}
-    place = Place.of(uid, stored | address, entry.get("owner") or "")
-    return InternalLine(parsed, sort, stored, place)
+    fields = {"store": replace_uid(str(entry.get("scope")), UID, uid), "key": entry.get("key")}
+    address = SealAddress.of(uid, stored | fields, entry.get("owner") or "")
+    return InternalLine(parsed, sort, stored, address)
 
 
 def seal_line(sealer: Sealer, uid: str, line: str) -> str:
@@ -112,18 +112,17 @@ def seal_line(sealer: Sealer, uid: str, line: str) -> str:
 
     The same value gives the same text, so that an import can be repeated. Raises ValueTooLarge.
     """
-    found = find_internal(uid, line)
-    if found is None or is_sealed(found.value):
+    internal = find_internal(uid, line)
+    if internal is None or is_sealed(internal.value):
         return line
-    entry = found.parsed[found.sort]
+    entry = internal.parsed[internal.sort]
     try:
-        sealed = sealer.seal(found.value, found.place, f"import {entry.get('guid')}")
+        sealed = sealer.seal(internal.value, internal.address, f"import {entry.get('guid')}")
     except ValueTooLarge as error:
-        raise ValueTooLarge(f"{found.place.key!r} in store {found.place.store!r}: {error}") from (
-            error
-        )
-    data = orjson.dumps(found.stored | {"value": sealed}).decode()
-    return orjson.dumps(found.parsed | {found.sort: entry | {"data": data}}).decode()
+        address = internal.address
+        raise ValueTooLarge(f"{address.key!r} in store {address.store!r}: {error}") from error
+    data = orjson.dumps(internal.stored | {"value": sealed}).decode()
+    return orjson.dumps(internal.parsed | {internal.sort: entry | {"data": data}}).decode()
 
 
 PUT, GET, IMPORT = "items.put", "items.get", "records.import"
@@ -192,13 +191,14 @@ class ItemSealKeys(SealKeys):
             return await self._seal_import(uid, orjson.loads(data))
         if op != PUT or not self._references:
             return data
-        given = orjson.loads(data)
-        if given.get("in_context") is not False or given.get("encrypted"):
+        request = orjson.loads(data)
+        if request.get("in_context") is not False or request.get("encrypted"):
             return data
         if (sealer := await self.load()) is None:
             return data
-        place = Place.of(uid, given, given["agent"])
-        return orjson.dumps(given | {"value": sealer.seal(given["value"], place, idempotency_key)})
+        address = SealAddress.of(uid, request, request["agent"])
+        sealed = sealer.seal(request["value"], address, idempotency_key)
+        return orjson.dumps(request | {"value": sealed})
 
     async def open_output(self, uid: str, op: str, output: Any) -> Any:
         """Return the output of a call with its value opened.
@@ -209,38 +209,38 @@ class ItemSealKeys(SealKeys):
             return output
         if not is_sealed(output["value"]):
             return output
-        place = Place.of(uid, output, output["owner"])
-        return output | {"value": (await self._require(place)).open(output["value"], place)}
+        address = SealAddress.of(uid, output, output["owner"])
+        return output | {"value": (await self._require(address)).open(output["value"], address)}
 
-    async def _require(self, place: Place) -> Sealer:
+    async def _require(self, address: SealAddress) -> Sealer:
         sealer = await self.load()
         if sealer is None:
             raise SealKeyMissing(
-                f"the value of {place.key!r} is sealed, and memory.seal_keys is empty; set it to "
+                f"the value of {address.key!r} is sealed, and memory.seal_keys is empty; set it to "
                 "the key that sealed the value"
             )
         return sealer
 
-    async def _seal_import(self, uid: str, given: dict[str, Any]) -> bytes:
+    async def _seal_import(self, uid: str, request: dict[str, Any]) -> bytes:
         """Return the input of an import with sealed values.
 
         Raises Refused for a sealed value that does not open in this pipeline.
         """
-        lines = given.get("lines", ())
+        lines = request.get("lines", ())
         for line in lines:
-            found = find_internal(uid, line)
-            if found is not None and is_sealed(found.value):
-                await self._check_sealed(found.value, found.place)
+            internal = find_internal(uid, line)
+            if internal is not None and is_sealed(internal.value):
+                await self._check_sealed(internal.value, internal.address)
         if (sealer := await self.load()) is not None:
-            given = given | {"lines": [seal_line(sealer, uid, line) for line in lines]}
-        return orjson.dumps(given)
+            request = request | {"lines": [seal_line(sealer, uid, line) for line in lines]}
+        return orjson.dumps(request)
 
-    async def _check_sealed(self, text: str, place: Place) -> None:
-        """Raise Refused for a value that was sealed for another place."""
+    async def _check_sealed(self, text: str, address: SealAddress) -> None:
+        """Raise Refused for a value that was sealed for another address."""
         try:
-            (await self._require(place)).open(text, place)
+            (await self._require(address)).open(text, address)
         except SealBroken as error:
             raise Refused(
-                f"the value of {place.key!r} in store {place.store!r} was sealed for another "
+                f"the value of {address.key!r} in store {address.store!r} was sealed for another "
                 "pipeline, and opens only there; leave it out, and write it again"
             ) from error

@@ -1,20 +1,17 @@
-"""Ids of the stores of users and chats of a pipeline."""
+"""Stores of agents, users and chats: their ids, and which of them an agent can use."""
 
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Annotated
-
-from pydantic import Field
 
 from memrelay.memory.engine.identity import MAX_ID_CHARACTERS, ContextId, Identity, StoreId
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.models.shared_stores.access import list_accessible
 from memrelay.memory.models.shared_stores.table import AgentSettingsTable
 from memrelay.memory.operations import Context, operation
+from memrelay.memory.records.paging import Limit
 
 HASH_BYTES = 24
-MOST = 1000
 
 
 def user_store(user: str) -> str:
@@ -69,7 +66,7 @@ class AgentSettingsView:
 
 @operation("stores.configure", access="admin", mutates=True, home="stores")
 def configure_stores(
-    tx: Transaction, given: ConfigureStores, context: Context
+    tx: Transaction, request: ConfigureStores, context: Context
 ) -> AgentSettingsView:
     """Switch all memory of an agent, or a class of its stores, on or off, and return its settings.
 
@@ -78,9 +75,9 @@ def configure_stores(
     changed = {
         name: value
         for name in ("enabled", "own", "chat", "user")
-        if (value := getattr(given, name)) is not None
+        if (value := getattr(request, name)) is not None
     }
-    settings = tx.table(AgentSettingsTable).find(given.agent)._replace(**changed)
+    settings = tx.table(AgentSettingsTable).find(request.agent)._replace(**changed)
     if changed:
         tx.table(AgentSettingsTable).put(settings)
     return AgentSettingsView(*settings)
@@ -90,7 +87,7 @@ def configure_stores(
 class ListStores(Identity):
     """The agent whose stores to list, and the page."""
 
-    limit: Annotated[int, Field(ge=1, le=MOST)] = 100
+    limit: Limit = 100
     """The maximum number of stores. A page may have fewer."""
     cursor: ContextId = ""
     """The `next_cursor` of the previous page, with the same agent, user and chat."""
@@ -117,7 +114,7 @@ class StorePage:
 
 
 @operation("stores.list", access="read", mutates=False, home="stores")
-def list_stores(tx: Transaction, wanted: ListStores, context: Context) -> StorePage:
+def list_stores(tx: Transaction, request: ListStores, context: Context) -> StorePage:
     """List the stores that the agent can use, with its level of access to each."""
-    found, more = list_accessible(tx, wanted, wanted.cursor, wanted.limit)
+    found, more = list_accessible(tx, request, request.cursor, request.limit)
     return StorePage(tuple(StoreAccess(one.store, one.level, one.source) for one in found), more)

@@ -1,22 +1,32 @@
-"""The items of shared stores by their keys: look-ups and pages by their indexes.
+"""The items of shared stores by their keys, grants, contexts, and the settings of agents.
 
 The SQL names the kind literally and repeats the expressions of the indexes (migrations 0016, 0021).
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 from heapq import merge
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from memrelay.memory.engine.conditions import UNEXPIRED, has_expired
-from memrelay.memory.engine.feed import EXPIRED
+import apsw
+import orjson
+
+from memrelay.memory.engine.conditions import UNEXPIRED
+from memrelay.memory.engine.connection import open_store_file, translate_errors
+from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.store import Store
-from memrelay.memory.engine.table import StoreTable
-from memrelay.memory.engine.timestamps import next_change_ms
+from memrelay.memory.engine.table import ChangeHook, StoreTable
 from memrelay.memory.engine.versions import State, StoredRecord, stored_records
-from memrelay.memory.models.shared_stores.item import COLUMNS, Address, ItemRow, namespace_of
-from memrelay.memory.models.shared_stores.key_counts import KeyCounts
-from memrelay.memory.records.kinds import ITEM_KIND
+from memrelay.memory.models.shared_stores import ITEM_KIND
+from memrelay.memory.models.shared_stores.item import (
+    COLUMNS,
+    Address,
+    ItemRow,
+    format_version,
+    read_namespace,
+)
 
 NAMESPACE = "ifnull(json_extract(r.data,'$.namespace'),'')"
 BY_INDEX = " INDEXED BY store_items WHERE r.kind = 'store.item' AND r.scope = ?"
@@ -46,18 +56,6 @@ HAS_SEALED = (
     "AND encrypted = 0 AND json_extract(data, '$.value') GLOB 'v1.????????????????.*.*')"
 )
 page_order = attrgetter("key", "owner", "namespace")
-Row = TypeVar("Row", bound=tuple[object, ...])
-UNEXPIRED_RIGHT = "(expires_at IS NULL OR expires_at > ?)"
-# Without the name of the index, SQLite reads all grants to the store.
-GIVEN_BY = "SELECT * FROM grants INDEXED BY grants_granter WHERE store = ? AND granted_by = ?"
-LAST_END = "SELECT max(expires_at) FROM contexts WHERE id = ? AND sort = ? AND expires_at > ?"
-# Expired rows are deleted with the next row of the same agent, at most so many at once.
-MAX_CLEARED = 100
-# Each access reads the settings, so the statement is fixed.
-FIND_SETTINGS = "SELECT enabled, self, chat, user FROM agent_settings WHERE agent = ?"
-
-
-LAST_CHARACTER, SURROGATES = "\U0010ffff", range(0xD800, 0xE000)
 
 
 class Listing(NamedTuple):
@@ -92,31 +90,18 @@ class Position(NamedTuple):
     namespace: str
 
 
-class ItemTable(StoreTable):
-    """Finds items by key inside the store's open transaction. RecordTable writes them."""
+class ItemTable(KeyedTable):
+    """Finds and writes items inside the store's open transaction.
+
+    The values of a key are store, namespace, key and owner.
+    """
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store)
+        super().__init__(store, ITEM_KIND, "store_items")
         # The counts do not know rows that were buffered before.
         store.records.flush()
         self._counts = KeyCounts(store.connection)
         store.records.hooks[ITEM_KIND] = self._counts
-
-    def own(self, address: Address, owner: str) -> StoredRecord | None:
-        """Return the entry of that owner, None if there is none or it has expired."""
-        found = self._own(address, owner)
-        return None if found is None or self._has_expired(found) else found
-
-    def own_to_write(self, address: Address, owner: str) -> StoredRecord | None:
-        """Return the entry of that owner before a write. An expired one is removed with its
-        history, because its key is unique.
-        """
-        found = self._own(address, owner)
-        if found is None or not self._has_expired(found):
-            return found
-        self._records.remove(found, EXPIRED)
-        self._records.versions.forget(found.guid)
-        return None
 
     def best(
         self, address: Address, agent: str, owner: str = "", *, internal: bool = True
@@ -132,28 +117,13 @@ class ItemTable(StoreTable):
             which, values = f"{which} AND r.owner = ?", [*values, owner]
         if not internal:
             which += " AND r.in_context = 1"
-        found = stored_records(self._connection, which + ORDER_BY_PREFERENCE, [*values, agent])
-        return next(found, None)
+        entries = stored_records(self._connection, which + ORDER_BY_PREFERENCE, [*values, agent])
+        return next(entries, None)
 
-    def holder(self, state: State) -> StoredRecord | None:
-        """Return the other record that has the key of an item, None if it is free.
-
-        An expired record with the key is removed with its history.
-        """
-        if state.kind != ITEM_KIND or state.key is None or state.owner is None:
-            return None
-        address = Address(state.scope, namespace_of(state.data, state.guid), state.key)
-        found = self.own_to_write(address, state.owner)
-        return None if found is None or found.guid == state.guid else found
-
-    def insert(self, new: State) -> State:
-        """Insert an entry whose key is free, and return it as stored."""
-        return self._records.insert_whole(new)
-
-    def change(self, place: StoredRecord, after: State) -> State:
-        """Change an entry, keep the earlier version, and return it as stored."""
-        updated_at = next_change_ms(self._records.versions.now_ms, place.whole.updated_at)
-        return self._records.overwrite(place, after._replace(updated_at=updated_at))
+    def key_values(self, state: State, key: str) -> tuple[str, ...]:
+        """Return the values that `find` takes for a record with that key."""
+        namespace = read_namespace(state.data, state.guid)
+        return state.scope, namespace, key, state.owner or ""
 
     def count(self, store: str) -> int:
         """Return the number of entries in a store, including expired ones."""
@@ -173,8 +143,11 @@ class ItemTable(StoreTable):
         """
         self._records.flush()
         if listing.namespace is not None:
-            return self._page_of(listing, listing.namespace, beyond, limit)
-        pages = self._page_of(listing, "", beyond, limit), self._named_page(listing, beyond, limit)
+            return self._read_page(listing, listing.namespace, beyond, limit)
+        pages = (
+            self._read_page(listing, "", beyond, limit),
+            self._named_page(listing, beyond, limit),
+        )
         return merge(*pages, key=page_order)
 
     def sizes(self, store: str, prefix: str) -> Iterator[ItemSize]:
@@ -182,23 +155,23 @@ class ItemTable(StoreTable):
         self._records.flush()
         clauses, values = _prefix_bounds(prefix)
         shown, times = self._shown(Listing(store))
-        found = self._connection.execute(
+        rows = self._connection.execute(
             f"{SELECT_SIZES}{BY_INDEX} AND {NAMESPACE} = ''{clauses}{shown}{BY_KEY}",
             (store, *values, *times),
         )
-        return map(ItemSize._make, found)
+        return map(ItemSize._make, rows)
 
-    def _page_of(
+    def _read_page(
         self, listing: Listing, namespace: str, beyond: Position | None, limit: int
     ) -> Iterator[ItemRow]:
         """Yield up to `limit` entries of one namespace."""
         clauses, values = _bounds(listing.prefix, beyond, namespace)
         shown, times = self._shown(listing)
-        found = self._connection.execute(
+        rows = self._connection.execute(
             f"{SELECT_PAGE}{clauses}{shown}{IN_ORDER}",
             (listing.store, namespace, *values, *times, limit),
         )
-        return (ItemRow(listing.store, namespace, *row) for row in found)
+        return (ItemRow(listing.store, namespace, *row) for row in rows)
 
     def _named_page(
         self, listing: Listing, beyond: Position | None, limit: int
@@ -219,14 +192,11 @@ class ItemTable(StoreTable):
             return shown, []
         return f"{shown} AND {UNEXPIRED}", [self._records.versions.now_ms]
 
-    def _own(self, address: Address, owner: str) -> StoredRecord | None:
+    def _find(self, *key: str) -> StoredRecord | None:
         # Buffered items are inserted together, which is faster.
-        if address.key in self._counts.buffered:
+        if key[2] in self._counts.buffered:
             self._records.flush()
-        return next(stored_records(self._connection, OWN, [*address, owner]), None)
-
-    def _has_expired(self, place: StoredRecord) -> bool:
-        return has_expired(place.whole.expires_at, self._records.versions.now_ms)
+        return next(stored_records(self._connection, OWN, list(key)), None)
 
 
 def _bounds(prefix: str, beyond: Position | None, namespace: str) -> tuple[str, list[str]]:
@@ -256,6 +226,9 @@ def _end_bound(prefix: str) -> tuple[str, list[str]]:
     return (" AND r.key < ?", [end]) if end else ("", [])
 
 
+LAST_CHARACTER, SURROGATES = "\U0010ffff", range(0xD800, 0xE000)
+
+
 def end_of_prefix(prefix: str) -> str:
     """Return the first text after all texts with that prefix, "" if there is none."""
     prefix = prefix.rstrip(LAST_CHARACTER)
@@ -263,6 +236,115 @@ def end_of_prefix(prefix: str) -> str:
         return ""
     following = ord(prefix[-1]) + 1
     return prefix[:-1] + chr(SURROGATES.stop if following in SURROGATES else following)
+
+
+COUNT = "SELECT count(*) FROM records WHERE kind = 'store.item' AND scope = ?"
+COUNT_MATCHING = (
+    "SELECT r.scope, count(*) FROM records AS r{which} AND r.kind = 'store.item' GROUP BY r.scope"
+)
+# Stores whose count is kept.
+MAX_STORES = 10_000
+
+
+class KeyCounts(ChangeHook):
+    """Counts the items of stores. A store is counted once by a query, and then in memory.
+
+    It also knows the keys of buffered items.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._counts: dict[str, int] = {}
+        self.buffered: set[str | None] = set()
+
+    def knows(self, store: str) -> bool:
+        """Return whether the count of a store needs no query."""
+        return store in self._counts
+
+    def of(self, store: str) -> int:
+        """Return the number of items in a store. No row may be buffered unless it `knows` it."""
+        if store not in self._counts:
+            if len(self._counts) >= MAX_STORES:
+                self._counts.clear()
+            self._counts[store] = self._connection.execute(COUNT, (store,)).get
+        return self._counts[store]
+
+    def inserted(self, record: State) -> None:
+        """Count a new item, whose row may still be buffered."""
+        self.add(record.scope, 1)
+        self.buffered.add(record.key)
+
+    def flushed(self) -> None:
+        """Note that no item is buffered."""
+        self.buffered.clear()
+
+    def moved(self, before: str, after: str) -> None:
+        """Count an item in another store."""
+        self.add(before, -1)
+        self.add(after, 1)
+
+    def removed(self, scope: str) -> None:
+        """Count an item less."""
+        self.add(scope, -1)
+
+    def removes(self, which: str, values: list[Any]) -> None:
+        """Count the items that a WHERE clause on `records AS r` selects, before their removal."""
+        if self._counts:
+            removed = self._connection.execute(COUNT_MATCHING.format(which=which), values)
+            for store, count in removed:
+                self.add(str(store), -int(count))
+
+    def reset(self) -> None:
+        """Count again, after a rollback or a change that was not reported item by item."""
+        self._counts.clear()
+        self.buffered.clear()
+
+    def add(self, store: str, change: int) -> None:
+        """Count so many items more in a store, if its count is known."""
+        if store in self._counts:
+            self._counts[store] += change
+
+
+SELECT = (
+    "SELECT scope, owner, key, data, updated_at, crc FROM records "
+    "WHERE kind = 'store.item' AND in_context = 0 AND encrypted = 0 "
+    "AND ifnull(expires_at > ?, 1) ORDER BY row"
+)
+
+
+class InternalEntry(NamedTuple):
+    """An internal entry and its value as stored."""
+
+    store: str
+    owner: str
+    namespace: str
+    key: str
+    value: Any
+    version: str
+
+
+def list_internal_entries(path: Path, now_ms: int) -> Iterator[InternalEntry]:
+    """Yield the unexpired internal entries in a copy that no other program uses.
+
+    Entries that the client encrypted are left out.
+    """
+    with translate_errors(str(path)), closing(open_store_file(path)) as connection:
+        for store, owner, key, data, updated_at, crc in connection.execute(SELECT, (now_ms,)):
+            stored = orjson.loads(data or "{}")
+            version = format_version(updated_at, crc)
+            namespace, value = stored.get("namespace", ""), stored.get("value")
+            yield InternalEntry(store, owner, namespace, key, value, version)
+
+
+UNEXPIRED_RIGHT = "(expires_at IS NULL OR expires_at > ?)"
+# Without the name of the index, SQLite reads all grants to the store.
+GIVEN_BY = "SELECT * FROM grants INDEXED BY grants_granter WHERE store = ? AND granted_by = ?"
+LAST_END = "SELECT max(expires_at) FROM contexts WHERE id = ? AND sort = ? AND expires_at > ?"
+# Expired rows are deleted with the next row of the same agent, at most so many at once.
+MAX_CLEARED = 100
+# Each access reads the settings, so the statement is fixed.
+FIND_SETTINGS = "SELECT enabled, self, chat, user FROM agent_settings WHERE agent = ?"
+Row = TypeVar("Row", bound=tuple[object, ...])
 
 
 class Grant(NamedTuple):
@@ -309,8 +391,8 @@ class _Table(StoreTable, Generic[Row]):
         self._connection.execute(self._insert, row)
 
     def _find(self, condition: str, *values: object) -> Iterator[Row]:
-        found = self._connection.execute(f"SELECT * FROM {self._name} WHERE {condition}", values)
-        return (self._row(*row) for row in found)
+        rows = self._connection.execute(f"SELECT * FROM {self._name} WHERE {condition}", values)
+        return (self._row(*row) for row in rows)
 
     def _delete(self, condition: str, *values: object) -> None:
         self._connection.execute(f"DELETE FROM {self._name} WHERE {condition}", values)
@@ -332,30 +414,30 @@ class GrantTable(_Table[Grant]):
 
     def of_grantee(self, grantee: str, now_ms: int, after: str, limit: int) -> list[Grant]:
         """Return grants in force that an agent has, by store after that one; -1 for no limit."""
-        found = self._find(
+        rows = self._find(
             f"grantee = ? AND store > ? AND {UNEXPIRED_RIGHT} ORDER BY store LIMIT ?",
             grantee,
             after,
             now_ms,
             limit,
         )
-        return list(found)
+        return list(rows)
 
     def page(self, store: str, now_ms: int, after: str, limit: int) -> list[Grant]:
         """Return grants in force to a store, by grantee after that one."""
-        found = self._find(
+        rows = self._find(
             f"store = ? AND grantee > ? AND {UNEXPIRED_RIGHT} ORDER BY grantee LIMIT ?",
             store,
             after,
             now_ms,
             limit,
         )
-        return list(found)
+        return list(rows)
 
     def given_by(self, granter: str, store: str) -> list[Grant]:
         """Return all grants to a store that an agent gave."""
-        found = self._connection.execute(GIVEN_BY, (store, granter))
-        return [Grant(*row) for row in found]
+        rows = self._connection.execute(GIVEN_BY, (store, granter))
+        return [Grant(*row) for row in rows]
 
     def clear_expired(self, grantee: str, now_ms: int) -> None:
         """Delete some expired grants of an agent."""
@@ -384,33 +466,33 @@ class ContextTable(_Table[Participation]):
 
     def of_agent(self, agent: str, now_ms: int, after: str, limit: int) -> list[Participation]:
         """Return present contexts of an agent, by id after that one; -1 for no limit."""
-        found = self._find(
+        rows = self._find(
             f"agent = ? AND id > ? AND {UNEXPIRED_RIGHT} ORDER BY id LIMIT ?",
             agent,
             after,
             now_ms,
             limit,
         )
-        return list(found)
+        return list(rows)
 
     def last_end(self, ident: str, sort: str, now_ms: int) -> int | None:
         """Return the last end of the present contexts of a chat or user, None for none."""
-        found = self._connection.execute(LAST_END, (ident, sort, now_ms)).get
-        return None if found is None else int(found)
+        end = self._connection.execute(LAST_END, (ident, sort, now_ms)).get
+        return None if end is None else int(end)
 
     def page(
-        self, wanted: dict[str, str], now_ms: int, after: tuple[str, str], limit: int
+        self, columns: dict[str, str], now_ms: int, after: tuple[str, str], limit: int
     ) -> list[Participation]:
         """Return present contexts with these values of columns, by (id, agent) after that one."""
-        equal = "".join(f"{column} = ? AND " for column in wanted)
-        found = self._find(
+        equal = "".join(f"{column} = ? AND " for column in columns)
+        rows = self._find(
             f"{equal}(id, agent) > (?, ?) AND {UNEXPIRED_RIGHT} ORDER BY id, agent LIMIT ?",
-            *wanted.values(),
+            *columns.values(),
             *after,
             now_ms,
             limit,
         )
-        return list(found)
+        return list(rows)
 
     def clear_expired(self, agent: str, now_ms: int) -> None:
         """Delete some expired contexts of an agent."""
@@ -431,5 +513,5 @@ class AgentSettingsTable(_Table[AgentSettings]):
 
     def find(self, agent: str) -> AgentSettings:
         """Return the settings of an agent. By default, everything is on."""
-        found = self._connection.execute(FIND_SETTINGS, (agent,)).fetchone()
-        return AgentSettings(agent, *map(bool, found)) if found else AgentSettings(agent)
+        row = self._connection.execute(FIND_SETTINGS, (agent,)).fetchone()
+        return AgentSettings(agent, *map(bool, row)) if row else AgentSettings(agent)

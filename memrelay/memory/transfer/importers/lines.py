@@ -12,15 +12,16 @@ from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import ValueTooLarge
 from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS
 from memrelay.memory.models.named_memories.export import ExportedMemory
-from memrelay.memory.models.named_memories.views import KIND as ENTRY_KIND
+from memrelay.memory.models.named_memories.memories import KIND as ENTRY_KIND
+from memrelay.memory.models.recipes import INSTANCE_KIND, NODE_KIND
 from memrelay.memory.models.recipes.export import ExportedEdge
 from memrelay.memory.models.recipes.graph.entities import Entity, node_of
 from memrelay.memory.models.recipes.graph.nodes import with_values
 from memrelay.memory.models.recipes.graph.observations import ENTITY_GRAPH
 from memrelay.memory.models.recipes.graph.table import scope_of
 from memrelay.memory.records.data import as_text, checked
-from memrelay.memory.records.export_fields import UID
-from memrelay.memory.records.kinds import INSTANCE_KIND, NODE_KIND, reserved_fault
+from memrelay.memory.records.ids import UID
+from memrelay.memory.records.kinds import reserved_fault
 from memrelay.memory.records.record import DEFAULT_KIND
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS
 from memrelay.memory.transfer.importers.fields import EMPTY_TEXT

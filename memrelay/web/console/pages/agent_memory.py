@@ -13,9 +13,9 @@ import orjson
 from aiohttp import hdrs, web
 
 from memrelay.memory.engine.timestamps import format_time
+from memrelay.memory.models.agent_memory import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
 from memrelay.memory.models.agent_memory.facts import FACT_TYPES
 from memrelay.memory.models.agent_memory.scopes import SCOPES
-from memrelay.memory.records.kinds import EPISODE_KIND, PROCEDURE_KIND, USER_KIND
 from memrelay.web.api.directory import Served
 from memrelay.web.api.operations import call_operation
 from memrelay.web.auth.access import get_caller

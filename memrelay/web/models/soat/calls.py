@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from memrelay.bus.errors import BusError
-from memrelay.memory.models.named_memories.views import Source
+from memrelay.memory.models.named_memories.memories import Source
 from memrelay.memory.records.ids import IdPrefix, uid_of
 from memrelay.web.api.operations import call_operation, read_object
 from memrelay.web.auth.access import get_caller

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field, JsonValue, with_config
 from typing_extensions import TypedDict  # required by pydantic before Python 3.12
 
-from memrelay.memory.models.named_memories.knowledge import MOST
-from memrelay.memory.models.named_memories.views import Fact, Ident, MemoryName, Tag
+from memrelay.memory.models.named_memories.memories import EntryContent, Ident, MemoryName, Tag
+from memrelay.memory.records.paging import MOST
 from memrelay.web.models.shapes import array_of, derive_body, derive_shape
 from memrelay.web.openapi.shapes import exact
 
@@ -117,7 +117,7 @@ NewSoatEntry = body(
 class SoatEntryChange(TypedDict):
     """Changes of an entry. null clears a field."""
 
-    content: NotRequired[Fact]
+    content: NotRequired[EntryContent]
     tags: NotRequired[list[Tag] | None]
 
 

@@ -4,7 +4,7 @@ The package reads no store and calls no embedder. `similarity.compare` runs the 
 docs/deduplication.md:
 
     step  module       result
-    1     normalize    one form of letters, marks and spaces
+    1     tokenizer    one form of letters, marks and spaces
     2     parser       content words in order, and the features of function words
             tokenizer    words, numbers and signs
             numbers      numbers, times and dates in one form
@@ -14,8 +14,8 @@ docs/deduplication.md:
     5     rules        reasons why two facts differ
             roles        who does what to whom
 
-contradiction finds facts that a later line of an entry contradicts.
+similarity also finds facts that a later line of an entry contradicts.
 
 Word knowledge: irregular reads words/*.txt and knows irregular forms. lexicon knows synonyms and
-contrasts. function_words knows the grammar of function words.
+contrasts, and the grammar of function words.
 """

@@ -222,13 +222,11 @@ def _parse_times(tokens: list[Token]) -> list[Token]:
         before = found[-1].text if found else ""
         half = _HALVES.get(token.text)
         clock = token.text in ("am", "pm", "uhr", "o'clock", "oclock")
-        time = (
-            before
-            if before[:2] == "#t"
-            else f"#t{int(before[1:]):02}:00"
-            if _is_hour(before) and clock
-            else ""
-        )
+        time = ""
+        if before[:2] == "#t":
+            time = before
+        elif _is_hour(before) and clock:
+            time = f"#t{int(before[1:]):02}:00"
         if time and clock:
             found[-1] = Token(_shifted(time, half))
         elif half is not None and (hour := _hour_before_half(found)):

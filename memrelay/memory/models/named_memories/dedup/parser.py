@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from memrelay.memory.models.named_memories.dedup import function_words
+from memrelay.memory.models.named_memories.dedup import lexicon
 from memrelay.memory.models.named_memories.dedup.lexicon import (
     ENGLISH,
     PHRASES,
@@ -46,9 +46,9 @@ _LAST_LATIN = "\u024f"
 _ONLY_ENGLISH = STOP_WORDS["english"].difference(
     *(words for language, words in STOP_WORDS.items() if language != "english")
 )
-_LIGHT = stems_of(function_words.LIGHT)
+_LIGHT = stems_of(lexicon.LIGHT)
 _BE = frozenset(
-    word for word, function_word in function_words.FUNCTION_WORDS.items() if function_word.tenses
+    word for word, function_word in lexicon.FUNCTION_WORDS.items() if function_word.tenses
 ) | frozenset(("be", "been", "get", "gets", "got", "getting"))
 _PASSIVE = frozenset(
     ("is", "are", "am", "was", "were", "be", "been", "being", "get", "gets", "got")
@@ -59,10 +59,7 @@ _FINITE = frozenset(
 )
 _BEFORE_ORDERS = frozenset(("please", "always", "never", "do", "not", "also", "just"))
 _BEFORE_PARTICIPLES = (
-    function_words.MARKERS
-    | function_words.ARTICLES
-    | function_words.AND
-    | {"his", "her", "their", "our", "my", "your"}
+    lexicon.MARKERS | lexicon.ARTICLES | lexicon.AND | {"his", "her", "their", "our", "my", "your"}
 )
 
 
@@ -169,7 +166,7 @@ class _Parser:
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
-        self._language = function_words.detect_language(
+        self._language = lexicon.detect_language(
             frozenset(token.text for token in tokens if not token.is_name)
         )
         self._stop_words = (
@@ -190,13 +187,13 @@ class _Parser:
         for at, token in enumerate(self._tokens):
             if (
                 at == order
-                and token.text in function_words.ORDERS
+                and token.text in lexicon.ORDERS
                 and all(one.text not in _FINITE for one in self._tokens[at:])
             ):
                 self._features.add("mode:please")
                 self._order = len(self.words)
             is_name = token.is_name and (
-                self._language != "english" or token.text in function_words.ALSO_NAMES
+                self._language != "english" or token.text in lexicon.ALSO_NAMES
             )
             if is_name or not self._apply_function_word(token.text, at):
                 self._add_word(token, at)
@@ -208,7 +205,7 @@ class _Parser:
             for at, token in enumerate(self._tokens)
             if token.text not in _DROPPED
         )
-        conjunctions = sum(token.text in function_words.CONJUNCTIONS for token in self._tokens)
+        conjunctions = sum(token.text in lexicon.CONJUNCTIONS for token in self._tokens)
         order = self._order if self._order < len(self.words) else -1
         return ParsedFact(
             tuple(self.words),
@@ -224,7 +221,7 @@ class _Parser:
 
     def _apply_function_word(self, text: str, at: int) -> bool:
         """Apply the effect of a function word. Returns False if it is a content word."""
-        function_word = function_words.FUNCTION_WORDS.get(text)
+        function_word = lexicon.FUNCTION_WORDS.get(text)
         if function_word is None and text not in self._stop_words:
             return False
         after = self._after(at)
@@ -246,7 +243,7 @@ class _Parser:
         is_article = text == "a" and self._language == "english"
         if function_word is not None and function_word.marker and not is_article:
             self._marker, self._filled = self._marker_of(function_word.marker, after), False
-        elif self._filled and text not in function_words.AND:
+        elif self._filled and text not in lexicon.AND:
             self._marker = ""
         return True
 
@@ -262,7 +259,7 @@ class _Parser:
         return (
             "via"
             if marker == "by"
-            and (after[:1] == "#" or after in function_words.MEANS or not self._participle)
+            and (after[:1] == "#" or after in lexicon.MEANS or not self._participle)
             else marker
         )
 
@@ -331,7 +328,7 @@ class _Parser:
             self._before(at) if self._before(at) in _ONE or at < 2 else self._tokens[at - 2].text
         )
         return article in _ONE and (
-            self._after(at) in function_words.FUNCTION_WORDS
+            self._after(at) in lexicon.FUNCTION_WORDS
             or not self._after(at)
             or _is_participle(self._after(at))
         )
@@ -401,7 +398,7 @@ def _has_object(tokens: Sequence[Token], at: int) -> bool:
     She who sings in Rome is not simply in Rome.
     """
     return (
-        _text(tokens, at + 1) not in function_words.MARKERS - function_words.ARTICLES
+        _text(tokens, at + 1) not in lexicon.MARKERS - lexicon.ARTICLES
         or _text(tokens, at + 2)[:1] == "#"
     )
 
@@ -413,7 +410,7 @@ def _timed(tokens: Sequence[Token], at: int) -> bool:
 
 def _naming(tokens: Sequence[Token], at: int) -> bool:
     """Return whether a name follows: her name is Ann, but not: her name is in a list."""
-    return _text(tokens, at + 2) not in function_words.MARKERS - function_words.ARTICLES
+    return _text(tokens, at + 2) not in lexicon.MARKERS - lexicon.ARTICLES
 
 
 def _named(tokens: Sequence[Token], at: int) -> bool:
@@ -421,7 +418,7 @@ def _named(tokens: Sequence[Token], at: int) -> bool:
     return (
         at > 0
         and not tokens[at - 1].is_possessive
-        and tokens[at - 1].text not in function_words.FUNCTION_WORDS
+        and tokens[at - 1].text not in lexicon.FUNCTION_WORDS
     )
 
 
@@ -451,7 +448,7 @@ def _singular(text: str, before: str) -> str:
     )
 
 
-_WHERE = {stem_of(word, ENGLISH): where for word, where in function_words.OMISSIBLE.items()}
+_WHERE = {stem_of(word, ENGLISH): where for word, where in lexicon.OMISSIBLE.items()}
 _RULES: dict[str, Callable[[Sequence[Token], int], bool]] = {
     "having": _has_object,
     "as": _before_as,

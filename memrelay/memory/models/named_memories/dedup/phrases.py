@@ -119,16 +119,11 @@ def _all_forms(
     others = forms_of(other, irregular) if other else ((),) * 5
     for place, (texts, same) in enumerate(zip(forms_of(verb, irregular), others, strict=True)):
         for text in texts:
-            never = (
-                BEING | HAVING
-                if place == _PAST and verb not in ("be", "have")
-                else frozenset[str]()
-            )
-            only = (
-                (HAVING if other == "be" else BEING | HAVING)
-                if place == _PARTICIPLE
-                else frozenset[str]()
-            )
+            never, only = frozenset[str](), frozenset[str]()
+            if place == _PAST and verb not in ("be", "have"):
+                never = BEING | HAVING
+            if place == _PARTICIPLE:
+                only = HAVING if other == "be" else BEING | HAVING
             yield Phrase(
                 _insert_form(words, text),
                 _insert_form(replacement, same[0] if same else ""),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 
-from memrelay.memory.models.named_memories.dedup import function_words
+from memrelay.memory.models.named_memories.dedup import lexicon
 from memrelay.memory.models.named_memories.dedup.alignment import Alignment
 from memrelay.memory.models.named_memories.dedup.lexicon import stems_of
 from memrelay.memory.models.named_memories.dedup.parser import ParsedFact, Word
@@ -22,7 +22,7 @@ _ACTOR_ENDINGS = (
     "coach",
 )  # endings of nouns for actors
 _NAMED = ("named", "called")
-_WITH_RECIPIENT = stems_of(function_words.WITH_RECIPIENT)
+_WITH_RECIPIENT = stems_of(lexicon.WITH_RECIPIENT)
 
 MAX_PAIRS = 32  # pairs whose order is examined; with more, any change of order counts
 
@@ -62,8 +62,8 @@ _OPPOSED = [
 ]
 
 _ENDING = stems_of(("stop", "remember", "forget", "regret"))
-_SYMMETRIC = stems_of(function_words.SYMMETRIC)  # relations that hold in both directions
-WISHES = stems_of(function_words.WISHES)
+_SYMMETRIC = stems_of(lexicon.SYMMETRIC)  # relations that hold in both directions
+WISHES = stems_of(lexicon.WISHES)
 _ASKED = frozenset(("mode:should", "mode:must", "mode:please", "mode:can"))
 _SECOND = ("over", "than", "to")  # mark the lesser of two: tea over coffee
 
@@ -91,7 +91,7 @@ _CHANGES = stems_of(
     )
 )
 _SPANS = [{"in", ""}, {"in", "at"}, {"in", "for"}]  # in 5 minutes
-_IN_OR_ON = stems_of(function_words.IN_OR_ON)
+_IN_OR_ON = stems_of(lexicon.IN_OR_ON)
 _UNITS = stems_of(("second", "minute", "hour", "day", "week", "month", "year"))
 _BESIDE = frozenset(("for", "about", "from", "against"))
 _SEVERAL = 4  # pairs from which on a symmetric relation has further details
@@ -406,9 +406,7 @@ def _answered(words: tuple[str, ...], yes: str, no: str) -> tuple[str, str]:
     """Return the content words before each answer; "" unless each answer occurs exactly once."""
     if words.count(yes) != 1 or words.count(no) != 1:
         return "", ""
-    content = [
-        word for word in words if word in (yes, no) or word not in function_words.FUNCTION_WORDS
-    ]
+    content = [word for word in words if word in (yes, no) or word not in lexicon.FUNCTION_WORDS]
     return _before(content, yes), _before(content, no)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from memrelay.memory.models.named_memories.dedup import function_words
+from memrelay.memory.models.named_memories.dedup import lexicon
 from memrelay.memory.models.named_memories.dedup.alignment import Alignment
 from memrelay.memory.models.named_memories.dedup.lexicon import ENGLISH, stem_of, stems_of
 from memrelay.memory.models.named_memories.dedup.parser import ParsedFact, Word
@@ -13,9 +13,9 @@ from memrelay.memory.search.text.irregular import FORMS
 _BOUNDS = {"signal:at-most", "signal:at-least"}  # with a bound, `must` and `may` are equal
 _PERMITTING = {"mode:must", "mode:may", "mode:can", "mode:should"}
 _SPANS = stems_of(("timeout", "expire"))
-_NUMBER_WORDS = stems_of(function_words.SAYING)
+_NUMBER_WORDS = stems_of(lexicon.SAYING)
 _ASKING = stems_of(("user", "customer", "client"))
-_ANSWERING, _ANSWERS = stems_of(function_words.ANSWERING), stems_of(function_words.ANSWERS)
+_ANSWERING, _ANSWERS = stems_of(lexicon.ANSWERING), stems_of(lexicon.ANSWERS)
 _ACTORS = frozenset(
     (
         "founder",
@@ -33,9 +33,7 @@ _CLASSES, _DEEDS = {"noun", "class"}, {"verb", "deed"}
 _STATE, _HAVING = {"now", "perfect", "has"}, {"perfect", "has"}
 _NEEDS = stems_of(("need", "require", "necessary", "mandatory", "due", "deadline", "obligatory"))
 # Verbs that start a state: moved to Rome in 2021, has lived there since 2021.
-_STATES = {
-    stem_of(start, ENGLISH): stems_of(states) for start, states in function_words.STARTS.items()
-}
+_STATES = {stem_of(start, ENGLISH): stems_of(states) for start, states in lexicon.STARTS.items()}
 
 
 def difference(one: ParsedFact, other: ParsedFact, alignment: Alignment) -> str:

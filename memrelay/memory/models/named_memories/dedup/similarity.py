@@ -1,20 +1,25 @@
 """Compares two short facts: a score on SOAT's scale, and the reason for it."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from memrelay.memory.models.named_memories.dedup.alignment import align
-from memrelay.memory.models.named_memories.dedup.normalize import comparable_form, normalize
 from memrelay.memory.models.named_memories.dedup.parser import parse
 from memrelay.memory.models.named_memories.dedup.rules import NUMBERS_DIFFER, difference
+from memrelay.memory.models.named_memories.dedup.tokenizer import comparable_form, normalize
 
-# The thresholds of SOAT (004_b7bbdd40b27e8d55.txt).
-DUPLICATE, RELATED = 0.95, 0.75
 CAP = 0.94  # the highest score of facts that differ
 NEARLY_EQUAL = 0.99  # the score of texts that differ only in articles and spelling
 ALL_WORDS_PAIRED = 0.80  # the score of texts whose words all pair up, if there is no cosine
 FOREIGN = "the rules know only English, and the texts are not equal"
 MOST_LINES = 16  # lines of a merged entry that are compared separately
+# Reasons that hold without an unmatched word, or with unmatched words in only one of two facts.
+_WITHOUT_WORDS = ("one denies", "opposites")
+
+
+# The thresholds of SOAT (004_b7bbdd40b27e8d55.txt).
+DUPLICATE, RELATED = 0.95, 0.75
 
 
 class Curve(NamedTuple):
@@ -111,3 +116,40 @@ def same_score(cosine: float, curve: Curve) -> float:
         DUPLICATE + (min(cosine, 1.0) - curve.same_from) / (1 - curve.same_from) * (1 - DUPLICATE),
         4,
     )
+
+
+def is_contradicted_later(fact: str, lines: Sequence[str]) -> bool:
+    """Return whether a line states the fact, and a later one contradicts it.
+
+    `lines` are those of an entry, the oldest first. The last `MOST_LINES` are compared by words,
+    earlier ones only for equality.
+    """
+    contradicted, last = False, lines[-MOST_LINES:]
+    for line in reversed(last):
+        if compare(fact, line, None, "").score >= ALL_WORDS_PAIRED:
+            return contradicted
+        contradicted = contradicted or contradicts(fact, line)
+    bare = comparable_form(fact)
+    return contradicted and any(comparable_form(line) == bare for line in lines[: -len(last)])
+
+
+def contradicts(new: str, old: str) -> bool:
+    """Return whether two facts give the same thing different values.
+
+    Berlin replaces Munich in "lives in Munich". A fact with more words only adds a detail.
+    """
+    one, other = parse(normalize(new)), parse(normalize(old))
+    if one is None or other is None:
+        return False
+    matched = align(one, other)
+    left, right = len(matched.left), len(matched.right)
+    if len(one.words) == len(other.words) == 1 == left:  # values without a subject
+        return True
+    if len(matched.pairs) < max(left, right, 1):
+        return False
+    reason = difference(one, other, matched)
+    if bool(left) != bool(right):
+        return reason in _WITHOUT_WORDS
+    if reason == "words differ":
+        return left == right == 1
+    return reason not in ("", "persons differ")

@@ -1,21 +1,12 @@
-"""Splits a text into words, numbers, names and signs, and expands contractions."""
+"""Normalizes a text, splits it into words, numbers, names and signs, and expands contractions."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from memrelay.memory.search.text.stopwords import STOP_WORDS
 from memrelay.memory.search.text.words import in_letters
-
-
-class Token(NamedTuple):
-    """A word or a sign."""
-
-    text: str  # in lower case
-    is_name: bool = False  # a name: capitalized inside a sentence, or an identifier
-    starts_sentence: bool = False  # capitalized at the start of a sentence, so possibly a name
-    is_possessive: bool = False  # ends with a possessive 's
-
 
 _TOKEN = re.compile(
     r"(?<!\w)-\d[\w.,:/-]*|(?<![\w.])-?\.\d\w*|\w[\w.,@:/+#'&-]*|!(?=\w)"
@@ -44,6 +35,33 @@ _SIGNS = {
         "\u2705\u2713\u2714\U0001f642\U0001f600\U0001f60a\U0001f44d\U0001f389\u2728", ""
     ),
 }
+# Characters. Longer words stay as they are: sorting thousands of accents takes too long.
+LONGEST_WORD = 256
+_MARKS = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4`", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"'),
+        "\u2044": "/",  # of a fraction
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufe0e\ufe0f\ufeff", None),
+    }
+)
+_BESIDE_A_NUMBER = re.compile(
+    "(?<=[0-9])[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u208e\u2150-\u215f\u2189\u2460-\u249b]"
+)
+_LOOSE = re.compile(
+    r"[\"'()\[\]{};:!.,\u060c\u061b\u06d4\u0964\u0965\u3002\u3001\u2026]+(?=\s|$)"
+    r"|(?<!\S)[\"'(\[{]+|^[-*\u2022]\s+"
+)
+
+
+class Token(NamedTuple):
+    """A word or a sign."""
+
+    text: str  # in lower case
+    is_name: bool = False  # a name: capitalized inside a sentence, or an identifier
+    starts_sentence: bool = False  # capitalized at the start of a sentence, so possibly a name
+    is_possessive: bool = False  # ends with a possessive 's
 
 
 def tokenize(text: str) -> list[Token]:
@@ -165,3 +183,48 @@ def _ignore_title_case(found: list[Token]) -> list[Token]:
         token._replace(is_name=False, starts_sentence=False) if token.text.isalpha() else token
         for token in found
     ]
+
+
+def normalize(text: str) -> str:
+    """Return the text in NFKC with plain quotation marks, hyphens and single spaces.
+
+    The case of letters stays.
+    """
+    if text.isascii():
+        return _operators(" ".join(text.split()).replace("`", "'"))
+    text = _BESIDE_A_NUMBER.sub(_separate_sign, text)
+    words = (
+        word if len(word) > LONGEST_WORD else unicodedata.normalize("NFKC", word)
+        for word in text.split()
+    )
+    return _operators(" ".join(" ".join(words).translate(_MARKS).split()))
+
+
+def _separate_sign(match: re.Match[str]) -> str:
+    """Separate a sign from the number before it: 10^3 for a superscript 3, 1 1/2 for a half."""
+    kind = unicodedata.decomposition(match[0]).partition(" ")[0]
+    return {"<super>": "^", "<sub>": "_"}.get(kind, " ") + match[0]
+
+
+def _operators(text: str) -> str:
+    """Replace !=, <= and -> by one sign each."""
+    text = text.replace("->", "\u2192") if ">" in text else text
+    return (
+        text.replace("!=", "\u2260").replace("<=", "\u2264").replace(">=", "\u2265")
+        if "=" in text
+        else text
+    )
+
+
+def comparable_form(text: str) -> str:
+    """Return the text without case and without punctuation at the ends of words.
+
+    Texts with the same plain form are equal. Signs inside a word, signs before a number, symbols
+    and question marks stay: 1.5 is not 15, -3 is not 3, < is not >.
+    """
+    return " ".join(map(_lower, _LOOSE.sub(" ", normalize(text)).split()))
+
+
+def _lower(word: str) -> str:
+    """Return the word in lower case, except for an option of one letter: -v is not -V."""
+    return word if word[0] == "-" and len(word) == 2 else word.casefold()

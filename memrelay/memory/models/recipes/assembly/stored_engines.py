@@ -47,7 +47,7 @@ def view_engine(state: State) -> EngineView:
         engine.description,
         engine.enabled,
         engine.rules,
-        version_of(record, state.further),
+        version_of(record, state.extras),
         format_time(record.created_at),
         format_time(record.updated_at),
     )
@@ -61,7 +61,7 @@ def find_engine(tx: Transaction, ident: str) -> StoredRecord:
 def list_engines(tx: Transaction) -> Iterator[State]:
     """Yield all stored engines in the order of their ids."""
     return (
-        place.whole for place in tx.table(RecipeTables).rule_engines.page(SCOPE, "", MAX_ENGINES)
+        place.state for place in tx.table(RecipeTables).rule_engines.page(SCOPE, "", MAX_ENGINES)
     )
 
 
@@ -87,7 +87,7 @@ def choose_engines(tx: Transaction, named: Any, faults: InputFaults) -> list[Eng
         name = faults.take_text(ident, ("rule_engine_ids", at), 64, needed=True)
         place = tx.table(RecipeTables).rule_engines.find(SCOPE, name) if name else None
         if place is not None:
-            chosen[name] = load_engine(place.whole.content)
+            chosen[name] = load_engine(place.state.content)
         elif name:
             rule = f'no rule engine has the id "{name[:64]}"; rules.list lists them'
             faults.add(("rule_engine_ids", at), "unknown_engine", rule)

@@ -1,9 +1,9 @@
 """Delete a graph with its nodes, edges and views."""
 
 from memrelay.memory.engine.store import Transaction
+from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.graph.table import scope_of
 from memrelay.memory.models.recipes.records import RecipeTables
-from memrelay.memory.records.kinds import NODE_KIND
 
 
 def delete_graph(tx: Transaction, instance: str) -> None:

@@ -2,7 +2,7 @@
 
 from memrelay.memory.engine.erasures import ModelErasure
 from memrelay.memory.engine.versions import State
-from memrelay.memory.records.kinds import NODE_KIND
+from memrelay.memory.models.recipes import NODE_KIND
 
 DELETE_EDGES = "DELETE FROM edges WHERE instance = ?1 AND (from_node = ?2 OR to_node = ?2)"
 

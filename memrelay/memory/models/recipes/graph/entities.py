@@ -114,7 +114,7 @@ def get_entity(tx: Transaction, name: str) -> StoredRecord:
 
 def view_entity(place: StoredRecord) -> Entity:
     """Return the view of an entity. Raises RecordDamaged."""
-    state = place.whole
+    state = place.state
     data = load_json(state.data or "{}", state.guid)
     observations = tuple(read_observations(data, state.content))
     return Entity(state.key or "", data["kind"], observations)
@@ -130,7 +130,7 @@ def set_observations(tx: Transaction, place: StoredRecord, observations: Sequenc
     before = view_entity(place)
     if before.observations != tuple(observations):
         after = node_of(Entity(before.name, before.entity_type, tuple(observations)))
-        tx.table(RecipeTables).nodes.change(place, with_values(place.whole, after))
+        tx.table(RecipeTables).nodes.change(place, with_values(place.state, after))
 
 
 def node_of(entity: Entity) -> NewNode:

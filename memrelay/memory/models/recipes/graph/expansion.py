@@ -60,4 +60,4 @@ def walk(
             if distance + 1 < how.depth:
                 waiting.append((other, distance + 1, seed))
             direction = "outgoing" if is_outgoing else "incoming"
-            yield Step(place.whole, distance + 1, seed, edge.kind, node, direction)
+            yield Step(place.state, distance + 1, seed, edge.kind, node, direction)

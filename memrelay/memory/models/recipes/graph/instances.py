@@ -19,15 +19,15 @@ class Graph(NamedTuple):
 def find_graph(tx: Transaction, id_or_name: str) -> Graph:
     """Return a graph by its id or name. Raises RecordNotFound."""
     place = find_instance(tx, "graph", id_or_name)
-    data = kept_data(place.whole.record, place.whole.further)
+    data = kept_data(place.state.record, place.state.extras)
     template_id = data.get("template_id") or ""
-    return Graph(place.whole.key or "", fitting_template(tx, template_id), template_id)
+    return Graph(place.state.key or "", fitting_template(tx, template_id), template_id)
 
 
 def users_of_template(tx: Transaction, template_id: str) -> list[str]:
     """Return the ids of graphs that use a graph template."""
     return [
-        place.whole.key or ""
+        place.state.key or ""
         for place in all_instances(tx, "graph")
-        if kept_data(place.whole.record, place.whole.further).get("template_id") == template_id
+        if kept_data(place.state.record, place.state.extras).get("template_id") == template_id
     ]

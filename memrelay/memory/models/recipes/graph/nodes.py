@@ -13,6 +13,7 @@ from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time, parse_ms
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import NameTaken, RecordNotFound
+from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.faults import FaultList
 from memrelay.memory.models.recipes.graph.instances import Graph
 from memrelay.memory.models.recipes.graph.names import check_name
@@ -25,7 +26,6 @@ from memrelay.memory.models.recipes.graph.table import scope_of
 from memrelay.memory.models.recipes.records import RecipeTables
 from memrelay.memory.operations import Context
 from memrelay.memory.records.data import checked, load_json
-from memrelay.memory.records.kinds import NODE_KIND
 from memrelay.memory.records.view import version_of
 from memrelay.memory.validation import Place
 
@@ -89,7 +89,7 @@ def view_node(state: State) -> NodeView:
         data["valid_to"],
         format_time(state.created_at),
         format_time(state.updated_at),
-        version_of(state.record, state.further),
+        version_of(state.record, state.extras),
     )
 
 

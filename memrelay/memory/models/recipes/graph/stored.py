@@ -26,13 +26,13 @@ def create_template(
 
 def change_template(table: RecipeRecords, place: StoredRecord, value: dict[str, Any]) -> State:
     """Replace a stored template. An equal one changes nothing. Raises ValueTooLarge."""
-    after = place.whole._replace(content=_text(value))
-    return place.whole if after == place.whole else table.change(place, after)
+    after = place.state._replace(content=_text(value))
+    return place.state if after == place.state else table.change(place, after)
 
 
 def stored_templates(table: RecipeRecords) -> list[State]:
     """Return up to 1,000 stored templates, the newest first."""
-    states = [place.whole for place in table.page(SCOPE, "", MOST)]
+    states = [place.state for place in table.page(SCOPE, "", MOST)]
     return sorted(states, key=lambda state: state.created_at, reverse=True)
 
 

@@ -11,8 +11,8 @@ import orjson
 
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.versions import StoredRecord, stored_records
+from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.records.columns import column_list
-from memrelay.memory.records.kinds import NODE_KIND
 
 IS_NODE = f"r.kind >= 'recipe.' AND r.kind < 'recipe/' AND r.kind = '{NODE_KIND}' AND r.scope = ?"
 BY_ID = f" INDEXED BY recipe_keys WHERE {IS_NODE}"

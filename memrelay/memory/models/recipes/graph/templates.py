@@ -62,7 +62,7 @@ def view_graph_template(state: State) -> GraphTemplateView:
         value["edge_types"],
         format_time(state.created_at),
         format_time(state.updated_at),
-        version_of(state.record, state.further),
+        version_of(state.record, state.extras),
     )
 
 
@@ -159,5 +159,5 @@ def fitting_template(tx: Transaction, id_: str) -> FittingTemplate | None:
     place = tx.table(RecipeTables).graph_templates.find("", id_) if id_ else None
     if place is None:
         return None
-    value = object_of(place.whole)
+    value = object_of(place.state)
     return FittingTemplate(value["record_kinds"], value["edge_types"])

@@ -6,12 +6,12 @@ and `e0` and so on for their edges. The joins run in the order of the patterns.
 
 from typing import Any, NamedTuple
 
+from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.faults import FaultList
 from memrelay.memory.models.recipes.graph.table import scope_of
 from memrelay.memory.models.recipes.graph.view_query import Expression, Pattern, Query
 from memrelay.memory.models.recipes.sources.where import Clause, SqlField, compile_condition
 from memrelay.memory.records.filters import BadValue
-from memrelay.memory.records.kinds import NODE_KIND
 
 IS_NODE = (
     "{0}.kind >= 'recipe.' AND {0}.kind < 'recipe/' "

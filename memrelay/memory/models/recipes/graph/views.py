@@ -67,7 +67,7 @@ def view_template_view(state: State) -> ViewTemplateView:
         tuple(value["applicable_template_ids"]),
         format_time(state.created_at),
         format_time(state.updated_at),
-        version_of(state.record, state.further),
+        version_of(state.record, state.extras),
     )
 
 
@@ -91,7 +91,7 @@ def find_view(tx: Transaction, id_: str) -> View:
 
 def query_of(tx: Transaction, view: View) -> Query:
     """Return the query of a view. Raises RecordNotFound: its template does not exist."""
-    return parse_query(object_of(find_view_template(tx, view.template).whole)["query"])
+    return parse_query(object_of(find_view_template(tx, view.template).state)["query"])
 
 
 @contextmanager

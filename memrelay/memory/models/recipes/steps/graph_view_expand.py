@@ -54,5 +54,5 @@ def _added(call: StepCall, view: View, query: Query, limit: int) -> Items:
             place = call.tx.table(RecipeTables).nodes.find(scope_of(view.instance), node)
             if place is not None:
                 origin = {"distance": 1, "from": seed, "via": view.id}
-                added.append(node_item(place.whole) | origin)
+                added.append(node_item(place.state) | origin)
     return added

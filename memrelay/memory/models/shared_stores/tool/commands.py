@@ -1,19 +1,33 @@
-"""The commands of the memory tool with Robutler's arguments G2 and G3."""
+"""The commands of the memory tool with Robutler's arguments, and the JSON that they return."""
 
 from collections.abc import Callable
 from typing import Any
 
-from memrelay.memory.errors import Denied, KeyTaken, NotText, TextNotUnique
-from memrelay.memory.models.shared_stores.tool.answer import ToolError
-from memrelay.memory.models.shared_stores.tool.arguments import ToolCall
-from memrelay.memory.models.shared_stores.tool.entries import Entries
-from memrelay.memory.models.shared_stores.tool.shapes import (
-    entry_json,
-    folder_line_json,
-    hit_json,
-    stores_json,
-)
+import orjson
 
+from memrelay.memory.errors import Denied, KeyTaken, NotText, TextNotUnique
+from memrelay.memory.models.shared_stores.item import ItemView
+from memrelay.memory.models.shared_stores.items import ItemHit
+from memrelay.memory.models.shared_stores.stores import StorePage
+from memrelay.memory.models.shared_stores.tool.arguments import ToolCall, ToolError
+from memrelay.memory.models.shared_stores.tool.entries import Entries
+
+Json = dict[str, Any]
+# The fields of an entry, and their names in the operations.
+ENTRY_FIELDS = {
+    "key": "key",
+    "value": "value",
+    "namespace": "namespace",
+    "storeId": "store",
+    "ownerId": "owner",
+    "inContext": "in_context",
+    "encrypted": "encrypted",
+    "createdAt": "created_at",
+    "updatedAt": "updated_at",
+    "expiresAt": "expires_at",
+    "version": "version",
+}
+ACTION_FIELDS = ("key", "value", "namespace", "ownerId", "inContext")
 SEARCH_LIMIT = 10
 DENIED = "Access denied to this store"
 # The errors of commands for a store without enough access. Others fail with a status.
@@ -25,6 +39,10 @@ DENIED_TEXTS = {
     "share": "You need write access to share this store",
     "unshare": "You need write access to unshare this store",
 }
+ACTION_DENIED = "Access denied"
+MAX_LISTED = 1000
+MAX_FOUND = 50
+DONE = "OK"
 
 
 def view(entries: Entries, call: ToolCall) -> Any:
@@ -33,8 +51,8 @@ def view(entries: Entries, call: ToolCall) -> Any:
     if address.lists_stores:
         return stores(entries, call)
     if address.key:
-        found = entries.find(address)
-        return None if found is None else entry_json(found)
+        stored = entries.find(address)
+        return None if stored is None else entry_json(stored)
     page = entries.page(address.store, address.prefix, cursor=call.cursor)
     return {
         "entries": [folder_line_json(entry) for entry in page.entries],
@@ -54,13 +72,13 @@ def edit(entries: Entries, call: ToolCall) -> str:
     """Replace the only occurrence of a text in an entry."""
     path, old = call.address.path, call.old_str
     try:
-        found = entries.find(call.address)
+        entry = entries.find(call.address)
     except Denied as error:
         raise _not_found(path) from error
-    if found is None:
+    if entry is None:
         raise _not_found(path)
     try:
-        done = entries.edit(found, old, call.new_str)
+        done = entries.edit(entry, old, call.new_str)
     except NotText as error:
         raise ToolError(
             f"Cannot edit {path}: value is {error.sort}, not text. Use create to overwrite, or "
@@ -70,6 +88,15 @@ def edit(entries: Entries, call: ToolCall) -> str:
         raise ToolError(_describe_count(path, error.count)) from error
     before, after = done.before, done.after
     return f"Edited {path}\n  - …{before}[{old}]{after}…\n  + …{before}[{call.new_str}]{after}…"
+
+
+def _describe_count(path: str, count: int) -> str:
+    if not count:
+        return f"old_str not found in {path}"
+    return (
+        f"old_str matches {count} times in {path}. Add more surrounding context so the match is "
+        "unique."
+    )
 
 
 def delete(entries: Entries, call: ToolCall) -> str:
@@ -84,17 +111,21 @@ def delete(entries: Entries, call: ToolCall) -> str:
 def rename(entries: Entries, call: ToolCall) -> str:
     """Move an entry. It never overwrites another one."""
     address, new = call.address, call.new_address
-    found = entries.find(address)
-    if found is None:
+    entry = entries.find(address)
+    if entry is None:
         raise _not_found(address.path)
     try:
         key = entries.choose_key(new)
-        entries.rename(found.store, found.key, to_store=new.store, to_key=key)
+        entries.rename(entry.store, entry.key, to_store=new.store, to_key=key)
     except KeyTaken as error:
         raise ToolError(
             f"{call.new_str} already exists. Choose another path, or delete it first."
         ) from error
     return f"Renamed {address.path} → {call.new_str}"
+
+
+def _not_found(path: str) -> ToolError:
+    return ToolError(f"Memory not found: {path}")
 
 
 def search(entries: Entries, call: ToolCall) -> Any:
@@ -126,19 +157,6 @@ def unshare(entries: Entries, call: ToolCall) -> str:
     return "OK"
 
 
-def _describe_count(path: str, count: int) -> str:
-    if not count:
-        return f"old_str not found in {path}"
-    return (
-        f"old_str matches {count} times in {path}. Add more surrounding context so the match is "
-        "unique."
-    )
-
-
-def _not_found(path: str) -> ToolError:
-    return ToolError(f"Memory not found: {path}")
-
-
 HANDLERS: dict[str, Callable[[Entries, ToolCall], Any]] = {
     "view": view,
     "create": create,
@@ -150,3 +168,105 @@ HANDLERS: dict[str, Callable[[Entries, ToolCall], Any]] = {
     "share": share,
     "unshare": unshare,
 }
+
+
+def get_by_action(entries: Entries, call: ToolCall) -> Any:
+    """Return an entry, None if there is none."""
+    entry = entries.find(call.address)
+    return None if entry is None else entry_json(entry)
+
+
+def set_by_action(entries: Entries, call: ToolCall) -> str:
+    """Write an entry. An existing one of the agent is overwritten."""
+    ttl_s = entries.default_ttl_s if call.ttl_s is None else call.ttl_s
+    entries.put(call.address.store, call.address.key, call.value, ttl_s)
+    return DONE
+
+
+def delete_by_action(entries: Entries, call: ToolCall) -> str:
+    """Delete the agent's own entry, if there is one."""
+    entries.delete(call.address.store, call.address.key)
+    return DONE
+
+
+def list_by_action(entries: Entries, call: ToolCall) -> Any:
+    """Return the first entries of a store."""
+    address = call.address
+    page = entries.page(address.store, address.prefix, namespace=None, limit=MAX_LISTED)
+    return {"entries": [action_entry_json(entry) for entry in page.entries]}
+
+
+def search_by_action(entries: Entries, call: ToolCall) -> Any:
+    """Return the best entries in all accessible stores, or in the store that the call names."""
+    hits = entries.search(call.query, searched_stores(call), MAX_FOUND)
+    return {"entries": [action_hit_json(hit) for hit in hits]}
+
+
+ACTIONS: dict[str, Callable[[Entries, ToolCall], Any]] = {
+    "get": get_by_action,
+    "set": set_by_action,
+    "delete": delete_by_action,
+    "list": list_by_action,
+    "search": search_by_action,
+    "share": share,
+    "unshare": unshare,
+    "stores": stores,
+}
+
+
+def entry_json(view: ItemView) -> Json:
+    """Return a whole entry."""
+    return {field: getattr(view, name) for field, name in ENTRY_FIELDS.items()}
+
+
+def folder_line_json(view: ItemView) -> Json:
+    """Return an entry of a folder, without its value."""
+    size = measure_value(view.value)
+    return {"key": view.key, "size": size, "ownerId": view.owner, "updatedAt": view.updated_at}
+
+
+def action_entry_json(view: ItemView) -> Json:
+    """Return an entry as the first generation of the tool lists it."""
+    return {field: getattr(view, ENTRY_FIELDS[field]) for field in ACTION_FIELDS}
+
+
+def action_hit_json(hit: ItemHit) -> Json:
+    """Return a hit as the first generation of the tool does."""
+    return {
+        "key": hit.key,
+        "value": hit.value,
+        "namespace": hit.namespace,
+        "ownerId": hit.owner,
+        "inContext": True,
+        "storeId": hit.store,
+    }
+
+
+def hit_json(hit: ItemHit) -> Json:
+    """Return a hit of a search."""
+    return {
+        "key": hit.key,
+        "value": hit.value,
+        "storeId": hit.store,
+        "ownerId": hit.owner,
+        "score": hit.score,
+    }
+
+
+def stores_json(page: StorePage) -> Json:
+    """Return stores that an agent can use, and a cursor if there are more."""
+    listed = [
+        {"storeId": one.store, "level": str(one.level), "source": one.source} for one in page.stores
+    ]
+    more = {} if page.next_cursor is None else {"cursor": page.next_cursor}
+    return {"stores": listed} | more
+
+
+def to_text(value: Any) -> str:
+    """Return a value as text: a string itself, any other value as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def measure_value(value: Any) -> int:
+    """Return the bytes of a value as text."""
+    return len(to_text(value).encode())

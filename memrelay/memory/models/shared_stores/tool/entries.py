@@ -1,7 +1,8 @@
 """The entries that a tool call reads and changes, through the functions of the operations."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 from memrelay.memory.engine.identity import Identity
 from memrelay.memory.engine.store import Transaction
@@ -35,8 +36,11 @@ from memrelay.memory.models.shared_stores.items import (
 )
 from memrelay.memory.models.shared_stores.stores import ListStores, StorePage, list_stores
 from memrelay.memory.models.shared_stores.table import ItemSize, ItemTable
-from memrelay.memory.models.shared_stores.tool.paths import Address
+from memrelay.memory.models.shared_stores.tool.arguments import Address
 from memrelay.memory.operations import Context
+
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
 
 class Entries:
@@ -62,18 +66,17 @@ class Entries:
 
     def get(self, store: str, key: str, *, internal: bool = False) -> ItemView | None:
         """Return the entry of a key, None if there is none."""
-        wanted = GetItem(**self._identity, store=store, key=key, internal=internal)
         try:
-            return get_item(self._tx, wanted, self._context)
+            return self._call(get_item, GetItem, store=store, key=key, internal=internal)
         except RecordNotFound:
             return None
 
     def find(self, address: Address) -> ItemView | None:
         """Return the entry at an address: of its key, else of its short key."""
-        found = self.get(address.store, address.key)
-        if found is None and address.short_key:
+        entry = self.get(address.store, address.key)
+        if entry is None and address.short_key:
             return self.get(address.store, address.short_key)
-        return found
+        return entry
 
     def choose_key(self, address: Address) -> str:
         """Return the key of a new entry: the short one, unless the whole key is in use."""
@@ -84,30 +87,22 @@ class Entries:
 
     def put(self, store: str, key: str, value: Any, ttl_s: float | None = None) -> None:
         """Write the agent's own entry."""
-        store_item(
-            self._tx,
-            PutItem(**self._identity, store=store, key=key, value=value, ttl_s=ttl_s),
-            self._context,
-        )
+        self._call(store_item, PutItem, store=store, key=key, value=value, ttl_s=ttl_s)
 
     def edit(self, view: ItemView, old: str, new: str) -> EditResult:
         """Replace the only occurrence of a text in an entry."""
-        wanted = EditItem(
-            **self._identity, store=view.store, key=view.key, old_str=old, new_str=new
-        )
-        return edit_item(self._tx, wanted, self._context)
+        texts = {"old_str": old, "new_str": new}
+        return self._call(edit_item, EditItem, store=view.store, key=view.key, **texts)
 
     def rename(self, store: str, key: str, *, to_store: str, to_key: str) -> None:
         """Move the agent's own entry."""
-        wanted = RenameItem(
-            **self._identity, store=store, key=key, to_store=to_store, to_key=to_key
-        )
-        rename_item(self._tx, wanted, self._context, internal=False)
+        rename = partial(rename_item, internal=False)
+        self._call(rename, RenameItem, store=store, key=key, to_store=to_store, to_key=to_key)
 
     def delete(self, store: str, key: str) -> bool:
         """Delete the agent's own entry, and return whether there was one."""
-        wanted = DeleteItem(**self._identity, store=store, key=key)
-        return delete_item(self._tx, wanted, self._context, internal=False).deleted
+        delete = partial(delete_item, internal=False)
+        return self._call(delete, DeleteItem, store=store, key=key).deleted
 
     def page(
         self,
@@ -119,15 +114,8 @@ class Entries:
         cursor: str = "",
     ) -> ItemPage:
         """Return entries by key. `namespace` None stands for all."""
-        wanted = ListItems(
-            **self._identity,
-            store=store,
-            namespace=namespace,
-            prefix=prefix,
-            limit=limit,
-            cursor=cursor,
-        )
-        return list_items(self._tx, wanted, self._context)
+        listed = {"store": store, "namespace": namespace, "prefix": prefix}
+        return self._call(list_items, ListItems, **listed, limit=limit, cursor=cursor)
 
     def sizes(self, store: str, prefix: str) -> Iterator[ItemSize]:
         """Return the sizes of all entries with a prefix, by key and owner."""
@@ -136,19 +124,26 @@ class Entries:
 
     def search(self, query: str, stores: tuple[str, ...], limit: int) -> tuple[ItemHit, ...]:
         """Return the entries that match a query, best first."""
-        wanted = SearchItems(**self._identity, query=query, stores=stores, limit=limit)
-        return search_items(self._tx, wanted, self._context).items
+        return self._call(search_items, SearchItems, query=query, stores=stores, limit=limit).items
 
     def stores(self, cursor: str, limit: int = 100) -> StorePage:
         """Return a page of the stores that the agent can use."""
-        wanted = ListStores(**self._identity, cursor=cursor, limit=limit)
-        return list_stores(self._tx, wanted, self._context)
+        return self._call(list_stores, ListStores, cursor=cursor, limit=limit)
 
     def share(self, store: str, grantee: str, level: Any, ttl_s: float | None) -> None:
         """Give another agent access to a store."""
-        given = SetGrant(**self._identity, store=store, grantee=grantee, level=level, ttl_s=ttl_s)
-        put_grant(self._tx, given)
+        access = {"level": level, "ttl_s": ttl_s}
+        self._call(put_grant, SetGrant, store=store, grantee=grantee, **access)
 
     def unshare(self, store: str, grantee: str) -> None:
         """End the access of another agent to a store."""
-        delete_grant(self._tx, RemoveGrant(**self._identity, store=store, grantee=grantee))
+        self._call(delete_grant, RemoveGrant, store=store, grantee=grantee)
+
+    def _call(
+        self,
+        run: Callable[[Transaction, Input, Context], Output],
+        make_input: Callable[..., Input],
+        **fields: Any,
+    ) -> Output:
+        """Run an operation as the agent."""
+        return run(self._tx, make_input(**self._identity, **fields), self._context)

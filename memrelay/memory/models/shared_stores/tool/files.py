@@ -3,25 +3,30 @@
 A file is an entry, and its path is the key. A folder is a prefix of keys.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from memrelay.memory.errors import ResultTooLarge
 from memrelay.memory.models.shared_stores.item import ItemView
 from memrelay.memory.models.shared_stores.table import ItemSize
-from memrelay.memory.models.shared_stores.tool.answer import ToolError
-from memrelay.memory.models.shared_stores.tool.arguments import MAX_KEY_CHARACTERS, type_of
-from memrelay.memory.models.shared_stores.tool.entries import Entries
-from memrelay.memory.models.shared_stores.tool.file_texts import (
-    ROOT,
-    format_file,
-    format_listing,
-    insert_text,
-    parse_file_path,
-    replace_text,
+from memrelay.memory.models.shared_stores.tool.arguments import (
+    MAX_KEY_CHARACTERS,
+    ToolError,
+    name_type,
 )
-from memrelay.memory.models.shared_stores.tool.shapes import text_of
+from memrelay.memory.models.shared_stores.tool.commands import to_text
+from memrelay.memory.models.shared_stores.tool.entries import Entries
 
+ROOT = "/memories"
+MAX_PATH_BYTES = 1024
+NUMBER_WIDTH = 6
+# Levels of folders in a listing.
+DEPTH = 2
+CONTEXT_LINES = 2
+UNITS = "BKMG"
+EDITED = (
+    "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
+)
 Arguments = Mapping[str, Any]
 DENIED = "Access denied to this store"
 # Files of a folder that one command lists, and that one command deletes or moves.
@@ -29,23 +34,23 @@ MAX_LISTED = 100_000
 MAX_CHANGED = 10_000
 
 
-def view(entries: Entries, given: Arguments) -> str:
+def view(entries: Entries, arguments: Arguments) -> str:
     """Return the numbered lines of a file, or the listing of a folder."""
-    path = _text(given, "path", "view")
+    path = _text(arguments, "path", "view")
     key = parse_file_path(path)
     file = _find(entries, key)
     if file is not None:
-        return format_file(path, text_of(file.value), _view_range(given))
+        return format_file(path, to_text(file.value), _view_range(arguments))
     files = _files_in(entries, key)
     if key and not files:
         raise _no_such_path(path)
-    start = len(_prefix_of(key))
+    start = len(_make_prefix(key))
     return format_listing(path, [(file.key[start:], file.size) for file in files])
 
 
-def create(entries: Entries, given: Arguments) -> str:
+def create(entries: Entries, arguments: Arguments) -> str:
     """Write a new file."""
-    path, text = _text(given, "path", "create"), _text(given, "file_text", "create")
+    path, text = _text(arguments, "path", "create"), _text(arguments, "file_text", "create")
     key = parse_file_path(path)
     if not key or _exists(entries, key):
         raise ToolError(f"File {path} already exists")
@@ -54,28 +59,28 @@ def create(entries: Entries, given: Arguments) -> str:
     return f"File created successfully at: {path}"
 
 
-def str_replace(entries: Entries, given: Arguments) -> str:
+def str_replace(entries: Entries, arguments: Arguments) -> str:
     """Replace the only occurrence of a text in a file."""
-    path, old = _text(given, "path", "str_replace"), _text(given, "old_str", "str_replace")
+    path, old = _text(arguments, "path", "str_replace"), _text(arguments, "old_str", "str_replace")
     file = _get_file(entries, path)
     text = _editable_text(file, path)
-    edited, answer = replace_text(path, text, old, _text(given, "new_str", "str_replace", ""))
+    edited, answer = replace_text(path, text, old, _text(arguments, "new_str", "str_replace", ""))
     _write(entries, file, edited)
     return answer
 
 
-def insert(entries: Entries, given: Arguments) -> str:
+def insert(entries: Entries, arguments: Arguments) -> str:
     """Insert lines into a file."""
-    path, new = _text(given, "path", "insert"), _text(given, "insert_text", "insert")
+    path, new = _text(arguments, "path", "insert"), _text(arguments, "insert_text", "insert")
     file = _get_file(entries, path)
-    text = insert_text(_editable_text(file, path), given.get("insert_line"), new)
+    text = insert_text(_editable_text(file, path), arguments.get("insert_line"), new)
     _write(entries, file, text)
     return f"The file {path} has been edited."
 
 
-def delete(entries: Entries, given: Arguments) -> str:
+def delete(entries: Entries, arguments: Arguments) -> str:
     """Delete a file, or a folder with all that it contains."""
-    path = _text(given, "path", "delete")
+    path = _text(arguments, "path", "delete")
     key = parse_file_path(path)
     if not key:
         raise ToolError(f"Cannot delete the {ROOT} directory itself")
@@ -84,9 +89,9 @@ def delete(entries: Entries, given: Arguments) -> str:
     return f"Successfully deleted {path}"
 
 
-def rename(entries: Entries, given: Arguments) -> str:
+def rename(entries: Entries, arguments: Arguments) -> str:
     """Move a file, or a folder with all that it contains."""
-    path, new_path = _text(given, "old_path", "rename"), _text(given, "new_path", "rename")
+    path, new_path = _text(arguments, "old_path", "rename"), _text(arguments, "new_path", "rename")
     key, new_key = parse_file_path(path), parse_file_path(new_path)
     if not key:
         raise ToolError(f"Cannot rename the {ROOT} directory itself")
@@ -106,23 +111,33 @@ def rename(entries: Entries, given: Arguments) -> str:
     return f"Successfully renamed {path} to {new_path}"
 
 
-def _text(given: Arguments, name: str, command: str, default: str | None = None) -> str:
-    value = given.get(name, default)
+HANDLERS: dict[str, Callable[[Entries, Arguments], str]] = {
+    "view": view,
+    "create": create,
+    "str_replace": str_replace,
+    "insert": insert,
+    "delete": delete,
+    "rename": rename,
+}
+
+
+def _text(arguments: Arguments, name: str, command: str, default: str | None = None) -> str:
+    value = arguments.get(name, default)
     if value is None:
         raise ToolError(f"{name} is required for {command}")
     if not isinstance(value, str):
-        raise ToolError(f"{name} must be text, not {type_of(value)}")
+        raise ToolError(f"{name} must be text, not {name_type(value)}")
     return value
 
 
-def _view_range(given: Arguments) -> list[int] | None:
+def _view_range(arguments: Arguments) -> list[int] | None:
     """Return the lines to show, None for all."""
-    wanted = given.get("view_range")
-    if wanted is None:
+    lines = arguments.get("view_range")
+    if lines is None:
         return None
-    if not isinstance(wanted, list) or any(type(number) is not int for number in wanted):
+    if not isinstance(lines, list) or any(type(number) is not int for number in lines):
         raise ToolError("view_range must be two numbers: the first and the last line")
-    return wanted
+    return lines
 
 
 def _find(entries: Entries, key: str) -> ItemView | None:
@@ -131,7 +146,7 @@ def _find(entries: Entries, key: str) -> ItemView | None:
     return entries.get(entries.agent, key) if is_valid else None
 
 
-def _prefix_of(folder: str) -> str:
+def _make_prefix(folder: str) -> str:
     return f"{folder}/" if folder else ""
 
 
@@ -140,16 +155,16 @@ def _files_in(entries: Entries, folder: str, limit: int = MAX_LISTED) -> list[It
 
     Raises ResultTooLarge: there are more than `limit`.
     """
-    found: dict[str, ItemSize] = {}
+    files: dict[str, ItemSize] = {}
     if len(folder) >= MAX_KEY_CHARACTERS:
         return []
-    for file in entries.sizes(entries.agent, _prefix_of(folder)):
-        held = found.get(file.key)
-        if held is None and len(found) == limit:
+    for file in entries.sizes(entries.agent, _make_prefix(folder)):
+        other = files.get(file.key)
+        if other is None and len(files) == limit:
             raise ResultTooLarge(f"the folder has more than {limit} files")
-        if held is None or _preference(entries.agent, held) < _preference(entries.agent, file):
-            found[file.key] = file
-    return list(found.values())
+        if other is None or _preference(entries.agent, other) < _preference(entries.agent, file):
+            files[file.key] = file
+    return list(files.values())
 
 
 def _preference(agent: str, file: ItemSize) -> tuple[bool, int]:
@@ -159,7 +174,7 @@ def _preference(agent: str, file: ItemSize) -> tuple[bool, int]:
 def _is_folder(entries: Entries, key: str) -> bool:
     if len(key) >= MAX_KEY_CHARACTERS:
         return False
-    return bool(entries.page(entries.agent, _prefix_of(key), limit=1).entries)
+    return bool(entries.page(entries.agent, _make_prefix(key), limit=1).entries)
 
 
 def _exists(entries: Entries, key: str) -> bool:
@@ -194,7 +209,7 @@ def _get_file(entries: Entries, path: str) -> ItemView:
 
 def _editable_text(file: ItemView, path: str) -> str:
     if not isinstance(file.value, str):
-        raise ToolError(f"Cannot edit {path}: value is {type_of(file.value)}, not text.")
+        raise ToolError(f"Cannot edit {path}: value is {name_type(file.value)}, not text.")
     return file.value
 
 
@@ -227,11 +242,121 @@ def _no_such_path(path: str) -> ToolError:
     return ToolError(f"The path {path} does not exist. Please provide a valid path.")
 
 
-HANDLERS: dict[str, Callable[[Entries, Arguments], str]] = {
-    "view": view,
-    "create": create,
-    "str_replace": str_replace,
-    "insert": insert,
-    "delete": delete,
-    "rename": rename,
-}
+def parse_file_path(path: str) -> str:
+    """Return the key or the folder of a path, without a slash at its ends; "" for the root.
+
+    Raises ToolError: the path does not begin at the root, has a hidden name or `..`, a NUL or a
+    backslash, or is too long.
+    """
+    if not path.startswith(ROOT):
+        raise ToolError(f"Path must start with {ROOT}, got: {path}")
+    names = [name for name in path.removeprefix(ROOT).split("/") if name not in ("", ".")]
+    is_hidden = any(name.startswith(".") for name in names)
+    if is_hidden or any(map(path.__contains__, "\0\\")) or len(path.encode()) > MAX_PATH_BYTES:
+        raise ToolError(f"Path {path} would escape {ROOT} directory")
+    return "/".join(names)
+
+
+def format_listing(path: str, files: Iterable[tuple[str, int]]) -> str:
+    """Return the listing of a folder. `files` are (path below the folder, bytes)."""
+    tree: dict[str, Any] = {}
+    for name, size in files:
+        # A folder at the last level is only its size.
+        *folders, last = name.split("/", DEPTH)[:DEPTH]
+        at = tree
+        for folder in folders:
+            at = at.setdefault(f"{folder}/", {})
+        if name.count("/") >= DEPTH:
+            last = f"{last}/"
+        at[last] = at.get(last, 0) + size
+    header = (
+        f"Here're the files and directories up to {DEPTH} levels deep in {path}, "
+        "excluding hidden items:"
+    )
+    lines = [f"{format_size(_add_sizes(tree))}\t{path}"]
+    lines += [f"{format_size(size)}\t{path}/{name}" for name, size in _walk(tree, "", DEPTH)]
+    return "\n".join([header, *lines])
+
+
+def _walk(tree: dict[str, Any], above: str, depth: int) -> Iterable[tuple[str, int]]:
+    """Yield (path, bytes) of everything that is not hidden, each folder before its content."""
+    for name in sorted(tree, key=lambda name: name.rstrip("/")):
+        if name.startswith("."):
+            continue
+        yield above + name, _add_sizes(tree[name])
+        if name.endswith("/") and depth > 1:
+            yield from _walk(tree[name], above + name, depth - 1)
+
+
+def _add_sizes(node: Any) -> int:
+    return sum(map(_add_sizes, node.values())) if isinstance(node, dict) else int(node)
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes like 0B, 1.5K or 2M."""
+    value, unit = float(size), 0
+    while value >= 1024 and unit < len(UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.0f}{UNITS[unit]}" if value.is_integer() else f"{value:.1f}{UNITS[unit]}"
+
+
+def format_file(path: str, text: str, view_range: Any = None) -> str:
+    """Return the numbered lines of a file, or those of [first, last]; -1 is the last line."""
+    lines, first = text.split("\n"), 1
+    if isinstance(view_range, list) and len(view_range) == 2:
+        first, last = max(1, view_range[0]), view_range[1]
+        lines = lines[first - 1 :] if last == -1 else lines[first - 1 : last]
+    numbered = "\n".join(_numbered(lines, first))
+    return f"Here's the content of {path} with line numbers:\n{numbered}"
+
+
+def _numbered(lines: Iterable[str], first: int) -> list[str]:
+    return [f"{number:>{NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first)]
+
+
+def replace_text(path: str, text: str, old: str, new: str) -> tuple[str, str]:
+    """Replace the only occurrence of a text. Return the new text, and the answer.
+
+    Raises ToolError: there is none, or several.
+    """
+    count = text.count(old)
+    if not count:
+        raise ToolError(
+            f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+        )
+    if count > 1:
+        places = ", ".join(map(str, _lines_with(text, old)))
+        raise ToolError(
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
+            f"{places}. Please ensure it is unique"
+        )
+    changed, edited = text.count("\n", 0, text.find(old)), text.replace(old, new)
+    first = max(0, changed - CONTEXT_LINES)
+    shown = edited.split("\n")[first : changed + CONTEXT_LINES + 1]
+    return edited, "\n".join([EDITED, *_numbered(shown, first + 1)])
+
+
+def _lines_with(text: str, part: str) -> Iterable[int]:
+    """Yield the line number of each occurrence; occurrences may overlap."""
+    line, before, at = 1, 0, text.find(part)
+    while at != -1:
+        line, before = line + text.count("\n", before, at), at
+        yield line
+        at = text.find(part, at + 1)
+
+
+def insert_text(text: str, after_line: Any, new: str) -> str:
+    """Return the text with new lines after a line; 0 is the beginning.
+
+    Raises ToolError: there is no such line.
+    """
+    lines = text.removesuffix("\n").split("\n") if text else []
+    is_number = isinstance(after_line, int) and not isinstance(after_line, bool)
+    if not is_number or not 0 <= after_line <= len(lines):
+        raise ToolError(
+            f"Invalid `insert_line` parameter: {after_line}. "
+            f"It should be within the range [0, {len(lines)}]."
+        )
+    lines.insert(after_line, new.rstrip("\n"))
+    joined = "\n".join(lines)
+    return joined if joined.endswith("\n") else f"{joined}\n"

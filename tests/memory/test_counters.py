@@ -1,11 +1,11 @@
-"""Tallies: counters of records without history."""
+"""Counters of records, without history."""
 
 from pathlib import Path
 
 import orjson
 
 from memrelay.memory.engine.copy import copy_database
-from memrelay.memory.engine.counters import Tally, TallyTable
+from memrelay.memory.engine.counters import Counters, CounterTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.transfer.lines import to_json
 from memrelay.memory.transfer.store_lines import export_lines
@@ -35,10 +35,10 @@ def test_a_thousand_uses_leave_one_state_and_no_change_of_the_record(tmp_path: P
         with store.transaction() as tx:
             tx.records.acts(NOW + 5000, "tester")
             for number_of_use in range(first, first + 250):
-                tx.table(TallyTable).count_use(guid, NOW + number_of_use)
+                tx.table(CounterTable).count_use(guid, NOW + number_of_use)
 
     with store.transaction() as tx:
-        assert tx.table(TallyTable).find(guid) == Tally(uses=1000, used_at=NOW + 999)
+        assert tx.table(CounterTable).find(guid) == Counters(uses=1000, used_at=NOW + 999)
         assert perform(tx, "records.get", guid=guid, now_ms=NOW + 5000) == before
         assert len(perform(tx, "records.history", guid=guid).items) == 1
         assert tx.feed.last == number
@@ -49,17 +49,17 @@ def test_outcomes_durations_and_the_last_time_seen_are_counted(tmp_path: Path) -
     store = make_store(tmp_path)
     guid, other = create(store), create(store, "coffee")
     with store.transaction() as tx:
-        tx.table(TallyTable).count_outcome(guid, is_good=True, took_ms=30)
-        tx.table(TallyTable).count_outcome(guid, is_good=True)
-        tx.table(TallyTable).count_outcome(guid, is_good=False, took_ms=0)
-        tx.table(TallyTable).note_seen(guid, NOW + 2)
-        tx.table(TallyTable).note_seen(guid, NOW + 1)
-        tx.table(TallyTable).count_use(guid, NOW)
+        tx.table(CounterTable).count_outcome(guid, is_good=True, took_ms=30)
+        tx.table(CounterTable).count_outcome(guid, is_good=True)
+        tx.table(CounterTable).count_outcome(guid, is_good=False, took_ms=0)
+        tx.table(CounterTable).note_seen(guid, NOW + 2)
+        tx.table(CounterTable).note_seen(guid, NOW + 1)
+        tx.table(CounterTable).count_use(guid, NOW)
 
-        tally = tx.table(TallyTable).find(guid)
-        assert tally == Tally(1, NOW, NOW + 2, good=2, bad=1, timed=2, total_ms=30)
-        assert tally.mean_ms == 15
-        assert tx.table(TallyTable).find(other) == Tally() and Tally().mean_ms is None
+        counters = tx.table(CounterTable).find(guid)
+        assert counters == Counters(1, NOW, NOW + 2, good=2, bad=1, timed=2, total_ms=30)
+        assert counters.mean_ms == 15
+        assert tx.table(CounterTable).find(other) == Counters() and Counters().mean_ms is None
     store.close()
 
 
@@ -67,10 +67,10 @@ def test_a_rollback_counts_nothing(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     guid = create(store)
     store.begin()
-    store.table(TallyTable).count_use(guid, NOW)
+    store.table(CounterTable).count_use(guid, NOW)
     store.rollback()
 
-    assert store.table(TallyTable).find(guid) == Tally()
+    assert store.table(CounterTable).find(guid) == Counters()
     store.close()
 
 
@@ -79,11 +79,11 @@ def test_the_counters_end_with_their_record(tmp_path: Path) -> None:
     erased, deleted, kept = create(store), create(store), create(store)
     with store.transaction() as tx:
         for guid in (erased, deleted, kept):
-            tx.table(TallyTable).count_use(guid, NOW)
+            tx.table(CounterTable).count_use(guid, NOW)
         perform(tx, "records.erase", guids=[erased])
         perform(tx, "records.delete", guid=deleted)
 
-        assert [tx.table(TallyTable).find(guid).uses for guid in (erased, deleted, kept)] == [
+        assert [tx.table(CounterTable).find(guid).uses for guid in (erased, deleted, kept)] == [
             0,
             0,
             1,
@@ -95,21 +95,21 @@ def test_counters_leave_with_an_export_and_a_second_import_changes_nothing(tmp_p
     store, other = make_store(tmp_path), make_store(tmp_path, OTHER)
     guid = create(store)
     with store.transaction() as tx:
-        tx.table(TallyTable).count_use(guid, NOW)
-        tx.table(TallyTable).count_outcome(guid, is_good=True, took_ms=7)
-        tally = tx.table(TallyTable).find(guid)
+        tx.table(CounterTable).count_use(guid, NOW)
+        tx.table(CounterTable).count_outcome(guid, is_good=True, took_ms=7)
+        counters = tx.table(CounterTable).find(guid)
     lines = lines_of(store, tmp_path)
 
     with other.transaction() as tx:
         first, again = (perform(tx, "records.import", lines=lines) for _ in range(2))
     assert (first.added, again.added, again.same) == (2, 0, 2)
-    assert other.table(TallyTable).find(guid) == tally
+    assert other.table(CounterTable).find(guid) == counters
     assert lines_of(other, tmp_path) == lines
     # A replaced record keeps its counters, whether their line comes in the same call or not.
     changed = orjson.loads(lines[0])
     changed["record"]["content"] = "coffee"
     with other.transaction() as tx:
         perform(tx, "records.import", lines=[orjson.dumps(changed).decode()], replace=True)
-        assert tx.table(TallyTable).find(guid) == tally
+        assert tx.table(CounterTable).find(guid) == counters
     store.close()
     other.close()
