@@ -12,10 +12,10 @@ from memrelay.blocks.memory_args import MemoryId, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.models.recipes.compile import compile_recipe
+from memrelay.memory.models.recipes.definition.recipe import Recipe
+from memrelay.memory.models.recipes.definition.scopes import SCOPE_OF, belongs_to_scope, scope_fault
 from memrelay.memory.models.recipes.faults import suggest
-from memrelay.memory.models.recipes.recipe import Recipe
-from memrelay.memory.models.recipes.scopes import SCOPE_OF, belongs_to_scope, scope_fault
+from memrelay.memory.models.recipes.recipes import compile_recipe
 
 EXECUTE = "recipes.execute"
 # Keys of a message that give values to variables, and do not belong to the intent.

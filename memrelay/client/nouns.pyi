@@ -41,35 +41,33 @@ from memrelay.memory.models.named_memories.memories import (
     MemoryView,
     WrittenEntry,
 )
-from memrelay.memory.models.recipes.assembly.context import AssembledContext
-from memrelay.memory.models.recipes.assembly.stored_engines import EngineView
-from memrelay.memory.models.recipes.assembly_operations import InputChecked, RequiredVariables
+from memrelay.memory.models.recipes.assembly.assemble import (
+    AssembledContext,
+    InputChecked,
+    RequiredVariables,
+)
+from memrelay.memory.models.recipes.changes import RecipeChanges
+from memrelay.memory.models.recipes.document_search import DocumentHits
 from memrelay.memory.models.recipes.documents import (
     Collections,
-    DocumentHits,
     DocumentPage,
     DocumentView,
     DocumentWritten,
 )
-from memrelay.memory.models.recipes.event_log import EventPage, EventsAppended
-from memrelay.memory.models.recipes.graph.entities import EntityGraph
-from memrelay.memory.models.recipes.graph.nodes import NodeView
-from memrelay.memory.models.recipes.graph.templates import GraphTemplateView
-from memrelay.memory.models.recipes.graph.views import ViewTemplateView, ViewView
-from memrelay.memory.models.recipes.graph_operations import (
-    AddedEdges,
-    AddedNodes,
-    EdgePage,
-    NodePage,
-    Subgraph,
-)
-from memrelay.memory.models.recipes.graph_templates import GraphTemplates
-from memrelay.memory.models.recipes.instances import InstanceView, Instances
-from memrelay.memory.models.recipes.knowledge_graph import (
+from memrelay.memory.models.recipes.events import EventPage, EventsAppended
+from memrelay.memory.models.recipes.graph.edges import AddedEdges, EdgePage
+from memrelay.memory.models.recipes.graph.knowledge_graph import (
     AddedObservations,
     CreatedEntities,
     CreatedRelations,
+    EntityGraph,
 )
+from memrelay.memory.models.recipes.graph.nodes import AddedNodes, NodePage, NodeView
+from memrelay.memory.models.recipes.graph.subgraph import Subgraph
+from memrelay.memory.models.recipes.graph.templates import GraphTemplateView, GraphTemplates
+from memrelay.memory.models.recipes.graph.view_templates import ViewTemplateView, ViewTemplates
+from memrelay.memory.models.recipes.graph.views import ViewResult, ViewView, Views
+from memrelay.memory.models.recipes.instances import InstanceView, Instances
 from memrelay.memory.models.recipes.kv import (
     FoundPairs,
     Namespaces,
@@ -82,16 +80,13 @@ from memrelay.memory.models.recipes.kv import (
 from memrelay.memory.models.recipes.recipes import (
     ExportedRecipe,
     ImportedRecipe,
-    RecipeChanges,
     RecipeList,
+    RecipeView,
     SpecList,
     StoredRecipes,
     Validation,
 )
-from memrelay.memory.models.recipes.rules import Engines, RuleVariables, RulesEvaluated
-from memrelay.memory.models.recipes.stored import RecipeView
-from memrelay.memory.models.recipes.view_templates import ViewTemplates
-from memrelay.memory.models.recipes.views import ViewResult, Views
+from memrelay.memory.models.recipes.rules import EngineView, Engines, RuleVariables, RulesEvaluated
 from memrelay.memory.models.shared_stores.contexts import ContextClosed, ContextPage, ContextView
 from memrelay.memory.models.shared_stores.grants import GrantPage, GrantRemoved, GrantView
 from memrelay.memory.models.shared_stores.item import ItemView

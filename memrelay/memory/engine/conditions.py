@@ -1,5 +1,6 @@
 """Conditions on records as SQL: filters and expiry. They apply before any limit."""
 
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple, cast
 
 import apsw
@@ -11,6 +12,7 @@ from memrelay.memory.records.filters import (
     AllOf,
     AnyOf,
     Condition,
+    FieldType,
     Node,
     Not,
     Scalar,
@@ -165,17 +167,34 @@ def has_expired(expires_at: int | None, now_ms: int) -> bool:
     return expires_at is not None and expires_at <= now_ms
 
 
-# A filter as SQL over `records AS r`. Every value from its writer is a parameter. A NULL condition
-# does not hold. Under NOT it becomes 0, so that NOT is the opposite. `data` is read by SQLite's
-# JSON functions. Each comparison checks the type first, because to them a list is a text and true
-# is 1.
+# Conditions as SQL. Every value from their writer is a parameter. A NULL condition does not hold.
+# Under NOT it becomes 0, so that NOT is the opposite. JSON is read by SQLite's JSON functions. Each
+# comparison checks the type first, because to them a list is a text and true is 1.
 
-COMPARISONS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
-TYPE = "json_type(r.data, ?)"
-EXTRACTED = "json_extract(r.data, ?)"
-ELEMENTS = "json_each(r.data, ?)"
+COMPARISONS = {"eq": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "glob": "GLOB"}
 IS_TEXT, IS_NUMBER = "= 'text'", "IN ('integer', 'real')"
 NEVER, ALWAYS = "0", "1"
+
+
+class SqlField(NamedTuple):
+    """What a condition compares: a column, an expression, or a value within a column of JSON."""
+
+    # The expression, or the column of JSON.
+    sql: str
+    # `data` for a value within JSON.
+    type: FieldType
+    # The JSON path, "" for other types. It is bound, never part of the SQL.
+    path: str = ""
+
+    @property
+    def value_sql(self) -> str:
+        """The SQL of the value, which has the values of `bound`."""
+        return f"json_extract({self.sql}, ?)" if self.type == "data" else self.sql
+
+    @property
+    def bound(self) -> tuple[Any, ...]:
+        """The values of `value_sql`."""
+        return (self.path,) if self.type == "data" else ()
 
 
 def compiled(given: dict[str, Any] | None) -> Given | None:
@@ -190,99 +209,117 @@ def _compile(node: Node) -> Clause:
         case AnyOf(parts):
             return _join(" OR ", parts, NEVER)
         case Not(part):
-            sql, values = _compile(part)
-            return f"(NOT coalesce({sql}, 0))", values
+            return negate(_compile(part))
         case Condition("data"):
-            return _data_condition(node)
-    return _column_condition(node)
+            field = SqlField("r.data", "data", json_path(node.path))
+            return compare(field, node.operator, node.value)
+    return compare(SqlField(f"r.{node.field}", FIELDS[node.field]), node.operator, node.value)
 
 
 def _join(word: str, parts: tuple[Node, ...], empty: str) -> Clause:
     clauses = [_compile(part) for part in parts]
-    return f"({word.join(sql for sql, _ in clauses) or empty})", tuple(
-        value for _, values in clauses for value in values
-    )
+    sql = word.join(clause for clause, _ in clauses) or empty
+    return f"({sql})", tuple(value for _, values in clauses for value in values)
 
 
-def _column_condition(node: Condition) -> Clause:
-    column, value = f"r.{node.field}", cast(Any, node.value)
-    match node.operator:
-        case "eq":
-            return (
-                (f"({column} = ?)", (value,)) if value is not None else (f"({column} IS NULL)", ())
-            )
+def json_path(keys: Iterable[str]) -> str:
+    """Return the path of SQLite to these keys."""
+    return "$" + "".join(f".{orjson.dumps(key).decode()}" for key in keys)
+
+
+def negate(clause: Clause) -> Clause:
+    """Return the exact opposite of a condition. A NULL is false."""
+    sql, values = clause
+    return f"(NOT coalesce({sql}, 0))", values
+
+
+def compare(field: SqlField, operator: str, value: Any) -> Clause:
+    """Return the SQL of one condition: an operator of Condition, or `glob`.
+
+    The value is as `convert_value` returns it.
+    """
+    if field.type == "data":
+        return _compare_json(field, operator, value)
+    column = field.sql
+    match operator:
+        case "eq" if value is None:
+            return f"({column} IS NULL)", ()
         case "in":
-            clauses = [f"({column} IS NULL)"] * (None in value)
-            given = [one for one in value if one is not None]
-            clauses += [f"{column} IN ({_placeholders(given)})"] * bool(given)
-            return f"({' OR '.join(clauses) or NEVER})", tuple(given)
+            return _is_among(column, value)
         case "exists":
             return f"({column} IS NOT NULL)", ()
         case "contains":
-            return (HAS_TAG if FIELDS[node.field] == "tags" else f"(instr({column}, ?) > 0)"), (
-                value,
-            )
-    return f"({column} {COMPARISONS[node.operator]} ?)", (value,)
+            return (HAS_TAG if field.type == "tags" else f"(instr({column}, ?) > 0)"), (value,)
+    return f"({column} {COMPARISONS[operator]} ?)", (value,)
 
 
-def _data_condition(node: Condition) -> Clause:
-    path = "$" + "".join(f".{orjson.dumps(step).decode()}" for step in node.path)
-    value = cast(Any, node.value)
-    match node.operator:
-        case "in":
-            return _equals_any(path, value)
-        case "exists":
-            return f"({TYPE} IS NOT NULL)", (path,)
-        case "contains":
-            return _contains(path, value)
-        case "eq" if value is None or isinstance(value, bool):
-            return _equals_any(path, (value,))
-    is_type = IS_TEXT if isinstance(value, str) else IS_NUMBER
-    return f"({TYPE} {is_type} AND {EXTRACTED} {COMPARISONS[node.operator]} ?)", (path, path, value)
-
-
-def _equals_any(path: str, wanted: tuple[Scalar, ...]) -> Clause:
-    """Return the condition that the value at the path equals one of these. A
-    missing value is null.
-    """
-    constants = dict.fromkeys(one for one in wanted if one is None or isinstance(one, bool))
-    names = list(map(_json_name, constants))
-    clauses = [f"coalesce({TYPE}, 'null') = ?"] * len(names)
-    values: list[Any] = [value for name in names for value in (path, name)]
-    for is_type, given in ((IS_TEXT, _only_texts(wanted)), (IS_NUMBER, _only_numbers(wanted))):
-        if given:
-            clauses.append(f"({TYPE} {is_type} AND {EXTRACTED} IN ({_placeholders(given)}))")
-            values += [path, path, *given]
+def _is_among(column: str, allowed: tuple[Scalar, ...]) -> Clause:
+    values = [value for value in allowed if value is not None]
+    clauses = []
+    if None in allowed:
+        clauses.append(f"({column} IS NULL)")
+    if values:
+        clauses.append(f"{column} IN ({_placeholders(values)})")
     return f"({' OR '.join(clauses) or NEVER})", tuple(values)
 
 
-def _contains(path: str, value: Scalar) -> Clause:
-    """Return the condition that the value at the path is a text or list that contains this."""
+def _compare_json(field: SqlField, operator: str, value: Any) -> Clause:
+    column, path = field.sql, field.path
+    match operator:
+        case "in":
+            return _is_among_json(field, value)
+        case "exists":
+            return f"(json_type({column}, ?) IS NOT NULL)", (path,)
+        case "contains":
+            return _contains(field, value)
+        case "eq" if value is None or isinstance(value, bool):
+            return _is_among_json(field, (value,))
+    comparison = f"{COMPARISONS[operator]} ?"
+    return _has_type(field, IS_TEXT if isinstance(value, str) else IS_NUMBER, comparison, [value])
+
+
+def _has_type(field: SqlField, is_type: str, comparison: str, values: list[Any]) -> Clause:
+    """Return the condition that a JSON value has a type and the comparison holds."""
+    type_, value = f"json_type({field.sql}, ?)", f"json_extract({field.sql}, ?)"
+    return f"({type_} {is_type} AND {value} {comparison})", (field.path, field.path, *values)
+
+
+def _is_among_json(field: SqlField, allowed: tuple[Scalar, ...]) -> Clause:
+    """Return the condition that the JSON value equals one of these. A missing value is null."""
+    clauses = list[Clause]()
+    for constant in dict.fromkeys(one for one in allowed if one is None or isinstance(one, bool)):
+        sql = f"coalesce(json_type({field.sql}, ?), 'null') = ?"
+        clauses.append((sql, (field.path, _name_in_json(constant))))
+    texts = [one for one in allowed if isinstance(one, str)]
+    numbers = [one for one in allowed if isinstance(one, int | float) and not isinstance(one, bool)]
+    if texts:
+        clauses.append(_has_type(field, IS_TEXT, f"IN ({_placeholders(texts)})", texts))
+    if numbers:
+        clauses.append(_has_type(field, IS_NUMBER, f"IN ({_placeholders(numbers)})", numbers))
+    sql = " OR ".join(clause for clause, _ in clauses) or NEVER
+    return f"({sql})", tuple(value for _, values in clauses for value in values)
+
+
+def _contains(field: SqlField, value: Scalar) -> Clause:
+    """Return the condition that the JSON value is a text or list that contains this."""
+    column, path = field.sql, field.path
     if value is None or isinstance(value, bool):
-        wanted, sought = "type = ?", cast(Scalar, _json_name(value))
+        is_equal, element = "type = ?", cast(Scalar, _name_in_json(value))
     else:
-        wanted, sought = (
-            f"type {IS_TEXT if isinstance(value, str) else IS_NUMBER} AND value = ?",
-            value,
-        )
-    element = f"WHEN 'array' THEN EXISTS (SELECT 1 FROM {ELEMENTS} WHERE {wanted})"
+        is_type = IS_TEXT if isinstance(value, str) else IS_NUMBER
+        is_equal, element = f"type {is_type} AND value = ?", value
+    elements = f"EXISTS (SELECT 1 FROM json_each({column}, ?) WHERE {is_equal})"
+    in_list = f"WHEN 'array' THEN {elements}"
     if not isinstance(value, str):
-        return f"(CASE {TYPE} {element} ELSE 0 END)", (path, path, sought)
-    within = f"WHEN 'text' THEN instr({EXTRACTED}, ?) > 0"
-    return f"(CASE {TYPE} {within} {element} ELSE 0 END)", (path, path, sought, path, sought)
+        return f"(CASE json_type({column}, ?) {in_list} ELSE 0 END)", (path, path, element)
+    in_text = f"WHEN 'text' THEN instr(json_extract({column}, ?), ?) > 0"
+    sql = f"(CASE json_type({column}, ?) {in_text} {in_list} ELSE 0 END)"
+    return sql, (path, path, element, path, element)
 
 
-def _json_name(value: bool | None) -> str:
+def _name_in_json(value: bool | None) -> str:
     return {None: "null", True: "true", False: "false"}[value]
 
 
-def _only_texts(wanted: tuple[Scalar, ...]) -> list[str]:
-    return [one for one in wanted if isinstance(one, str)]
-
-
-def _only_numbers(wanted: tuple[Scalar, ...]) -> list[int | float]:
-    return [one for one in wanted if isinstance(one, int | float) and not isinstance(one, bool)]
-
-
-def _placeholders(values: list[Any]) -> str:
+def _placeholders(values: Collection[Any]) -> str:
     return ", ".join("?" * len(values))

@@ -8,9 +8,12 @@ import pytest
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, ResultTooLarge
-from memrelay.memory.models.recipes.assembly.assemble import assemble as start_assembly
-from memrelay.memory.models.recipes.assembly.context import AssembledContext
-from memrelay.memory.models.recipes.assembly.request import AssemblyRequest, read_request
+from memrelay.memory.models.recipes.assembly.assemble import (
+    AssembledContext,
+    AssemblyRequest,
+    read_request,
+    start_assembly,
+)
 from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 from tests.memory.recipes.definitions import deliver, store_recipe

@@ -6,7 +6,7 @@ import pytest
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.models.recipes.stored import PAGE
+from memrelay.memory.models.recipes.recipes import PAGE
 from tests.memory.builders import perform
 from tests.memory.recipes.definitions import store_recipe
 

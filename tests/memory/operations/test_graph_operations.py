@@ -15,7 +15,7 @@ from memrelay.memory.errors import (
     Refused,
     VersionConflict,
 )
-from memrelay.memory.models.recipes.records import RecipeTables
+from memrelay.memory.models.recipes.table import RecipeTables
 from tests.memory.builders import RECIPES_ID, assert_sound, make_store, perform
 from tests.memory.recipes.graphs import PEOPLE, TEAM, fill_graph, make_graph, make_view
 

@@ -14,7 +14,7 @@ from memrelay.memory.errors import (
     ResultTooLarge,
     VersionConflict,
 )
-from memrelay.memory.models.recipes.compile import load_recipe
+from memrelay.memory.models.recipes.recipes import load_recipe
 from tests.memory.builders import NOW, perform
 
 

@@ -8,9 +8,9 @@ import orjson
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Store
 from memrelay.memory.models.recipes import RECIPE_KIND
-from memrelay.memory.models.recipes.execution.handler import all_handlers, handler
-from memrelay.memory.models.recipes.records import RecipeTables
+from memrelay.memory.models.recipes.handlers import all_handlers, handler
 from memrelay.memory.models.recipes.step import Items
+from memrelay.memory.models.recipes.table import RecipeTables
 from tests.memory.builders import NOW, make_guid
 
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.models.recipes.check.definition import (
+from memrelay.memory.models.recipes.definition.check import (
     MAX_BYTES,
     check_definition,
     encode_definition,
 )
-from memrelay.memory.models.recipes.compile import compile_recipe
+from memrelay.memory.models.recipes.recipes import compile_recipe
 
 CUSTOM = {"type": "custom"}
 RANK = {"type": "rank"}

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memrelay.memory.engine.store import Store
-from memrelay.memory.models.recipes.graph.expansion import Direction, Walk, walk
+from memrelay.memory.models.recipes.graph.subgraph import Direction, Walk, walk
 from memrelay.memory.models.recipes.step import Items, StepFailed
 from tests.memory.builders import fresh_store, perform
 from tests.memory.recipes.graphs import (

@@ -6,8 +6,8 @@ import pytest
 
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import BadValue, InvalidInput, RecordNotFound, Refused, ValueTooLarge
-from memrelay.memory.models.recipes.records import RecipeTables
 from memrelay.memory.models.recipes.step import StepCall, StepFailed, all_step_types
+from memrelay.memory.models.recipes.table import RecipeTables
 from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid, perform
 

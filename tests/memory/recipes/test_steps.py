@@ -6,9 +6,8 @@ import orjson
 import pytest
 
 from memrelay.memory.engine.store import Store
-from memrelay.memory.models.recipes.execution.format import format_items
-from memrelay.memory.models.recipes.execution.handler import all_handlers
-from memrelay.memory.models.recipes.execution.items import item_text
+from memrelay.memory.models.recipes.execution.items import format_items, item_text
+from memrelay.memory.models.recipes.handlers import all_handlers
 from memrelay.memory.models.recipes.step import Item, Result, StepCall, StepFailed, all_step_types
 from memrelay.memory.operations import Context
 from tests.memory.builders import NOW, PLENTY, make_guid

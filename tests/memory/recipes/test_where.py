@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from memrelay.memory.errors import InvalidInput
-from memrelay.memory.models.recipes.event_log import KNOWN, find_field
-from memrelay.memory.models.recipes.sources.where import Where, compile_where
+from memrelay.memory.models.recipes.events import KNOWN, find_field
+from memrelay.memory.models.recipes.queries import Where, compile_where
 
 # By id: the payload of an event.
 PAYLOADS: dict[str, Any] = {

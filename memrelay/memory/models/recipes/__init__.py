@@ -6,23 +6,23 @@ from memrelay.memory.engine.models import Model, RowLines, Rows
 RECIPE_KIND, DOCUMENT_KIND, NODE_KIND = "recipe.definition", "recipe.document", "recipe.node"
 INSTANCE_KIND, RULE_ENGINE_KIND = "recipe.instance", "recipe.rule_engine"
 GRAPH_TEMPLATE_KIND, VIEW_TEMPLATE_KIND = "recipe.graph_template", "recipe.view_template"
-KEYED = "records:RecipeTables"
+KEYED = "table:RecipeTables"
 MODEL = Model(
     name="recipes",
     store="recipes",
     nouns={
-        "recipes": ("recipes",),
-        "assembly": ("assembly_operations",),
-        "documents": ("documents",),
-        "events": ("event_log",),
-        "graph": ("graph_operations",),
-        "graph_templates": ("graph_templates",),
+        "recipes": ("recipes", "changes"),
+        "assembly": ("assembly.assemble",),
+        "documents": ("documents", "document_search"),
+        "events": ("events",),
+        "graph": ("graph.nodes", "graph.edges", "graph.subgraph"),
+        "graph_templates": ("graph.templates",),
         "instances": ("instances",),
-        "knowledge_graph": ("knowledge_graph",),
+        "knowledge_graph": ("graph.knowledge_graph",),
         "kv": ("kv",),
         "rules": ("rules",),
-        "view_templates": ("view_templates",),
-        "views": ("views",),
+        "view_templates": ("graph.view_templates",),
+        "views": ("graph.views",),
     },
     rows=(
         Rows(
@@ -79,13 +79,13 @@ MODEL = Model(
             ),
         ),
     ),
-    needs_vectors="records:has_documents",
+    needs_vectors="documents:has_documents",
     formats={"mcp": "mcp_file:write_mcp"},
     container_kinds=(INSTANCE_KIND,),
     reserved=("recipe.",),
     # The content of recipes and rule engines is JSON.
     json_kinds=("recipe.*",),
-    erase="graph.edge_erasure:EdgeErasure",
+    erase="erasure:EdgeErasure",
     keyed={
         RECIPE_KIND: KEYED,
         DOCUMENT_KIND: KEYED,

@@ -5,27 +5,33 @@ An instance is a record whose scope is its sort and whose key is its id. Its con
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.engine.timestamps import Moment, format_time
+from memrelay.memory.engine.timestamps import Moment
 from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import NameTaken, RecordNotFound, Refused
-from memrelay.memory.models.recipes import INSTANCE_KIND
-from memrelay.memory.models.recipes.graph.deletion import delete_graph
-from memrelay.memory.models.recipes.objects import find_object
-from memrelay.memory.models.recipes.records import RecipeTables
+from memrelay.memory.models.recipes import INSTANCE_KIND, NODE_KIND
+from memrelay.memory.models.recipes.graph.templates import (
+    GRAPH_TEMPLATES,
+    FittingTemplate,
+    find_fitting_template,
+)
+from memrelay.memory.models.recipes.keyed_kind import view_edits
+from memrelay.memory.models.recipes.table import RecipeTables, make_node_scope
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import as_text, kept_data
-from memrelay.memory.records.view import Reason, Versions, version_of
+from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.records.writing import check_version
 
 Sort = Literal["kv", "events", "graph"]
 MAX_NAME_CHARACTERS = 200
 MOST_INSTANCES = 1000
+# The counts of a view. Those of other sorts are null.
+COUNTS = ("record_count", "namespaces", "event_count", "streams", "node_count", "edge_count")
 # Namespaces or streams that a view names.
 MOST_NAMES = 1000
 # The name of an instance becomes its id if it has this form.
@@ -65,16 +71,6 @@ class InstanceView:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceTarget:
-    """An instance."""
-
-    sort: Sort
-    """The sort: kv, events or graph."""
-    id: InstanceName
-    """The id or the name."""
-
-
-@dataclass(frozen=True, slots=True)
 class NewInstance:
     """An instance to create."""
 
@@ -88,131 +84,34 @@ class NewInstance:
     """Only for a graph: the template that its nodes and edges must fit."""
 
 
-def find_instance(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord:
-    """Return the record of an instance. Raises RecordNotFound."""
-    if (found := find_or_none(tx, sort, id_or_name)) is None:
-        raise _not_found(sort, id_or_name)
-    return found
-
-
-def _not_found(sort: str, id_or_name: str) -> RecordNotFound:
-    return RecordNotFound(
-        f"there is no {NOUNS[sort]} {id_or_name[:MAX_NAME_CHARACTERS]!r}; create it, or list "
-        "the instances for their ids"
-    )
-
-
-def find_or_none(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord | None:
-    """Return the record of the instance with that id, else with that name, None for none."""
-    if (found := tx.table(RecipeTables).instances.find(sort, id_or_name)) is not None:
-        return found
-    return next((one for one in all_instances(tx, sort) if one.content == id_or_name), None)
-
-
-def find_id(tx: Transaction, sort: str, id_or_name: str) -> str:
-    """Return the id of an instance. Raises RecordNotFound."""
-    return id_of(find_instance(tx, sort, id_or_name))
-
-
-def id_of(place: StoredRecord) -> str:
-    """Return the id of an instance."""
-    return place.state.key or ""
-
-
-def all_instances(tx: Transaction, sort: str) -> list[StoredRecord]:
-    """Return all instances of a sort in the order of their ids."""
-    return list(tx.table(RecipeTables).instances.page(sort, "", MOST_INSTANCES))
-
-
-def ensure_id(tx: Transaction, sort: Sort, name: str, context: Context, *, create: bool) -> str:
-    """Return the id of an instance, which is created if `create` is set and there is none.
-
-    Raises RecordNotFound.
-    """
-    found = find_or_none(tx, sort, name)
-    if found is not None:
-        return id_of(found)
-    if not create:
-        raise _not_found(sort, name)
-    return create_instance(tx, NewInstance(sort, name), context).key or ""
-
-
-def create_instance(tx: Transaction, given: NewInstance, context: Context) -> State:
-    """Create an instance. Raises NameTaken, Refused and RecordNotFound."""
-    refuse_taken(tx, given.sort, given.name)
-    if tx.table(RecipeTables).instances.count(given.sort) >= MOST_INSTANCES:
-        raise Refused(
-            f"a home has at most {MOST_INSTANCES} instances of a sort; delete one that is unused, "
-            "or use namespaces or streams of one instance"
-        )
-    data: dict[str, Any] = {"description": given.description} if given.description else {}
-    if given.template_id is not None:
-        _check_template(tx, given)
-        data["template_id"] = given.template_id
-    guid = context.new_guid()
-    state = new_state(guid, INSTANCE_KIND, context.now_ms, context.actor)._replace(
-        scope=given.sort,
-        key=given.name if ID.fullmatch(given.name) else guid,
-        content=given.name,
-        data=as_text(data),
-    )
-    return tx.table(RecipeTables).instances.insert(state)
-
-
-def _check_template(tx: Transaction, given: NewInstance) -> None:
-    if given.sort != "graph":
-        raise Refused(f"a {NOUNS[given.sort]} has no template; leave out `template_id`")
-    find_object(tx.table(RecipeTables).graph_templates, given.template_id or "")
-
-
-def refuse_taken(tx: Transaction, sort: str, name: str, own_id: str = "") -> None:
-    """Raise NameTaken if another instance has that id or name."""
-    found = find_or_none(tx, sort, name)
-    if found is not None and id_of(found) != own_id:
-        raise NameTaken(f"another {NOUNS[sort]} has the id or name {name!r}; choose another name")
-
-
-def view_instance(tx: Transaction, state: State) -> InstanceView:
-    """Return the view of an instance with its counts."""
-    id_, sort, data = state.key or "", state.scope, kept_data(state.record, state.extras)
-    is_kv, is_log, is_graph = (sort == one for one in ("kv", "events", "graph"))
-    recipes = tx.table(RecipeTables)
-    return InstanceView(
-        id_,
-        sort,  # type: ignore[arg-type]
-        state.content,
-        data.get("description", ""),
-        data.get("template_id"),
-        recipes.kv.count(id_) if is_kv else None,
-        tuple(recipes.kv.namespaces(id_, MOST_NAMES)) if is_kv else None,
-        recipes.events.count(id_) if is_log else None,
-        tuple(recipes.events.streams(id_, MOST_NAMES)) if is_log else None,
-        recipes.graph.count_nodes(id_) if is_graph else None,
-        recipes.graph.count_edges(id_) if is_graph else None,
-        format_time(state.created_at),
-        format_time(state.updated_at),
-        version_of(state.record, state.extras),
-    )
-
-
 @operation("instances.create", access="write", mutates=True, home="recipes")
-def create(tx: Transaction, given: NewInstance, context: Context) -> InstanceView:
+def create(tx: Transaction, new: NewInstance, context: Context) -> InstanceView:
     """Create a key-value store, an event log or a graph.
 
     Raises NameTaken: when another instance of the sort has the name.
     Raises Refused: when a template is given for another sort than a graph.
     Raises RecordNotFound: when the template does not exist.
     """
-    return view_instance(tx, create_instance(tx, given, context))
+    return view_instance(tx, create_instance(tx, new, context))
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceTarget:
+    """An instance."""
+
+    sort: Sort
+    """The sort: kv, events or graph."""
+    id: InstanceName
+    """The id or the name."""
 
 
 @operation("instances.get", access="read", mutates=False, home="recipes")
-def get(tx: Transaction, wanted: InstanceTarget, context: Context) -> InstanceView:
+def get(tx: Transaction, query: InstanceTarget, context: Context) -> InstanceView:
     """Return an instance with its counts.
 
     Raises RecordNotFound: when it does not exist.
     """
-    return view_instance(tx, find_instance(tx, wanted.sort, wanted.id).state)
+    return view_instance(tx, find_instance(tx, query.sort, query.id).state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +130,12 @@ class Instances:
 
 
 @operation("instances.list", access="read", mutates=False, home="recipes")
-def list_instances(tx: Transaction, wanted: ListInstances, context: Context) -> Instances:
+def list_instances(tx: Transaction, query: ListInstances, context: Context) -> Instances:
     """List the instances of a sort with their counts, the newest first.
 
     Raises SearchTooLong: when the counts exceed the time limit.
     """
-    states = [place.state for place in all_instances(tx, wanted.sort)]
+    states = [stored.state for stored in all_instances(tx, query.sort)]
     states.sort(key=lambda state: (state.created_at, state.guid), reverse=True)
     with tx.bounded_search():
         return Instances(tuple(view_instance(tx, state) for state in states))
@@ -268,17 +167,17 @@ def update(tx: Transaction, change: UpdateInstance, context: Context) -> Instanc
     Raises NameTaken: when another instance of the sort has the name.
     Raises VersionConflict: when it has another version.
     """
-    place = find_instance(tx, change.sort, change.id)
-    before = place.state
+    stored = find_instance(tx, change.sort, change.id)
+    before = stored.state
     check_version(before.record, before.extras, change.if_version)
-    data = kept_data(before.record, before.extras)
+    data = _read_data(before)
     if change.description is not None:
         data = data | {"description": change.description}
     name = before.content if change.name is None else change.name
-    refuse_taken(tx, change.sort, name, id_of(place))
+    refuse_taken(tx, change.sort, name, read_id(stored))
     after = before._replace(content=name, data=as_text(data))
     if after != before:
-        after = tx.table(RecipeTables).instances.change(place, after)
+        after = tx.table(RecipeTables).instances.change(stored, after)
     return view_instance(tx, after)
 
 
@@ -303,13 +202,143 @@ def delete(tx: Transaction, target: DeleteInstance, context: Context) -> None:
     Raises RecordNotFound: when it does not exist.
     Raises VersionConflict: when it has another version.
     """
-    place = find_instance(tx, target.sort, target.id)
-    check_version(place.state.record, place.state.extras, target.if_version)
-    id_ = id_of(place)
+    stored = find_instance(tx, target.sort, target.id)
+    check_version(stored.state.record, stored.state.extras, target.if_version)
+    id_ = read_id(stored)
     if target.sort == "kv":
         tx.table(RecipeTables).kv.delete(id_)
     elif target.sort == "events":
         tx.table(RecipeTables).events.delete(id_)
     else:
-        delete_graph(tx, id_)
-    tx.records.delete(place)
+        tx.table(RecipeTables).graph.delete_rows(id_)
+        # The nodes keep their last versions.
+        tx.records.delete_all({"kind": NODE_KIND, "scope": make_node_scope(id_)})
+    tx.records.delete(stored)
+
+
+def view_instance(tx: Transaction, state: State) -> InstanceView:
+    """Return the view of an instance with its counts."""
+    id_, data, recipes = state.key or "", _read_data(state), tx.table(RecipeTables)
+    counts: dict[str, Any] = dict.fromkeys(COUNTS)
+    if state.scope == "kv":
+        counts["record_count"] = recipes.kv.count(id_)
+        counts["namespaces"] = tuple(recipes.kv.namespaces(id_, MOST_NAMES))
+    elif state.scope == "events":
+        counts["event_count"] = recipes.events.count(id_)
+        counts["streams"] = tuple(recipes.events.streams(id_, MOST_NAMES))
+    else:
+        counts["node_count"] = recipes.graph.count_nodes(id_)
+        counts["edge_count"] = recipes.graph.count_edges(id_)
+    sort: Any = state.scope
+    return InstanceView(
+        id_,
+        sort,
+        state.content,
+        data.get("description", ""),
+        data.get("template_id"),
+        **counts | view_edits(state),
+    )
+
+
+def _read_data(state: State) -> dict[str, Any]:
+    return kept_data(state.record, state.extras)
+
+
+def create_instance(tx: Transaction, new: NewInstance, context: Context) -> State:
+    """Create an instance. Raises NameTaken, Refused and RecordNotFound."""
+    refuse_taken(tx, new.sort, new.name)
+    if tx.table(RecipeTables).instances.count(new.sort) >= MOST_INSTANCES:
+        raise Refused(
+            f"a home has at most {MOST_INSTANCES} instances of a sort; delete one that is unused, "
+            "or use namespaces or streams of one instance"
+        )
+    data: dict[str, Any] = {"description": new.description} if new.description else {}
+    if new.template_id is not None:
+        _check_template(tx, new)
+        data["template_id"] = new.template_id
+    guid = context.new_guid()
+    state = new_state(guid, INSTANCE_KIND, context.now_ms, context.actor)._replace(
+        scope=new.sort,
+        key=new.name if ID.fullmatch(new.name) else guid,
+        content=new.name,
+        data=as_text(data),
+    )
+    return tx.table(RecipeTables).instances.insert(state)
+
+
+def _check_template(tx: Transaction, new: NewInstance) -> None:
+    if new.sort != "graph":
+        raise Refused(f"a {NOUNS[new.sort]} has no template; leave out `template_id`")
+    GRAPH_TEMPLATES.find(tx, new.template_id or "")
+
+
+def find_instance(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord:
+    """Return the record of an instance. Raises RecordNotFound."""
+    if (stored := find_or_none(tx, sort, id_or_name)) is None:
+        raise _not_found(sort, id_or_name)
+    return stored
+
+
+def find_or_none(tx: Transaction, sort: str, id_or_name: str) -> StoredRecord | None:
+    """Return the record of the instance with that id, else with that name, None for none."""
+    if (stored := tx.table(RecipeTables).instances.find(sort, id_or_name)) is not None:
+        return stored
+    return next((one for one in all_instances(tx, sort) if one.content == id_or_name), None)
+
+
+def find_id(tx: Transaction, sort: str, id_or_name: str) -> str:
+    """Return the id of an instance. Raises RecordNotFound."""
+    return read_id(find_instance(tx, sort, id_or_name))
+
+
+def read_id(stored: StoredRecord) -> str:
+    """Return the id of an instance."""
+    return stored.state.key or ""
+
+
+def all_instances(tx: Transaction, sort: str) -> list[StoredRecord]:
+    """Return all instances of a sort in the order of their ids."""
+    return list(tx.table(RecipeTables).instances.page(sort, "", MOST_INSTANCES))
+
+
+def ensure_id(tx: Transaction, sort: Sort, name: str, context: Context, *, create: bool) -> str:
+    """Return the id of an instance, which is created if `create` is set and there is none.
+
+    Raises RecordNotFound.
+    """
+    stored = find_or_none(tx, sort, name)
+    if stored is not None:
+        return read_id(stored)
+    if not create:
+        raise _not_found(sort, name)
+    return create_instance(tx, NewInstance(sort, name), context).key or ""
+
+
+def _not_found(sort: str, id_or_name: str) -> RecordNotFound:
+    return RecordNotFound(
+        f"there is no {NOUNS[sort]} {id_or_name[:MAX_NAME_CHARACTERS]!r}; create it, or list "
+        "the instances for their ids"
+    )
+
+
+def refuse_taken(tx: Transaction, sort: str, name: str, own_id: str = "") -> None:
+    """Raise NameTaken if another instance has that id or name."""
+    stored = find_or_none(tx, sort, name)
+    if stored is not None and read_id(stored) != own_id:
+        raise NameTaken(f"another {NOUNS[sort]} has the id or name {name!r}; choose another name")
+
+
+class Graph(NamedTuple):
+    """A graph: its id, and the template that nodes and edges must fit, None for none."""
+
+    id: str
+    template: FittingTemplate | None
+    template_id: str
+
+
+def find_graph(tx: Transaction, id_or_name: str) -> Graph:
+    """Return a graph by its id or name. Raises RecordNotFound."""
+    stored = find_instance(tx, "graph", id_or_name)
+    data = _read_data(stored.state)
+    template_id = data.get("template_id") or ""
+    return Graph(stored.state.key or "", find_fitting_template(tx, template_id), template_id)

@@ -1,4 +1,4 @@
-"""Key-value pairs as operations return them."""
+"""Key-value pairs, in namespaces of key-value stores."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,26 +6,24 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from memrelay.memory.engine.conditions import SqlField
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.models.recipes.instances import MOST_NAMES, InstanceName, ensure_id, find_id
-from memrelay.memory.models.recipes.records import RecipeTables
-from memrelay.memory.models.recipes.sources.json_value import from_json, to_json
-from memrelay.memory.models.recipes.sources.kv_table import Pair
-from memrelay.memory.models.recipes.sources.query import (
+from memrelay.memory.models.recipes.queries import (
     Offset,
     OrderBy,
     Select,
-    pick_fields,
-    take_within,
-    total_of,
-)
-from memrelay.memory.models.recipes.sources.where import (
-    SqlField,
     Where,
     compile_where,
+    find_total,
+    from_json,
+    pick_fields,
     require_field,
+    take_within,
+    to_json,
 )
+from memrelay.memory.models.recipes.table import Pair, RecipeTables
 from memrelay.memory.operations import Context, operation
 
 KvName = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]*$")]
@@ -56,12 +54,12 @@ def view_pair(instance: str, pair: Pair) -> PairView:
         instance,
         pair.namespace,
         pair.key,
-        value_of(instance, pair),
+        read_value(instance, pair),
         format_time(pair.updated_at),
     )
 
 
-def value_of(instance: str, pair: Pair) -> Any:
+def read_value(instance: str, pair: Pair) -> Any:
     """Return the value of a pair. Raises RecordDamaged."""
     return from_json(pair.value, f"the value of {instance}/{pair.namespace}/{pair.key}")
 
@@ -83,17 +81,17 @@ class SetPair:
 
 
 @operation("kv.set", access="write", mutates=True, home="recipes")
-def set_pair(tx: Transaction, given: SetPair, context: Context) -> PairView:
+def set_pair(tx: Transaction, new: SetPair, context: Context) -> PairView:
     """Write a pair. A new value replaces that of the key.
 
     Raises RecordNotFound: when the store does not exist and is not created.
     Raises BadValue: when JSON cannot express the value, or it is nested too deeply.
     Raises ValueTooLarge: when the value is too large.
     """
-    pair = Pair(given.namespace, given.key, to_json(given.value), context.now_ms)
-    id_ = ensure_id(tx, "kv", given.instance, context, create=given.auto_create)
+    pair = Pair(new.namespace, new.key, to_json(new.value), context.now_ms)
+    id_ = ensure_id(tx, "kv", new.instance, context, create=new.auto_create)
     tx.table(RecipeTables).kv.set(id_, pair)
-    tx.feed.add("kv.set", id_, {"namespace": given.namespace, "key": given.key})
+    tx.feed.add("kv.set", id_, {"namespace": new.namespace, "key": new.key})
     return view_pair(id_, pair)
 
 
@@ -132,21 +130,21 @@ class FoundPairs:
 
 
 @operation("kv.get", access="read", mutates=False, home="recipes")
-def get(tx: Transaction, wanted: GetPairs, context: Context) -> FoundPairs:
+def get(tx: Transaction, query: GetPairs, context: Context) -> FoundPairs:
     """Return the values of keys, in the order of the keys.
 
     Raises RecordNotFound: when the store does not exist.
     """
-    id_ = find_id(tx, "kv", wanted.instance)
-    pairs = tx.table(RecipeTables).kv.get(id_, wanted.namespace, wanted.keys)
+    id_ = find_id(tx, "kv", query.instance)
+    pairs = tx.table(RecipeTables).kv.get(id_, query.namespace, query.keys)
     items = []
-    for key in wanted.keys:
+    for key in query.keys:
         if (pair := pairs.get(key)) is None:
             items.append(FoundPair(key, None, exists=False, updated_at=None))
         else:
             changed = format_time(pair.updated_at)
-            items.append(FoundPair(key, value_of(id_, pair), exists=True, updated_at=changed))
-    return FoundPairs(id_, wanted.namespace, tuple(items))
+            items.append(FoundPair(key, read_value(id_, pair), exists=True, updated_at=changed))
+    return FoundPairs(id_, query.namespace, tuple(items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,15 +229,15 @@ class PairCount:
 
 
 @operation("kv.count", access="read", mutates=False, home="recipes")
-def count(tx: Transaction, wanted: CountPairs, context: Context) -> PairCount:
+def count(tx: Transaction, query: CountPairs, context: Context) -> PairCount:
     """Count the pairs of a store or of a namespace.
 
     Raises RecordNotFound: when the store does not exist.
     Raises SearchTooLong: when the count exceeds the time limit.
     """
-    id_ = find_id(tx, "kv", wanted.instance)
+    id_ = find_id(tx, "kv", query.instance)
     with tx.bounded_search():
-        return PairCount(tx.table(RecipeTables).kv.count(id_, wanted.namespace))
+        return PairCount(tx.table(RecipeTables).kv.count(id_, query.namespace))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +257,12 @@ class Namespaces:
 
 
 @operation("kv.namespaces", access="read", mutates=False, home="recipes")
-def namespaces(tx: Transaction, wanted: ListNamespaces, context: Context) -> Namespaces:
+def namespaces(tx: Transaction, query: ListNamespaces, context: Context) -> Namespaces:
     """List the namespaces that have pairs.
 
     Raises RecordNotFound: when the store does not exist.
     """
-    id_ = find_id(tx, "kv", wanted.instance)
+    id_ = find_id(tx, "kv", query.instance)
     return Namespaces(tuple(tx.table(RecipeTables).kv.namespaces(id_, MOST_NAMES)))
 
 
@@ -301,7 +299,7 @@ class PairPage:
 
 
 @operation("kv.query", access="read", mutates=False, home="recipes")
-def query(tx: Transaction, wanted: QueryPairs, context: Context) -> PairPage:
+def query_pairs(tx: Transaction, query: QueryPairs, context: Context) -> PairPage:
     """Find pairs by their keys and times.
 
     Raises RecordNotFound: when the store does not exist.
@@ -309,18 +307,18 @@ def query(tx: Transaction, wanted: QueryPairs, context: Context) -> PairPage:
     Raises ResultTooLarge: when the result does not fit into an answer.
     Raises SearchTooLong: when the query exceeds the time limit.
     """
-    where = compile_where(wanted.where, _find_field, tuple(FIELDS))
+    where = compile_where(query.where, _find_field, tuple(FIELDS))
     order = "namespace, key"
-    if wanted.order_by is not None:
-        field = require_field(wanted.order_by.field, "/order_by/field", _find_field, tuple(FIELDS))
-        order = f"{field.sql} {wanted.order_by.direction}, namespace, key"
-    id_, window = find_id(tx, "kv", wanted.instance), (wanted.limit, wanted.offset)
+    if query.order_by is not None:
+        field = require_field(query.order_by.field, "/order_by/field", _find_field, tuple(FIELDS))
+        order = f"{field.sql} {query.order_by.direction}, namespace, key"
+    id_, window = find_id(tx, "kv", query.instance), (query.limit, query.offset)
     with tx.bounded_search():
-        found = tx.table(RecipeTables).kv.select(id_, wanted.namespace, where, order, window)
-        records = take_within(_views(id_, found, wanted.select), context.result_bytes)
-        total = total_of(len(records), *window)
+        pairs = tx.table(RecipeTables).kv.select(id_, query.namespace, where, order, window)
+        records = take_within(_views(id_, pairs, query.select), context.result_bytes)
+        total = find_total(len(records), *window)
         if total is None:
-            total = tx.table(RecipeTables).kv.count(id_, wanted.namespace, where)
+            total = tx.table(RecipeTables).kv.count(id_, query.namespace, where)
     return PairPage(tuple(records), total, *window)
 
 
@@ -330,10 +328,10 @@ def _find_field(name: str) -> SqlField | None:
 
 def _views(instance: str, pairs: Iterator[Pair], select: Select) -> Iterator[dict[str, Any]]:
     for pair in pairs:
-        whole = {
+        view = {
             "namespace": pair.namespace,
             "key": pair.key,
-            "value": value_of(instance, pair),
+            "value": read_value(instance, pair),
             "updated_at": format_time(pair.updated_at),
         }
-        yield pick_fields(whole, select, ALIASES)
+        yield pick_fields(view, select, ALIASES)

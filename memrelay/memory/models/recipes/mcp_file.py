@@ -7,8 +7,8 @@ import orjson
 
 from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.export import ExportedEdge
-from memrelay.memory.models.recipes.graph.observations import ENTITY_GRAPH, read_observations
-from memrelay.memory.models.recipes.graph.table import scope_of
+from memrelay.memory.models.recipes.graph.nodes import ENTITY_GRAPH, read_observations
+from memrelay.memory.models.recipes.table import make_node_scope
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.export_fields import ExportedLine, LineWriter, Written
 
@@ -28,7 +28,7 @@ def _graph_object(line: ExportedLine) -> dict[str, Any] | None:
     if isinstance(edge, ExportedEdge) and edge.instance == ENTITY_GRAPH:
         names = {"from": edge.from_node, "to": edge.to_node}
         return {"type": "relation", **names, "relationType": edge.kind}
-    if node is None or (node.kind, node.scope) != (NODE_KIND, scope_of(ENTITY_GRAPH)):
+    if node is None or (node.kind, node.scope) != (NODE_KIND, make_node_scope(ENTITY_GRAPH)):
         return None
     data = load_json(node.data or "{}", node.guid)
     return {

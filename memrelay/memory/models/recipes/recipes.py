@@ -1,6 +1,6 @@
-"""recipes.create: stores a new recipe."""
+"""Recipes: declared retrieval pipelines, checked and compiled from their definitions."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -8,43 +8,58 @@ import orjson
 from pydantic import Field
 
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.engine.timestamps import Moment, format_time
+from memrelay.memory.engine.timestamps import Moment
+from memrelay.memory.engine.versions import State, StoredRecord
 from memrelay.memory.errors import Fault, InvalidInput, Refused, ResultTooLarge
-from memrelay.memory.models.recipes.check.definition import (
+from memrelay.memory.models.recipes import RECIPE_KIND
+from memrelay.memory.models.recipes.definition.check import (
     ID,
     ID_RULE,
     check_definition,
     encode_definition,
 )
-from memrelay.memory.models.recipes.compile import compile_recipe, load_recipe
-from memrelay.memory.models.recipes.events import event_of
+from memrelay.memory.models.recipes.definition.recipe import Recipe
+from memrelay.memory.models.recipes.definition.specs import StepSpec, step_specs
 from memrelay.memory.models.recipes.execution.run import run_recipe
 from memrelay.memory.models.recipes.execution.variables import RunInput
 from memrelay.memory.models.recipes.faults import quoted, refusal
-from memrelay.memory.models.recipes.objects import SCOPE
-from memrelay.memory.models.recipes.recipe import Recipe
-from memrelay.memory.models.recipes.records import RecipeTables
-from memrelay.memory.models.recipes.specs import StepSpec, step_specs
-from memrelay.memory.models.recipes.stored import (
-    RecipeId,
-    RecipeView,
-    add_recipe,
-    all_recipes,
-    find_recipe,
-    replace_recipe,
-    view_recipe,
-)
+from memrelay.memory.models.recipes.keyed_kind import SCOPE, KeyedKind, view_edits
+from memrelay.memory.models.recipes.table import RecipeTables
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.view import Versions
-from memrelay.memory.records.writing import check_version
 
 MAX_ID_CHARACTERS = 64
-# Changes that one call reads, at most.
-MAX_READ = 1000
-# Bytes of an event besides its data.
-EVENT_BYTES = 200
 MOST = 1000
+# Recipes that are read together.
+PAGE = 200
+RecipeId = Annotated[str, Field(min_length=1, max_length=64)]
+# Compiled recipes per store. A full cache is emptied.
+CACHED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeView:
+    """A stored recipe."""
+
+    id: str
+    """The id."""
+    label: str
+    """The label."""
+    definition: dict[str, Any]
+    """The definition in its stored form."""
+    version: str
+    """Changes with every write; a write can require it."""
+    created_at: Moment
+    updated_at: Moment
+
+
+def view_recipe(state: State) -> RecipeView:
+    """Return the view of a stored recipe."""
+    definition = orjson.loads(state.content)
+    return RecipeView(definition["id"], definition["label"], definition, **view_edits(state))
+
+
+RECIPES = KeyedKind(RECIPE_KIND, "recipe", "recipes", view_recipe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +88,7 @@ class GetRecipe:
     """The id of the recipe."""
 
 
-@operation("recipes.get", access="read", mutates=False, home="recipes")
-def get(tx: Transaction, wanted: GetRecipe, context: Context) -> RecipeView:
-    """Return a recipe.
-
-    Raises RecordNotFound: when the recipe does not exist.
-    """
-    return view_recipe(find_recipe(tx, wanted.id).state)
+RECIPES.declare_get(GetRecipe, "Return a recipe.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,31 +111,31 @@ class RecipeList:
 
 
 @operation("recipes.list", access="read", mutates=False, home="recipes")
-def list_recipes(tx: Transaction, wanted: ListRecipes, context: Context) -> RecipeList:
+def list_recipes(tx: Transaction, query: ListRecipes, context: Context) -> RecipeList:
     """List recipes in the order of their ids.
 
     Raises ResultTooLarge: when they do not fit into an answer.
     """
-    found, size = list[RecipeView](), 0
+    views, size = list[RecipeView](), 0
     for stored in all_recipes(tx):
         view = view_recipe(stored.state)
-        if not _matches(view.definition, wanted):
+        if not _matches(view.definition, query):
             continue
         size += len(stored.state.content.encode())
         if size > context.result_bytes:
             raise ResultTooLarge(
                 "the recipes do not fit into one answer; list fewer with `status` or `input_scope`"
             )
-        found.append(view)
-    return RecipeList(tuple(found))
+        views.append(view)
+    return RecipeList(tuple(views))
 
 
-def _matches(definition: dict[str, Any], wanted: ListRecipes) -> bool:
+def _matches(definition: dict[str, Any], query: ListRecipes) -> bool:
     status = definition.get("status") or "active"
     return (
-        wanted.status in (None, status)
-        and (status == "active" or not wanted.active_only)
-        and (not wanted.input_scope or wanted.input_scope in definition.get("inputs_scope", ()))
+        query.status in (None, status)
+        and (status == "active" or not query.active_only)
+        and (not query.input_scope or query.input_scope in definition.get("inputs_scope", ()))
     )
 
 
@@ -151,11 +160,11 @@ def update(tx: Transaction, change: UpdateRecipe, context: Context) -> RecipeVie
     Raises InvalidInput: when the definition has errors.
     Raises VersionConflict: when the recipe has another version.
     """
-    find_recipe(tx, change.id)
-    given = change.definition.get("id", change.id)
-    if given != change.id:
+    RECIPES.find(tx, change.id)
+    id_ = change.definition.get("id", change.id)
+    if id_ != change.id:
         raise Refused(
-            f"the id of a recipe cannot change from {change.id!r} to {str(given)[:64]!r}; "
+            f"the id of a recipe cannot change from {change.id!r} to {str(id_)[:64]!r}; "
             "use recipes.duplicate and recipes.delete"
         )
     recipe = compile_recipe({**change.definition, "id": change.id})
@@ -172,16 +181,7 @@ class DeleteRecipe:
     """Delete only if the recipe has one of these versions."""
 
 
-@operation("recipes.delete", access="delete", mutates=True, home="recipes")
-def delete(tx: Transaction, target: DeleteRecipe, context: Context) -> None:
-    """Delete a recipe. records.restore can undo it.
-
-    Raises RecordNotFound: when the recipe does not exist.
-    Raises VersionConflict: when the recipe has another version.
-    """
-    place = find_recipe(tx, target.id)
-    check_version(place.state.record, place.state.extras, target.if_version)
-    tx.records.delete(place)
+RECIPES.declare_delete(DeleteRecipe, "Delete a recipe. records.restore can undo it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +197,19 @@ class DuplicateRecipe:
 
 
 @operation("recipes.duplicate", access="write", mutates=True, home="recipes")
-def duplicate(tx: Transaction, wanted: DuplicateRecipe, context: Context) -> RecipeView:
+def duplicate(tx: Transaction, query: DuplicateRecipe, context: Context) -> RecipeView:
     """Copy a recipe under a new id.
 
     Raises RecordNotFound: when the recipe does not exist.
     Raises NameTaken: when another recipe has the new id.
     Raises InvalidInput: when the new id is malformed.
     """
-    if wanted.new_id is not None and not ID.fullmatch(wanted.new_id):
-        message = f"id must be {ID_RULE}, not {quoted(wanted.new_id)}"
+    if query.new_id is not None and not ID.fullmatch(query.new_id):
+        message = f"id must be {ID_RULE}, not {quoted(query.new_id)}"
         raise InvalidInput(message, [Fault("/new_id", "bad_id", message)])
-    definition = orjson.loads(find_recipe(tx, wanted.id).state.content)
-    label = wanted.label or f"{definition['label']} (copy)"
-    id_ = wanted.new_id or _free_id(tx, wanted.id)
+    definition = orjson.loads(RECIPES.find(tx, query.id).state.content)
+    label = query.label or f"{definition['label']} (copy)"
+    id_ = query.new_id or _free_id(tx, query.id)
     return add_recipe(tx, compile_recipe({**definition, "id": id_, "label": label}), context)
 
 
@@ -218,73 +218,10 @@ def _free_id(tx: Transaction, id_: str) -> str:
     number, ending = 1, "-copy"
     while True:
         candidate = id_[: MAX_ID_CHARACTERS - len(ending)] + ending
-        if tx.table(RecipeTables).definitions.find(SCOPE, candidate) is None:
+        if RECIPES.table(tx).find(SCOPE, candidate) is None:
             return candidate
         number += 1
         ending = f"-copy-{number}"
-
-
-@dataclass(frozen=True, slots=True)
-class ListRecipeChanges:
-    """The changes to list."""
-
-    after: Annotated[int, Field(ge=0, le=LARGEST)] = 0
-    """The `next` of the previous call; 0 for the oldest change that is kept."""
-    limit: Annotated[int, Field(ge=1, le=MAX_READ)] = 100
-    """The maximum number of events."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecipeChange:
-    """A change as an event."""
-
-    n: int
-    """Its number. A later change has a higher one."""
-    event: str
-    """Its name, such as `persistentMemory:created`."""
-    data: dict[str, Any]
-    """The object as it is now, or ids if it no longer exists or is too large."""
-    timestamp: Moment
-
-
-@dataclass(frozen=True, slots=True)
-class RecipeChanges:
-    """The changes, the oldest first."""
-
-    items: tuple[RecipeChange, ...]
-    next: int
-    """The `after` of the next call, also if there are no items."""
-    last: int
-    """The number of the newest change. There is more to read while `next` is lower."""
-
-
-@operation("recipes.changes", access="read", mutates=False, home="recipes")
-def list_recipe_changes(
-    tx: Transaction, wanted: ListRecipeChanges, context: Context
-) -> RecipeChanges:
-    """List changes of recipes and of what they read in order, with the changed objects.
-
-    Raises Refused: when `after` is higher than the last change, as after a restored backup.
-    """
-    changes, last = tx.feed.after(wanted.after, MAX_READ), tx.feed.last
-    if wanted.after > last:
-        raise Refused(
-            f"the last change is {last}, so the store was replaced after {wanted.after} was read; "
-            f"read the objects again and continue with `after`: {last}"
-        )
-    items, reached, left = list[RecipeChange](), wanted.after, context.result_bytes
-    for change in changes:
-        found = event_of(tx, change, context.result_bytes // 2)
-        if found is not None:
-            (name, data), size = found
-            left -= size + EVENT_BYTES
-            if items and left < 0:
-                break
-            items.append(RecipeChange(change.n, name, data, format_time(change.at)))
-        reached = change.n
-        if len(items) == wanted.limit:
-            break
-    return RecipeChanges(tuple(items), reached, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,17 +243,17 @@ class ExportedRecipe:
 
 
 @operation("recipes.export", access="read", mutates=False, home="recipes")
-def export(tx: Transaction, wanted: ExportRecipe, context: Context) -> ExportedRecipe:
+def export(tx: Transaction, query: ExportRecipe, context: Context) -> ExportedRecipe:
     """Return a recipe as the text of a definition file, without times.
 
     Raises RecordNotFound: when the recipe does not exist.
     """
-    stored = find_recipe(tx, wanted.id).state
+    stored = RECIPES.find(tx, query.id).state
     # The order of the keys is that of the stored definition.
     text = orjson.dumps(
         orjson.loads(stored.content), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     )
-    return ExportedRecipe(wanted.id, text.decode())
+    return ExportedRecipe(query.id, text.decode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,17 +277,14 @@ class ImportedRecipe:
 
 
 @operation("recipes.import", access="write", mutates=True, home="recipes")
-def import_recipe(tx: Transaction, given: ImportRecipe, context: Context) -> ImportedRecipe:
+def import_recipe(tx: Transaction, new: ImportRecipe, context: Context) -> ImportedRecipe:
     """Store a definition as a new recipe, or replace the recipe with its id.
 
     Raises InvalidInput: when the definition has errors.
     Raises NameTaken: when another recipe has its id, and overwrite is false.
     """
-    recipe = compile_recipe(_parse(given.config))
-    if (
-        given.overwrite
-        and tx.table(RecipeTables).definitions.find_to_write(SCOPE, recipe.id) is not None
-    ):
+    recipe = compile_recipe(_parse(new.config))
+    if new.overwrite and RECIPES.table(tx).find_to_write(SCOPE, recipe.id) is not None:
         return ImportedRecipe(replace_recipe(tx, recipe), created=False)
     return ImportedRecipe(add_recipe(tx, recipe, context), created=True)
 
@@ -381,12 +315,12 @@ class SpecList:
 
 
 @operation("recipes.specs", access="read", mutates=False, home="recipes")
-def specs(tx: Transaction, wanted: ListSpecs, context: Context) -> SpecList:
+def specs(tx: Transaction, query: ListSpecs, context: Context) -> SpecList:
     """Describe the step types and their parameters."""
-    found = step_specs()
-    if wanted.user_configurable:
-        found = tuple(spec for spec in found if spec.category != "custom")
-    return SpecList(found)
+    step_types = step_specs()
+    if query.user_configurable:
+        step_types = tuple(spec for spec in step_types if spec.category != "custom")
+    return SpecList(step_types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,18 +344,18 @@ class StoredRecipes:
 
 
 @operation("recipes.store", access="write", mutates=True, home="recipes")
-def store_recipes(tx: Transaction, given: StoreRecipes, context: Context) -> StoredRecipes:
+def store_recipes(tx: Transaction, new: StoreRecipes, context: Context) -> StoredRecipes:
     """Store new recipes and replace those with the same ids, all or none.
 
     Raises InvalidInput: when a definition has errors, or two have the same id; nothing is stored.
     """
     created, updated, unchanged = list[str](), list[str](), list[str]()
-    for recipe in _compile_all(given.definitions):
-        place = tx.table(RecipeTables).definitions.find_to_write(SCOPE, recipe.id)
-        if place is None:
+    for recipe in _compile_all(new.definitions):
+        stored = RECIPES.table(tx).find_to_write(SCOPE, recipe.id)
+        if stored is None:
             add_recipe(tx, recipe, context)
             created.append(recipe.id)
-        elif place.content == encode_definition(recipe.definition):
+        elif stored.content == encode_definition(recipe.definition):
             unchanged.append(recipe.id)
         else:
             replace_recipe(tx, recipe)
@@ -482,9 +416,9 @@ class Validation:
 
 
 @operation("recipes.validate", access="read", mutates=False, home="recipes")
-def validate(tx: Transaction, given: ValidateRecipe, context: Context) -> Validation:
+def validate(tx: Transaction, query: ValidateRecipe, context: Context) -> Validation:
     """Check a definition without storing it, and return all errors and warnings."""
-    checked = check_definition(given.definition)
+    checked = check_definition(query.definition)
     return Validation(not checked.errors, _shown(checked.errors), _shown(checked.warnings))
 
 
@@ -512,14 +446,64 @@ class ExecuteInput:
 
 @operation("recipes.execute", access="search", mutates=False, home="recipes", stepwise=True)
 def execute_recipe(
-    tx: Transaction, given: ExecuteInput, context: Context
+    tx: Transaction, query: ExecuteInput, context: Context
 ) -> Generator[None, Transaction, dict[str, Any]]:
     """Run a recipe and return its result, with the label of the recipe as `memoryLabel`."""
-    if (given.id is None) == (given.definition is None):
+    if (query.id is None) == (query.definition is None):
         raise Refused("give either the id of a recipe or a definition")
-    recipe = load_recipe(tx, given.id) if given.id is not None else compile_recipe(given.definition)
-    wanted = RunInput(
-        given.intent, given.variables or {}, given.scope_variables or {}, given.thread_id
+    recipe = load_recipe(tx, query.id) if query.id is not None else compile_recipe(query.definition)
+    run_input = RunInput(
+        query.intent, query.variables or {}, query.scope_variables or {}, query.thread_id
     )
-    result = yield from run_recipe(tx, recipe, wanted, context)
+    result = yield from run_recipe(tx, recipe, run_input, context)
     return result | {"memoryLabel": recipe.label}
+
+
+def all_recipes(tx: Transaction) -> Iterator[StoredRecord]:
+    """Yield all recipes in the order of their ids."""
+    after = ""
+    while page := list(RECIPES.table(tx).page(SCOPE, after, PAGE)):
+        yield from page
+        after = page[-1].state.key or ""
+
+
+def add_recipe(tx: Transaction, recipe: Recipe, context: Context) -> RecipeView:
+    """Store a new recipe. Raises NameTaken: another recipe has its id."""
+    content = encode_definition(recipe.definition)
+    return RECIPES.add(tx, recipe.id, content, context)
+
+
+def replace_recipe(tx: Transaction, recipe: Recipe, if_version: tuple[str, ...] = ()) -> RecipeView:
+    """Replace the definition of a stored recipe; an equal one is a new version, too.
+
+    Raises RecordNotFound: there is no recipe with its id.
+    Raises VersionConflict: it has none of these versions.
+    """
+    stored = RECIPES.find_version(tx, recipe.id, if_version)
+    after = stored.state._replace(content=encode_definition(recipe.definition))
+    return view_recipe(RECIPES.table(tx).change(stored, after))
+
+
+def compile_recipe(definition: Any) -> Recipe:
+    """Compile a definition. Raises InvalidInput with all errors of it."""
+    checked = check_definition(definition)
+    if checked.recipe is None:
+        raise refusal("the definition", checked.errors)
+    return checked.recipe
+
+
+def load_recipe(tx: Transaction, id_: str) -> Recipe:
+    """Return the stored recipe with that id, compiled.
+
+    Raises RecordNotFound: there is none. Raises InvalidInput: it does not pass the check of this
+    release.
+    """
+    state, compiled = RECIPES.find(tx, id_).state, tx.table(RecipeTables).compiled
+    version = (state.guid, state.number, state.updated_at)
+    recipe: Recipe | None = compiled.get(version)
+    if recipe is None:
+        recipe = compile_recipe(orjson.loads(state.content))
+        if len(compiled) >= CACHED:
+            compiled.clear()
+        compiled[version] = recipe
+    return recipe

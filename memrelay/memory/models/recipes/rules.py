@@ -1,20 +1,15 @@
-"""rules.create: creates a rule engine."""
+"""Rule engines: lists of rules that add recipes to an assembly."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.models.recipes.assembly.definitions import active_briefs
-from memrelay.memory.models.recipes.assembly.engines import (
-    ENGINE_KEYS,
-    Enabled,
-    EnabledOrNull,
-    RuleList,
-    RuleListOrNull,
-    check_engine,
-    load_engine,
-)
-from memrelay.memory.models.recipes.assembly.faults import InputFaults
+from memrelay.memory.engine.timestamps import Moment
+from memrelay.memory.engine.versions import State
+from memrelay.memory.errors import Refused
+from memrelay.memory.models.recipes import RULE_ENGINE_KIND
+from memrelay.memory.models.recipes.assembly.briefs import active_briefs
 from memrelay.memory.models.recipes.assembly.inputs import (
     TEXT_FIELD,
     AnyObject,
@@ -25,22 +20,64 @@ from memrelay.memory.models.recipes.assembly.inputs import (
     TextOrNull,
     read_inputs,
 )
-from memrelay.memory.models.recipes.assembly.rules import MatchedRule, evaluate_rules
-from memrelay.memory.models.recipes.assembly.stored_engines import (
-    MAX_ENGINES,
-    EngineView,
-    add_engine,
-    choose_engines,
-    find_engine,
-    list_engines,
-    view_engine,
+from memrelay.memory.models.recipes.definition.scopes import SCOPES
+from memrelay.memory.models.recipes.execution.values import COMPARISONS, MISSING
+from memrelay.memory.models.recipes.faults import FaultList
+from memrelay.memory.models.recipes.keyed_kind import SCOPE, KeyedKind, view_edits
+from memrelay.memory.models.recipes.rule_engine import (
+    ENGINE_KEYS,
+    Enabled,
+    EnabledOrNull,
+    Engine,
+    Rule,
+    RuleCondition,
+    RuleList,
+    RuleListOrNull,
+    check_engine,
+    load_engine,
+    matches,
 )
-from memrelay.memory.models.recipes.records import RecipeTables
-from memrelay.memory.models.recipes.scopes import SCOPES
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.reading import take_page, too_large
 from memrelay.memory.records.view import Guid, Versions
-from memrelay.memory.records.writing import check_version
+
+MAX_ENGINES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class EngineView:
+    """A rule engine."""
+
+    id: str
+    """The id."""
+    name: str
+    """The name."""
+    description: str
+    """The purpose of the engine."""
+    enabled: bool
+    """Whether an assembly evaluates it without naming it."""
+    rules: tuple[Rule, ...]
+    """The rules."""
+    version: str
+    """Changes with every edit; an edit can require it."""
+    created_at: Moment
+    updated_at: Moment
+
+
+def view_engine(state: State) -> EngineView:
+    """Return the view of a stored engine."""
+    engine = load_engine(state.content)
+    return EngineView(
+        engine.id,
+        engine.name,
+        engine.description,
+        engine.enabled,
+        engine.rules,
+        **view_edits(state),
+    )
+
+
+ENGINES = KeyedKind(RULE_ENGINE_KIND, "rule engine", "rules", view_engine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +107,9 @@ def create_rules(tx: Transaction, new: CreateRules, context: Context) -> EngineV
     """
     guid = context.new_guid()
     engine = check_engine(asdict(new), guid)
-    return view_engine(add_engine(tx, engine, guid, context))
+    if ENGINES.table(tx).count(SCOPE) >= MAX_ENGINES:
+        raise Refused(f"there are {MAX_ENGINES} rule engines, the maximum; delete one first")
+    return ENGINES.add(tx, engine.id, engine.as_json(), context, guid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +120,7 @@ class GetRules:
     """The id of the engine."""
 
 
-@operation("rules.get", access="read", mutates=False, home="recipes")
-def get_rules(tx: Transaction, wanted: GetRules, context: Context) -> EngineView:
-    """Return a rule engine.
-
-    Raises RecordNotFound: when it does not exist.
-    """
-    return view_engine(find_engine(tx, wanted.id).state)
+ENGINES.declare_get(GetRules, "Return a rule engine.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +136,21 @@ class Engines:
 
 
 @operation("rules.list", access="read", mutates=False, home="recipes")
-def list_rules(tx: Transaction, wanted: ListRules, context: Context) -> Engines:
+def list_rules(tx: Transaction, query: ListRules, context: Context) -> Engines:
     """List all rule engines, disabled ones included, in the order of their ids.
 
     Raises ResultTooLarge: when they do not fit into an answer.
     """
-    found = map(view_engine, list_engines(tx))
-    items, more = take_page(found, MAX_ENGINES, context.result_bytes)
+    views = map(view_engine, list_engines(tx))
+    items, more = take_page(views, MAX_ENGINES, context.result_bytes)
     if more:
         raise too_large(context.result_bytes)
     return Engines(tuple(items))
+
+
+def list_engines(tx: Transaction) -> Iterator[State]:
+    """Yield all stored engines in the order of their ids."""
+    return (stored.state for stored in ENGINES.table(tx).page(SCOPE, "", MAX_ENGINES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +179,11 @@ def update_rules(tx: Transaction, change: UpdateRules, context: Context) -> Engi
     Raises RecordNotFound: when the engine does not exist.
     Raises VersionConflict: when the engine has another version.
     """
-    place = find_engine(tx, change.id)
-    before = place.state
-    check_version(before.record, before.extras, change.if_version)
-    given = {name: getattr(change, name) for name in ENGINE_KEYS}
-    changed = {name: value for name, value in given.items() if value is not None}
-    engine = check_engine(asdict(load_engine(before.content)) | changed, change.id)
-    content = engine.as_json()
-    if content == before.content:
-        return view_engine(before)
-    return view_engine(
-        tx.table(RecipeTables).rule_engines.change(place, before._replace(content=content))
-    )
+    stored = ENGINES.find_version(tx, change.id, change.if_version)
+    changes = {name: getattr(change, name) for name in ENGINE_KEYS}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    engine = check_engine(asdict(load_engine(stored.content)) | changes, change.id)
+    return ENGINES.replace(tx, stored, engine.as_json())
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +196,7 @@ class DeleteRules:
     """Delete only if the engine has one of these versions."""
 
 
-@operation("rules.delete", access="delete", mutates=True, home="recipes")
-def delete_rules(tx: Transaction, target: DeleteRules, context: Context) -> None:
-    """Delete a rule engine.
-
-    Raises RecordNotFound: when it does not exist.
-    Raises VersionConflict: when it has another version.
-    """
-    place = find_engine(tx, target.id)
-    check_version(place.state.record, place.state.extras, target.if_version)
-    tx.records.delete(place)
+ENGINES.declare_delete(DeleteRules, "Delete a rule engine.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +206,27 @@ class EvaluateRules:
     scope_variables: AnyObject
     """Variables by scope: `{"task": {"task_id": "T1"}}`."""
     additional_variables: ObjectOrNull = None
-    """Further variables by name; rules read them as `addVar.NAME`."""
+    """RecordExtras variables by name; rules read them as `addVar.NAME`."""
     input: ObjectTextOrNull = None
     """The question, a text or `{"text": "..."}`."""
     rule_engine_ids: TextListOrNull = None
     """The engines to evaluate, even disabled ones. By default all enabled engines."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRule:
+    """A rule whose conditions hold."""
+
+    engine_id: str
+    """The engine of the rule."""
+    rule_id: str
+    """The rule."""
+    rule_name: str
+    """The name of the rule; "" for none."""
+    priority: int
+    """The priority of the rule."""
+    add_memories: tuple[str, ...]
+    """The recipes that the rule adds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,24 +254,22 @@ class RulesEvaluated:
 
 
 @operation("rules.evaluate", access="search", mutates=False, home="recipes")
-def evaluate(tx: Transaction, wanted: EvaluateRules, context: Context) -> RulesEvaluated:
+def evaluate(tx: Transaction, query: EvaluateRules, context: Context) -> RulesEvaluated:
     """Return which recipes the rules add for some inputs. It runs no recipe.
 
     Raises InvalidInput: with every fault of the inputs.
     """
-    faults = InputFaults()
-    inputs = read_inputs(wanted, faults)
-    engines = choose_engines(tx, wanted.rule_engine_ids, faults)
+    faults = FaultList()
+    inputs = read_inputs(query, faults)
+    engines = choose_engines(tx, query.rule_engine_ids, faults)
     faults.raise_any("the input")
-    found = evaluate_rules(engines, inputs.values())
-    added = dict.fromkeys(ident for rule in found.matched for ident in rule.add_memories)
-    results = [
-        EngineResult(
-            one.id, one.name, tuple(rule for rule in found.matched if rule.engine_id == one.id)
-        )
-        for one in engines
-    ]
-    return RulesEvaluated(tuple(added), tuple(results), found.used)
+    evaluation = evaluate_rules(engines, inputs.values())
+    added = dict.fromkeys(ident for rule in evaluation.matched for ident in rule.add_memories)
+    results = list[EngineResult]()
+    for engine in engines:
+        rules = tuple(rule for rule in evaluation.matched if rule.engine_id == engine.id)
+        results.append(EngineResult(engine.id, engine.name, rules))
+    return RulesEvaluated(tuple(added), tuple(results), evaluation.used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,17 +295,74 @@ class RuleVariables:
 
 
 @operation("rules.variables", access="read", mutates=False, home="recipes")
-def list_variables(tx: Transaction, wanted: ListVariables, context: Context) -> RuleVariables:
+def list_variables(tx: Transaction, query: ListVariables, context: Context) -> RuleVariables:
     """List the fields that conditions can read: of scopes, the input, recipes and other rules."""
-    found: dict[str, Literal["scope", "input", "recipe", "rule"]] = {
+    sources: dict[str, Literal["scope", "input", "recipe", "rule"]] = {
         f"scope.{scope}.{name}": "scope" for scope, names in SCOPES.items() for name in names
     }
-    found[TEXT_FIELD] = "input"
+    sources[TEXT_FIELD] = "input"
     for brief in active_briefs(tx):
         for name in brief.variables:
-            found.setdefault(f"addVar.{name}", "recipe")
+            sources.setdefault(f"addVar.{name}", "recipe")
     for state in list_engines(tx):
         for rule in load_engine(state.content).rules:
             for one in rule.when:
-                found.setdefault(one.field, "rule")
-    return RuleVariables(tuple(RuleVariable(name, source) for name, source in found.items()))
+                sources.setdefault(one.field, "rule")
+    return RuleVariables(tuple(RuleVariable(name, source) for name, source in sources.items()))
+
+
+def choose_engines(tx: Transaction, named: Any, faults: FaultList) -> list[Engine]:
+    """Return the named engines in their order, even disabled ones, or else all enabled engines."""
+    if named is None:
+        engines = [load_engine(state.content) for state in list_engines(tx)]
+        return [engine for engine in engines if engine.enabled]
+    chosen = dict[str, Engine]()
+    for at, ident in enumerate(faults.take_list(named, ("rule_engine_ids",), MAX_ENGINES)):
+        name = faults.take_text(ident, ("rule_engine_ids", at), 64, needed=True)
+        stored = ENGINES.table(tx).find(SCOPE, name) if name else None
+        if stored is not None:
+            chosen[name] = load_engine(stored.state.content)
+        elif name:
+            rule = f'no rule engine has the id "{name[:64]}"; rules.list lists them'
+            faults.add(("rule_engine_ids", at), "unknown_engine", rule)
+    return list(chosen.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The rules that hold, and the fields that were read."""
+
+    # The highest priority first, then in the order of engines and rules.
+    matched: tuple[MatchedRule, ...]
+    # Fields of conditions that have a value, each once.
+    used: tuple[str, ...]
+
+
+def evaluate_rules(engines: Iterable[Engine], values: Mapping[str, Any]) -> Evaluation:
+    """Evaluate all rules of the engines. `values` are the inputs by the names of fields."""
+    matched, used = list[MatchedRule](), dict[str, None]()
+    for engine in engines:
+        for rule in sorted(engine.rules, key=lambda one: -one.priority):
+            used |= {one.field: None for one in rule.when if one.field in values}
+            if all(_holds(one, values) for one in rule.when):
+                matched.append(_match(engine, rule))
+    matched.sort(key=lambda one: -one.priority)
+    return Evaluation(tuple(matched), tuple(used))
+
+
+def _holds(condition: RuleCondition, values: Mapping[str, Any]) -> bool:
+    value = values.get(condition.field, MISSING)
+    match condition.operator:
+        case "exists":
+            return value is not MISSING
+        case "not_exists":
+            return value is MISSING
+        case "not_in":
+            return not COMPARISONS["in"](value, condition.value)
+        case "regex":
+            return isinstance(value, str) and matches(condition.value, value)
+    return COMPARISONS[condition.operator](value, condition.value)
+
+
+def _match(engine: Engine, rule: Rule) -> MatchedRule:
+    return MatchedRule(engine.id, rule.id, rule.name, rule.priority, rule.then.add_memories)

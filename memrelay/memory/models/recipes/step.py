@@ -1,8 +1,8 @@
 """Declare the step types of recipes: parameters, input, result, and the function that runs.
 
-A step type is a function `(params, call) -> result` in a module of memory/recipes/steps. Its
-parameters are a frozen dataclass, from which validation, the step specs and the documents are made.
-A string below a field is its description. In a definition, the name of a parameter is in camel
+A step type is a function `(params, call) -> result` in a module of steps/. Its parameters are
+a frozen dataclass, from which validation, the step specs and the documents are made. A string below
+a field is its description. In a definition, the name of a parameter is in camel
 case, as in the seed, except `max_items`.
 """
 
@@ -56,7 +56,7 @@ class StepFailed(Exception):
 class StepCall:
     """The input of a step besides its parameters. It is valid only during the call."""
 
-    # The home `recipes`, for reads.
+    # The built-in store `recipes`, for reads.
     tx: Transaction
     context: Context
     # The name of the step's result.

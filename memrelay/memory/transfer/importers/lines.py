@@ -15,10 +15,9 @@ from memrelay.memory.models.named_memories.export import ExportedMemory
 from memrelay.memory.models.named_memories.memories import KIND as ENTRY_KIND
 from memrelay.memory.models.recipes import INSTANCE_KIND, NODE_KIND
 from memrelay.memory.models.recipes.export import ExportedEdge
-from memrelay.memory.models.recipes.graph.entities import Entity, node_of
-from memrelay.memory.models.recipes.graph.nodes import with_values
-from memrelay.memory.models.recipes.graph.observations import ENTITY_GRAPH
-from memrelay.memory.models.recipes.graph.table import scope_of
+from memrelay.memory.models.recipes.graph.knowledge_graph import Entity, make_node
+from memrelay.memory.models.recipes.graph.nodes import ENTITY_GRAPH, with_values
+from memrelay.memory.models.recipes.table import make_node_scope
 from memrelay.memory.records.data import as_text, checked
 from memrelay.memory.records.ids import UID
 from memrelay.memory.records.kinds import reserved_fault
@@ -114,8 +113,8 @@ class LineMaker:
         _check_node(item)
         at, entity = item.created_at or 0, Entity(item.name, item.kind, item.observations)
         values = with_values(
-            new_state(guid, NODE_KIND, at, ACTOR)._replace(scope=scope_of(ENTITY_GRAPH)),
-            node_of(entity),
+            new_state(guid, NODE_KIND, at, ACTOR)._replace(scope=make_node_scope(ENTITY_GRAPH)),
+            make_node(entity),
         )
         state = Exported(
             guid,

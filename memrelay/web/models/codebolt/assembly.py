@@ -4,9 +4,8 @@ from dataclasses import asdict
 
 from aiohttp import web
 
-from memrelay.memory.models.recipes.assembly.context import AssembledContext
-from memrelay.memory.models.recipes.assembly_operations import RequiredVariables
-from memrelay.memory.models.recipes.recipe import Contribution
+from memrelay.memory.models.recipes.assembly.assemble import AssembledContext, RequiredVariables
+from memrelay.memory.models.recipes.definition.recipe import Contribution
 from memrelay.web.models.codebolt import shapes
 from memrelay.web.models.codebolt.crud import Crud
 from memrelay.web.models.codebolt.errors import CODEBOLT_API

@@ -63,20 +63,20 @@ def combine(contributions: Sequence[RecipeItems], max_tokens: int | None) -> Com
     item.
     """
     best = _keep_distinct(contributions)
-    placed = [
-        (SECTIONS.index(one.section), item)
-        for one in contributions
-        for item in [item for item in one.items if best[item.text] is item][: one.max_items]
-    ]
+    # (position of the section, item)
+    placed = list[tuple[int, ContextItem]]()
+    for contribution in contributions:
+        items = [item for item in contribution.items if best[item.text] is item]
+        section = SECTIONS.index(contribution.section)
+        placed += [(section, item) for item in items[: contribution.max_items]]
     # Stable: equal weights keep the order of recipes.
     placed.sort(key=lambda one: (one[0], -one[1].weight))
-    kept = _fit(placed, max_tokens)
-    sections = {
-        name: tuple(item for section, item in kept if section == at)
-        for at, name in enumerate(SECTIONS)
-    }
-    filled = {name: items for name, items in sections.items() if items}
-    return Combined(filled, len(kept) < len(placed))
+    fitting = _fit(placed, max_tokens)
+    sections = dict[str, list[ContextItem]]()
+    for section, item in fitting:
+        sections.setdefault(SECTIONS[section], []).append(item)
+    filled = {name: tuple(items) for name, items in sections.items()}
+    return Combined(filled, len(fitting) < len(placed))
 
 
 def _keep_distinct(contributions: Iterable[RecipeItems]) -> dict[str, ContextItem]:
@@ -94,7 +94,9 @@ def _fit(
     placed: list[tuple[int, ContextItem]], max_tokens: int | None
 ) -> list[tuple[int, ContextItem]]:
     """Return the items that fit into the budget, in their order."""
-    surplus = 0 if max_tokens is None else sum(one.tokens for _, one in placed) - max_tokens
+    if max_tokens is None:
+        return placed
+    surplus = sum(item.tokens for _, item in placed) - max_tokens
     order = sorted(range(len(placed)), key=lambda at: (placed[at][1].weight, -at))
     dropped = set[int]()
     for at in order:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
-from memrelay.memory.models.recipes.assembly.faults import InputFaults
-from memrelay.memory.models.recipes.scopes import scope_fault
+from memrelay.memory.models.recipes.definition.scopes import scope_fault
+from memrelay.memory.models.recipes.faults import FaultList
 
 ADDITIONAL_NAME = re.compile(r"[a-z0-9_]{1,64}")
 TEXT_FIELD = "input.text"
@@ -50,65 +50,65 @@ class Inputs:
         return {name: value for name, value in named.items() if value is not None}
 
 
-def read_inputs(given: Any, faults: InputFaults) -> Inputs:
+def read_inputs(request: Any, faults: FaultList) -> Inputs:
     """Read the inputs of a request with `scope_variables`, `additional_variables` and `input`."""
     return Inputs(
-        _read_scopes(given.scope_variables, faults),
-        _read_additional(given.additional_variables, faults),
-        _read_text(given.input, faults),
+        _read_scopes(request.scope_variables, faults),
+        _read_additional(request.additional_variables, faults),
+        _read_text(request.input, faults),
     )
 
 
-def _read_scopes(given: Any, faults: InputFaults) -> dict[str, dict[str, Any]]:
-    place = "scope_variables"
-    if given is None:
-        faults.add((place,), "required", f"{place} is missing (it may be {{}})")
+def _read_scopes(submitted: Any, faults: FaultList) -> dict[str, dict[str, Any]]:
+    field = "scope_variables"
+    if submitted is None:
+        faults.add((field,), "required", f"{field} is missing (it may be {{}})")
         return {}
-    if not isinstance(given, dict):
-        faults.add((place,), "bad_type", f"{place} must be an object of objects by scope")
+    if not isinstance(submitted, dict):
+        faults.add((field,), "bad_type", f"{field} must be an object of objects by scope")
         return {}
-    for scope, variables in given.items():
+    for scope, variables in submitted.items():
         if rule := scope_fault(scope):
-            faults.add((place, scope), "bad_enum", rule)
+            faults.add((field, scope), "bad_enum", rule)
         elif not isinstance(variables, dict):
-            faults.add((place, scope), "bad_type", f"scope {scope} must be an object")
+            faults.add((field, scope), "bad_type", f"scope {scope} must be an object")
         else:
             _check_variables(scope, variables, faults)
-    return {scope: one for scope, one in given.items() if isinstance(one, dict)}
+    return {scope: one for scope, one in submitted.items() if isinstance(one, dict)}
 
 
-def _check_variables(scope: str, variables: dict[str, Any], faults: InputFaults) -> None:
+def _check_variables(scope: str, variables: dict[str, Any], faults: FaultList) -> None:
     for name, value in variables.items():
-        place = ("scope_variables", scope, name)
+        path = ("scope_variables", scope, name)
         if rule := scope_fault(scope, name):
-            faults.add(place, "bad_variable", rule)
+            faults.add(path, "bad_variable", rule)
         elif isinstance(value, dict | list):
-            faults.add(place, "bad_type", f"{name} must be a text, a number, true or false")
+            faults.add(path, "bad_type", f"{name} must be a text, a number, true or false")
 
 
-def _read_additional(given: Any, faults: InputFaults) -> dict[str, Any]:
-    place = "additional_variables"
-    if given is None:
+def _read_additional(submitted: Any, faults: FaultList) -> dict[str, Any]:
+    field = "additional_variables"
+    if submitted is None:
         return {}
-    if not isinstance(given, dict):
-        faults.add((place,), "bad_type", f"{place} must be an object of values by name")
+    if not isinstance(submitted, dict):
+        faults.add((field,), "bad_type", f"{field} must be an object of values by name")
         return {}
-    if len(given) > MAX_VARIABLES:
-        faults.add((place,), "out_of_range", f"{place} has more than {MAX_VARIABLES} names")
-    for name in given:
+    if len(submitted) > MAX_VARIABLES:
+        faults.add((field,), "out_of_range", f"{field} has more than {MAX_VARIABLES} names")
+    for name in submitted:
         if not ADDITIONAL_NAME.fullmatch(name):
             rule = f'"{name[:64]}" is no name of a variable: use a to z, 0 to 9 and _'
-            faults.add((place, name), "bad_variable", rule)
-    return given
+            faults.add((field, name), "bad_variable", rule)
+    return submitted
 
 
-def _read_text(given: Any, faults: InputFaults) -> str:
-    if given is None:
+def _read_text(submitted: Any, faults: FaultList) -> str:
+    if submitted is None:
         return ""
-    if isinstance(given, str):
-        return faults.take_text(given, ("input",), MAX_TEXT_CHARACTERS)
-    if not isinstance(given, dict):
+    if isinstance(submitted, str):
+        return faults.take_text(submitted, ("input",), MAX_TEXT_CHARACTERS)
+    if not isinstance(submitted, dict):
         faults.add(("input",), "bad_type", 'input must be a text or {"text": "..."}')
         return ""
-    text = faults.take_object(given, ("input",), ("text",)).get("text")
+    text = faults.take_object(submitted, ("input",), ("text",)).get("text")
     return "" if text is None else faults.take_text(text, ("input", "text"), MAX_TEXT_CHARACTERS)

@@ -5,13 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from memrelay.memory.models.recipes.execution.values import (
-    MISSING,
-    are_equal,
-    get_path,
-    is_less,
-    is_less_or_equal,
-)
+from memrelay.memory.models.recipes.execution.values import COMPARISONS, MISSING, get_path
 
 MAX_CHARACTERS = 2000
 MAX_NESTING = 32
@@ -24,6 +18,8 @@ TOKEN = re.compile(
     re.ASCII,
 )
 LITERALS = {"true": True, "false": False, "null": None}
+# The names of comparisons by their signs.
+SIGNS = {"==": "eq", "!=": "neq", "<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 TERMS = "query, query.length, query.contains('text'), vars.NAME, results.count or results.ALIAS"
 
 
@@ -54,14 +50,6 @@ class Scope(Protocol):
 
 
 Value = Callable[[Scope], Any]
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "==": are_equal,
-    "!=": lambda left, right: not are_equal(left, right),
-    "<": is_less,
-    "<=": is_less_or_equal,
-    ">": lambda left, right: is_less(right, left),
-    ">=": lambda left, right: is_less_or_equal(right, left),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +118,17 @@ class _Parser:
         parts = [self._all()]
         while self._take("||"):
             parts.append(self._all())
-        return parts[0] if len(parts) == 1 else lambda scope: any(p(scope) is True for p in parts)
+        if len(parts) == 1:
+            return parts[0]
+        return lambda scope: any(part(scope) is True for part in parts)
 
     def _all(self) -> Value:
         parts = [self._not()]
         while self._take("&&"):
             parts.append(self._not())
-        return parts[0] if len(parts) == 1 else lambda scope: all(p(scope) is True for p in parts)
+        if len(parts) == 1:
+            return parts[0]
+        return lambda scope: all(part(scope) is True for part in parts)
 
     def _not(self) -> Value:
         if (token := self._take("!")) is None:
@@ -148,9 +140,9 @@ class _Parser:
 
     def _comparison(self) -> Value:
         left = self._term()
-        if (token := self._take(*COMPARISONS)) is None:
+        if (token := self._take(*SIGNS)) is None:
             return left
-        compare, right = COMPARISONS[token.text], self._term()
+        compare, right = COMPARISONS[SIGNS[token.text]], self._term()
         return lambda scope: compare(left(scope), right(scope))
 
     def _term(self) -> Value:
@@ -195,8 +187,8 @@ class _Parser:
             raise _unexpected(token, "a text in quotes")
         self._at += 1
         self._close()
-        wanted = token.text[1:-1]
-        return lambda scope: wanted in scope.query
+        part = token.text[1:-1]
+        return lambda scope: part in scope.query
 
     def _close(self) -> None:
         if self._take(")") is None:
@@ -219,20 +211,20 @@ def _tokenize(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     at = 0
     while not tokens or tokens[-1].kind != "end":
-        found = TOKEN.match(text, at)
-        if found is None or found.lastgroup is None:
+        match = TOKEN.match(text, at)
+        if match is None or match.lastgroup is None:
             at += len(text[at:]) - len(text[at:].lstrip())
             problem = "a text without closing quote" if text[at] in "'\"" else "invalid character"
             raise ConditionError(problem, at + 1)
-        kind = found.lastgroup
-        tokens.append(_Token(kind, found[kind], found.start(kind) + 1))
-        at = found.end()
+        kind = match.lastgroup
+        tokens.append(_Token(kind, match[kind], match.start(kind) + 1))
+        at = match.end()
     return tokens
 
 
-def _unexpected(token: _Token, wanted: str) -> ConditionError:
-    found = "the end" if token.kind == "end" else token.text
-    return ConditionError(f"expected {wanted} instead of {found}", token.position)
+def _unexpected(token: _Token, expected: str) -> ConditionError:
+    actual = "the end" if token.kind == "end" else token.text
+    return ConditionError(f"expected {expected} instead of {actual}", token.position)
 
 
 def _literal(token: _Token) -> Any:

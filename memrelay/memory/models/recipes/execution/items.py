@@ -1,7 +1,7 @@
-"""Items and results: the text of an item, groups as one list, sorting by a field."""
+"""Items and results: the text of an item, groups as one list, sorting, and formats."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import orjson
 
@@ -10,6 +10,10 @@ from memrelay.memory.models.recipes.step import Item, Items, Result, StepCall
 
 # An item's text is the first of these fields that it has.
 TEXT_FIELDS = ("text", "content", "summary", "message", "value", "label", "title", "name")
+Format = Literal["bullet_list", "numbered", "prose", "json", "markdown"]
+# The first of these fields is bold in Markdown.
+NAME_FIELDS = ("key", "title", "label", "name")
+SENTENCE_ENDS = (".", "!", "?")
 
 
 def item_text(item: Any) -> str:
@@ -57,7 +61,7 @@ def identity(value: Any) -> Any:
 def first_of_each(items: Iterable[Item], field: str) -> Items:
     """Return the first item for each value of a field, and all items without the field."""
     seen: set[Any] = set()
-    kept = []
+    first_items = []
     for item in items:
         value = get_field(item, field)
         if value is not MISSING:
@@ -65,8 +69,8 @@ def first_of_each(items: Iterable[Item], field: str) -> Items:
             if key in seen:
                 continue
             seen.add(key)
-        kept.append(item)
-    return kept
+        first_items.append(item)
+    return first_items
 
 
 def sort_descending(items: Items, field: str) -> Items:
@@ -89,3 +93,29 @@ def sort_descending(items: Items, field: str) -> Items:
 
 def _first(pair: tuple[Any, Item]) -> Any:
     return pair[0]
+
+
+def format_items(items: Sequence[Item], style: str) -> str:
+    """Return the items in a format. Further lines of a list entry are indented below its text."""
+    if style == "json":
+        return orjson.dumps(items).decode()
+    if style == "markdown":
+        return "\n".join(_entry("- ", _with_name(item)) for item in items)
+    texts = map(item_text, items)
+    if style == "prose":
+        return " ".join(text if text.endswith(SENTENCE_ENDS) else f"{text}." for text in texts)
+    if style == "numbered":
+        return "\n".join(_entry(f"{n}. ", text) for n, text in enumerate(texts, 1))
+    return "\n".join(_entry("- ", text) for text in texts)
+
+
+def _entry(mark: str, text: str) -> str:
+    if "\n" not in text:
+        return mark + text
+    return mark + text.replace("\n", "\n" + " " * len(mark))
+
+
+def _with_name(item: Item) -> str:
+    text = item_text(item)
+    name = next((compact(item[field]) for field in NAME_FIELDS if field in item), "")
+    return f"**{name}**: {text}" if name and name != text else text

@@ -8,10 +8,10 @@ import orjson
 
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.errors import Refused, SearchTooLong
+from memrelay.memory.models.recipes.definition.recipe import CompiledStep, Recipe
 from memrelay.memory.models.recipes.execution.conditions import count_items
-from memrelay.memory.models.recipes.execution.format import format_items
-from memrelay.memory.models.recipes.execution.items import flatten
-from memrelay.memory.models.recipes.execution.step_params import (
+from memrelay.memory.models.recipes.execution.items import flatten, format_items
+from memrelay.memory.models.recipes.execution.templates import (
     MAX_BYTES,
     READING,
     BoundExceeded,
@@ -25,7 +25,6 @@ from memrelay.memory.models.recipes.execution.variables import (
     RunInput,
     prepare_input,
 )
-from memrelay.memory.models.recipes.recipe import CompiledStep, Recipe
 from memrelay.memory.models.recipes.step import Result, StepCall, StepFailed
 from memrelay.memory.operations import Context
 
@@ -38,7 +37,6 @@ READ_S = 0.1
 SEARCH_STEP = "vector_search"
 # Steps whose parameters name their input.
 OWN_SOURCE = ("derive_query", "rewrite_query", "merge")
-
 Run = Generator[None, Transaction, dict[str, Any]]
 Clock = Callable[[], float]
 
@@ -46,7 +44,7 @@ Clock = Callable[[], float]
 def run_recipe(
     tx: Transaction,
     recipe: Recipe,
-    given: RunInput,
+    run_input: RunInput,
     context: Context,
     clock: Clock = time.thread_time,
 ) -> Run:
@@ -55,8 +53,8 @@ def run_recipe(
     The generator yields after each step, and receives the transaction for the next one. `clock`
     returns seconds. Raises InvalidInput before the first step, and VectorPending.
     """
-    prepared = prepare_input(recipe, given, uid_of(tx.memory_id))
-    run = _RecipeRun(recipe, prepared, given.thread_id or "", context, clock)
+    prepared = prepare_input(recipe, run_input, parse_uid(tx.memory_id))
+    run = _RecipeRun(recipe, prepared, run_input.thread_id or "", context, clock)
     check_early(recipe.steps, run.names)
     for step in run.steps():
         run.perform(tx, step)
@@ -64,7 +62,7 @@ def run_recipe(
     return run.result()
 
 
-def uid_of(memory_id: str) -> str:
+def parse_uid(memory_id: str) -> str:
     """Return the pipeline of a home, "" for a store outside of `instances`."""
     parts = memory_id.split("/")
     return parts[1] if len(parts) == 3 and parts[0] == "instances" else ""

@@ -1,6 +1,6 @@
 """Look up fields of JSON values by dotted paths, and compare values without conversion."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 
@@ -62,3 +62,37 @@ def _are_alike(left: Any, right: Any) -> bool:
     if isinstance(left, str):
         return isinstance(right, str)
     return is_number(left) and is_number(right)
+
+
+def _contains(value: Any, part: Any) -> bool:
+    """Return whether a text contains a text, or a list has an equal element."""
+    if isinstance(value, list):
+        return any(are_equal(element, part) for element in value)
+    return isinstance(value, str) and isinstance(part, str) and part in value
+
+
+def _starts_with(value: Any, start: Any) -> bool:
+    return isinstance(value, str) and isinstance(start, str) and value.startswith(start)
+
+
+def _ends_with(value: Any, end: Any) -> bool:
+    return isinstance(value, str) and isinstance(end, str) and value.endswith(end)
+
+
+def _is_in(value: Any, elements: list[Any]) -> bool:
+    return any(are_equal(value, element) for element in elements)
+
+
+# How rules, conditions and the step `filter` compare a value with another one.
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "eq": are_equal,
+    "neq": lambda left, right: not are_equal(left, right),
+    "gt": lambda left, right: is_less(right, left),
+    "gte": lambda left, right: is_less_or_equal(right, left),
+    "lt": is_less,
+    "lte": is_less_or_equal,
+    "contains": _contains,
+    "starts_with": _starts_with,
+    "ends_with": _ends_with,
+    "in": _is_in,
+}

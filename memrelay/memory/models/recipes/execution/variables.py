@@ -4,12 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memrelay.memory.errors import Fault, InvalidInput
+from memrelay.memory.models.recipes.definition.recipe import Recipe
+from memrelay.memory.models.recipes.definition.scopes import (
+    SCOPE_OF,
+    SCOPES,
+    belongs_to_scope,
+    scope_fault,
+)
 from memrelay.memory.models.recipes.execution.conditions import get_in_result
 from memrelay.memory.models.recipes.execution.values import MISSING, get_path
-from memrelay.memory.models.recipes.faults import did_you_mean
-from memrelay.memory.models.recipes.recipe import Recipe
-from memrelay.memory.models.recipes.scopes import SCOPE_OF, SCOPES, belongs_to_scope, scope_fault
+from memrelay.memory.models.recipes.faults import FaultList, did_you_mean
+from memrelay.memory.validation import Place
 
 Intent = Mapping[str, Any]
 # The parts of an intent, and the type that each of them must have.
@@ -46,42 +51,40 @@ class Prepared:
     warnings: list[tuple[str, str]]
 
 
-def prepare_input(recipe: Recipe, given: RunInput, uid: str) -> Prepared:
+def prepare_input(recipe: Recipe, run_input: RunInput, uid: str) -> Prepared:
     """Check the input of a run. Raises InvalidInput with all errors."""
-    faults: list[Fault] = []
-    warnings: list[tuple[str, str]] = []
-    intent = _read_intent(given.intent, faults, warnings)
-    values = _read_scopes(recipe, given, uid, warnings)
-    values |= _read_declared(recipe, given.variables, faults, warnings)
-    if faults:
-        raise InvalidInput("; ".join(fault.message for fault in faults), faults)
+    faults, warnings = FaultList(), list[tuple[str, str]]()
+    intent = _read_intent(run_input.intent, faults, warnings)
+    values = _read_scopes(recipe, run_input, uid, warnings)
+    values |= _read_declared(recipe, run_input.variables, faults, warnings)
+    faults.raise_joined()
     return Prepared(intent, values, warnings)
 
 
 def _read_intent(
-    given: str | Intent | None, faults: list[Fault], warnings: list[tuple[str, str]]
+    submitted: str | Intent | None, faults: FaultList, warnings: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    if given is None or isinstance(given, str):
-        return {"query": given} if given else {}
-    intent = {name: value for name, value in given.items() if value is not None}
+    if submitted is None or isinstance(submitted, str):
+        return {"query": submitted} if submitted else {}
+    intent = {name: value for name, value in submitted.items() if value is not None}
     for name, value in intent.items():
         if name not in PARTS:
             warnings.append(("unknown_intent", f'the intent has no part "{name}"; it is ignored'))
             continue
-        wanted, rule = PARTS[name]
-        is_valid = isinstance(value, wanted)
+        type_, rule = PARTS[name]
+        is_valid = isinstance(value, type_)
         if name == "keywords" and is_valid:
             is_valid = all(isinstance(one, str) for one in value)
         if not is_valid:
-            faults.append(Fault(f"/intent/{name}", "bad_type", f"intent.{name} must be {rule}"))
+            faults.add(("intent", name), "bad_type", f"intent.{name} must be {rule}")
     return intent
 
 
 def _read_scopes(
-    recipe: Recipe, given: RunInput, uid: str, warnings: list[tuple[str, str]]
+    recipe: Recipe, run_input: RunInput, uid: str, warnings: list[tuple[str, str]]
 ) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for scope, variables in given.scope_variables.items():
+    for scope, variables in run_input.scope_variables.items():
         known = SCOPES.get(scope, ()) if scope in recipe.inputs_scope else ()
         for name, value in variables.items():
             if name in known and value is not None:
@@ -89,8 +92,8 @@ def _read_scopes(
             elif name not in known:
                 unread = f'the recipe does not read the scope "{scope}", so "{name}" is ignored'
                 warnings.append(("unknown_variable", scope_fault(scope, name) or unread))
-    if given.thread_id and "thread" in recipe.inputs_scope:
-        values["thread_id"] = given.thread_id
+    if run_input.thread_id and "thread" in recipe.inputs_scope:
+        values["thread_id"] = run_input.thread_id
     if uid and "project" in recipe.inputs_scope:
         values["project_id"] = uid
     return values
@@ -98,21 +101,21 @@ def _read_scopes(
 
 def _read_declared(
     recipe: Recipe,
-    given: Mapping[str, Any],
-    faults: list[Fault],
+    submitted: Mapping[str, Any],
+    faults: FaultList,
     warnings: list[tuple[str, str]],
 ) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for variable in recipe.variables:
-        value = given.get(variable.name)
+        value = submitted.get(variable.name)
         value = variable.default if value is None else value
         if value is not None:
             values[variable.name] = value
         elif variable.required:
             message = f'the variable "{variable.name}" is required'
-            faults.append(Fault(f"/variables/{variable.name}", "required", message))
+            faults.add(("variables", variable.name), "required", message)
     declared = {variable.name for variable in recipe.variables}
-    for name in given:
+    for name in submitted:
         if name in declared:
             continue
         rule = f'"{name}" is not declared and is ignored{did_you_mean(name, declared)}'
@@ -147,10 +150,11 @@ class Names:
             return get_path(self._intent.get(root, MISSING), path)
         return get_path(self._values.get(root, MISSING), path)
 
-    def pointer(self, name: str) -> str:
-        """Return the JSON pointer of a name in the input of the run."""
+    def locate(self, name: str) -> Place:
+        """Return the path of a name in the input of the run."""
         root, *path = name.split(".")
         if root in ("keywords", "action", "context"):
-            return "/".join(("/intent", root, *path))
-        scope = next((scope for scope, names in SCOPES.items() if root in names), "")
-        return f"/scope_variables/{scope}/{root}" if scope else f"/variables/{root}"
+            return ("intent", root, *path)
+        if root in SCOPE_OF:
+            return ("scope_variables", SCOPE_OF[root], root)
+        return ("variables", root)

@@ -4,17 +4,32 @@
 `{KIND: {from, to}}`. Attributes without a field are allowed. A change applies to later writes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from memrelay.memory.engine.store import Transaction
-from memrelay.memory.engine.timestamps import Moment, format_time, parse_ms
+from memrelay.memory.engine.timestamps import Moment, parse_ms
 from memrelay.memory.engine.versions import State
+from memrelay.memory.errors import Refused
+from memrelay.memory.models.recipes import GRAPH_TEMPLATE_KIND
 from memrelay.memory.models.recipes.faults import FaultList, suggest
-from memrelay.memory.models.recipes.graph.names import check_name
-from memrelay.memory.models.recipes.graph.stored import object_of
-from memrelay.memory.models.recipes.records import RecipeTables
-from memrelay.memory.records.view import version_of
+from memrelay.memory.models.recipes.graph.names import (
+    Description,
+    NewId,
+    SearchId,
+    TemplateName,
+    check_name,
+)
+from memrelay.memory.models.recipes.keyed_kind import (
+    SCOPE,
+    TemplateKind,
+    read_object,
+    view_template,
+)
+from memrelay.memory.models.recipes.table import RecipeTables
+from memrelay.memory.records.data import kept_data
+from memrelay.memory.records.reading import MOST
+from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.validation import Place
 
 # The JSON types of a field by its type in a template.
@@ -35,6 +50,22 @@ TIMES = ("date", "datetime")
 
 
 @dataclass(frozen=True, slots=True)
+class CreateGraphTemplate:
+    """The template to create."""
+
+    name: TemplateName
+    """The name."""
+    id: NewId = ""
+    """The id: letters, digits, dots, dashes and underscores. By default generated."""
+    description: Description = ""
+    """The purpose of graphs with this template."""
+    record_kinds: dict[str, Any] = field(default_factory=dict)
+    """The kinds of nodes: {Kind: {fields: {field: {type, required}}}}. None allow any kind."""
+    edge_types: dict[str, Any] = field(default_factory=dict)
+    """The kinds of edges: {KIND: {from, to}}, with the kinds of their nodes. None allow any."""
+
+
+@dataclass(frozen=True, slots=True)
 class GraphTemplateView:
     """A graph template."""
 
@@ -52,23 +83,14 @@ class GraphTemplateView:
 
 
 def view_graph_template(state: State) -> GraphTemplateView:
-    """Return the view of a stored graph template."""
-    value = object_of(state)
-    return GraphTemplateView(
-        state.key or "",
-        value["name"],
-        value["description"],
-        value["record_kinds"],
-        value["edge_types"],
-        format_time(state.created_at),
-        format_time(state.updated_at),
-        version_of(state.record, state.extras),
-    )
+    """Return the view of a stored graph template. Raises RecordDamaged."""
+    return GraphTemplateView(**view_template(state))
 
 
-def check_graph_template(record_kinds: dict[str, Any], edge_types: dict[str, Any]) -> None:
+def check_graph_template(template: dict[str, Any]) -> None:
     """Raise InvalidInput with every fault of a graph template."""
     faults = FaultList()
+    record_kinds, edge_types = template["record_kinds"], template["edge_types"]
     for kind, declared in record_kinds.items():
         path = ("record_kinds", kind)
         check_name(kind, path, faults)
@@ -77,8 +99,8 @@ def check_graph_template(record_kinds: dict[str, Any], edge_types: dict[str, Any
             example = '{"fields": {"age": {"type": "number"}}}'
             faults.add(path, "bad_type", f"is an object like {example}")
             continue
-        for name, field in fields.items():
-            _check_field((*path, "fields", name), field, faults)
+        for name, declaration in fields.items():
+            _check_field((*path, "fields", name), declaration, faults)
     for kind, ends in edge_types.items():
         path = ("edge_types", kind)
         check_name(kind, path, faults)
@@ -109,6 +131,93 @@ def _check_end(path: Place, end: Any, record_kinds: dict[str, Any], faults: Faul
         faults.add(path, "unknown_kind", f'unknown kind "{end}"{suggest(end, record_kinds)}')
 
 
+def refuse_used_template(tx: Transaction, id_: str) -> None:
+    """Raise Refused if a graph uses a graph template."""
+    graphs = [
+        stored.state.key or ""
+        for stored in tx.table(RecipeTables).instances.page("graph", "", MOST)
+        if kept_data(stored.state.record, stored.state.extras).get("template_id") == id_
+    ]
+    if graphs:
+        raise Refused(f"the graphs {', '.join(graphs[:5])} use the template; delete them first")
+
+
+@dataclass(frozen=True, slots=True)
+class GetGraphTemplate:
+    """The template to read."""
+
+    id: SearchId
+    """The id of the template."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListGraphTemplates:
+    """Nothing to select: the list has all templates."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTemplates:
+    """Templates, the newest first."""
+
+    items: tuple[GraphTemplateView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateGraphTemplate:
+    """The changes of a template. Omitted fields keep their values."""
+
+    id: SearchId
+    """The id of the template."""
+    name: TemplateName | None = None
+    """The new name."""
+    description: Description | None = None
+    """The new description."""
+    record_kinds: dict[str, Any] | None = None
+    """The new kinds of nodes; they replace all present ones."""
+    edge_types: dict[str, Any] | None = None
+    """The new kinds of edges; they replace all present ones."""
+    if_version: Versions = ()
+    """Change only if the template has one of these versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGraphTemplate:
+    """The template to delete."""
+
+    id: SearchId
+    """The id of the template."""
+    reason: Reason = ""
+    """The reason, kept in the history."""
+    if_version: Versions = ()
+    """Delete only if the template has one of these versions."""
+
+
+GRAPH_TEMPLATES = TemplateKind(
+    GRAPH_TEMPLATE_KIND,
+    "graph template",
+    "graph_templates",
+    view_graph_template,
+    fields=("name", "description", "record_kinds", "edge_types"),
+    check=check_graph_template,
+)
+GRAPH_TEMPLATES.declare_create(
+    CreateGraphTemplate, "Create a template that nodes and edges of its graphs must fit."
+)
+GRAPH_TEMPLATES.declare_get(GetGraphTemplate, "Return a template of graphs.")
+GRAPH_TEMPLATES.declare_list(
+    ListGraphTemplates,
+    GraphTemplates,
+    "List up to 1,000 templates of graphs, the newest first. Fewer if they are long.",
+)
+GRAPH_TEMPLATES.declare_update(
+    UpdateGraphTemplate,
+    "Change a template of graphs. Present nodes and edges stay; later writes must fit.",
+)
+GRAPH_TEMPLATES.declare_delete(
+    DeleteGraphTemplate, "Delete a template that no graph uses.", refuse_used_template
+)
+
+
 @dataclass(frozen=True, slots=True)
 class FittingTemplate:
     """The rules of a template for new nodes and edges. Empty kinds allow any kind."""
@@ -122,11 +231,11 @@ class FittingTemplate:
             hint = suggest(kind, self.record_kinds)
             to.add((*path, "kind"), "unknown_kind", f'unknown node kind "{kind}"{hint}')
             return
-        for name, field in self.record_kinds.get(kind, {}).get("fields", {}).items():
+        for name, declared in self.record_kinds.get(kind, {}).get("fields", {}).items():
             value, at = attributes.get(name), (*path, "attributes", name)
             if value is not None:
-                _check_value(value, field.get("type", "any").lower(), at, to)
-            elif field.get("required"):
+                _check_value(value, declared.get("type", "any").lower(), at, to)
+            elif declared.get("required"):
                 to.add(at, "missing_field", f'the kind "{kind}" requires the attribute "{name}"')
 
     def check_edge(self, kind: str, kinds: tuple[str, str], path: Place, to: FaultList) -> None:
@@ -137,13 +246,13 @@ class FittingTemplate:
             hint = suggest(kind, self.edge_types)
             to.add((*path, "kind"), "unknown_kind", f'unknown edge kind "{kind}"{hint}')
             return
-        for side, found in zip(("from", "to"), kinds, strict=True):
-            wanted = self.edge_types[kind][side]
-            if found != wanted:
+        for side, actual in zip(("from", "to"), kinds, strict=True):
+            required = self.edge_types[kind][side]
+            if actual != required:
                 to.add(
                     (*path, f"{side}_node_id"),
                     "wrong_kind",
-                    f'an edge "{kind}" has a node of kind "{wanted}" here, not "{found}"',
+                    f'an edge "{kind}" has a node of kind "{required}" here, not "{actual}"',
                 )
 
 
@@ -154,10 +263,10 @@ def _check_value(value: Any, type_: str, path: Place, faults: FaultList) -> None
         faults.add(path, "bad_type", f"must have the type {type_}, as its template says")
 
 
-def fitting_template(tx: Transaction, id_: str) -> FittingTemplate | None:
+def find_fitting_template(tx: Transaction, id_: str) -> FittingTemplate | None:
     """Return the rules of a graph template, None if there is none with the id."""
-    place = tx.table(RecipeTables).graph_templates.find("", id_) if id_ else None
-    if place is None:
+    stored = GRAPH_TEMPLATES.table(tx).find(SCOPE, id_) if id_ else None
+    if stored is None:
         return None
-    value = object_of(place.state)
-    return FittingTemplate(value["record_kinds"], value["edge_types"])
+    template = read_object(stored.state)
+    return FittingTemplate(template["record_kinds"], template["edge_types"])

@@ -3,38 +3,29 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import orjson
+from pydantic import Field
 
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
-from memrelay.memory.engine.versions import State, StoredRecord
-from memrelay.memory.errors import RecordNotFound, SearchTooLong
-from memrelay.memory.models.recipes.graph.stored import object_of
-from memrelay.memory.models.recipes.graph.table import View
-from memrelay.memory.models.recipes.graph.view_query import Query, parse_query
-from memrelay.memory.models.recipes.graph.view_sql import columns_of, compile_query
-from memrelay.memory.models.recipes.objects import find_object
-from memrelay.memory.models.recipes.records import RecipeTables
-from memrelay.memory.records.view import version_of
+from memrelay.memory.errors import Fault, InvalidInput, NameTaken, RecordNotFound, SearchTooLong
+from memrelay.memory.models.recipes.graph.names import NewId, SearchId
+from memrelay.memory.models.recipes.graph.view_query import (
+    Query,
+    compile_columns,
+    compile_query,
+    parse_query,
+)
+from memrelay.memory.models.recipes.graph.view_templates import VIEW_TEMPLATES
+from memrelay.memory.models.recipes.instances import find_graph, find_id
+from memrelay.memory.models.recipes.keyed_kind import read_object
+from memrelay.memory.models.recipes.table import RecipeTables, View
+from memrelay.memory.operations import Context, operation
+from memrelay.memory.records.reading import MOST, take_page
 
-
-@dataclass(frozen=True, slots=True)
-class ViewTemplateView:
-    """A view template."""
-
-    id: str
-    name: str
-    description: str
-    query: dict[str, Any]
-    """The query: match, patterns, where, orderBy, skip, limit, return."""
-    applicable_template_ids: tuple[str, ...]
-    """The graph templates to which views may apply it; none for any graph."""
-    created_at: Moment
-    updated_at: Moment
-    version: str
-    """Changes with every write; a write can require it."""
+OptionalId = Annotated[str, Field(max_length=128)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +40,145 @@ class ViewView:
     created_at: Moment
 
 
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """The view to create."""
+
+    template_id: SearchId
+    """The id of the view template."""
+    instance: SearchId
+    """The id or name of the graph."""
+    id: NewId = ""
+    """The id: letters, digits, dots, dashes and underscores. By default generated."""
+
+
+@operation("views.create", access="write", mutates=True, home="recipes")
+def create(tx: Transaction, new: CreateView, context: Context) -> ViewView:
+    """Bind a view template to a graph.
+
+    Raises RecordNotFound: when the template or the graph does not exist.
+    Raises InvalidInput: when the template does not apply to the graph.
+    Raises NameTaken: when another view has the id.
+    """
+    graph, template = find_graph(tx, new.instance), VIEW_TEMPLATES.find(tx, new.template_id)
+    applicable = read_object(template.state)["applicable_template_ids"]
+    if applicable and graph.template_id not in applicable:
+        message = (
+            f"the template applies only to graphs of the templates {', '.join(applicable)}, and "
+            f"graph {graph.id!r} has {graph.template_id or 'none'}"
+        )
+        raise InvalidInput(message, [Fault("/template_id", "not_applicable", message)])
+    view = View(new.id or context.new_guid(), new.template_id, graph.id, context.now_ms)
+    if tx.table(RecipeTables).graph.view(view.id) is not None:
+        raise NameTaken(f"a view already has the id {view.id!r}; use another id")
+    tx.table(RecipeTables).graph.insert_view(view)
+    tx.feed.add("view.created", view.id)
+    return view_view(view)
+
+
+@dataclass(frozen=True, slots=True)
+class GetView:
+    """The view to read."""
+
+    id: SearchId
+    """The id of the view."""
+
+
+@operation("views.get", access="read", mutates=False, home="recipes")
+def get(tx: Transaction, query: GetView, context: Context) -> ViewView:
+    """Return a view, without its rows.
+
+    Raises RecordNotFound: when the view does not exist.
+    """
+    return view_view(find_view(tx, query.id))
+
+
+@dataclass(frozen=True, slots=True)
+class ListViews:
+    """The views to list."""
+
+    instance: OptionalId = ""
+    """Only views of this graph: its id or name."""
+    template_id: OptionalId = ""
+    """Only views of this view template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """Views, the newest first."""
+
+    items: tuple[ViewView, ...]
+
+
+@operation("views.list", access="read", mutates=False, home="recipes")
+def list_views(tx: Transaction, query: ListViews, context: Context) -> Views:
+    """List up to 1,000 views, the newest first.
+
+    Raises RecordNotFound: when the graph does not exist.
+    """
+    instance = find_id(tx, "graph", query.instance) if query.instance else ""
+    views = tx.table(RecipeTables).graph.views(template=query.template_id, instance=instance)
+    return Views(tuple(take_page(map(view_view, views), MOST, context.result_bytes)[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteView:
+    """The view to delete."""
+
+    id: SearchId
+    """The id of the view."""
+
+
+@operation("views.delete", access="delete", mutates=True, home="recipes")
+def delete(tx: Transaction, target: DeleteView, context: Context) -> None:
+    """Delete a view. Its template and its graph stay.
+
+    Raises RecordNotFound: when the view does not exist.
+    """
+    view = find_view(tx, target.id)
+    tx.table(RecipeTables).graph.delete_view(view.id)
+    ids = {"instance_id": view.instance, "template_id": view.template}
+    tx.feed.add("view.deleted", view.id, ids)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteView:
+    """The view to execute."""
+
+    id: SearchId
+    """The id of the view."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewResult:
+    """The rows of a view."""
+
+    columns: tuple[str, ...]
+    """The names of the columns."""
+    rows: tuple[dict[str, Any], ...]
+    """The values by column; null for a missing one. Fewer rows than `limit` if they are long."""
+    total: int
+    """The number of rows without `skip` and `limit`."""
+
+
+@operation("views.execute", access="read", mutates=False, home="recipes")
+def execute(tx: Transaction, target: ExecuteView, context: Context) -> ViewResult:
+    """Return the rows of a view.
+
+    Raises RecordNotFound: when the view does not exist.
+    Raises SearchTooLong: when the view exceeds the time limit.
+    """
+    view = find_view(tx, target.id)
+    query = read_query(tx, view)
+    with limited(tx, f"the view {view.id!r}"):
+        values = (row.values for row in read_rows(tx, view, query))
+        rows, was_cut = take_page(values, query.limit, context.result_bytes)
+        is_last = not was_cut and 0 < len(rows) < query.limit
+        # The last page gives the number of all rows.
+        total = query.skip + len(rows) if is_last else count_rows(tx, view, query)
+    return ViewResult(tuple(query.columns), tuple(rows), total)
+
+
 class ViewRow(NamedTuple):
     """A row of a view: the id of the matched node, and the values by column."""
 
@@ -56,29 +186,9 @@ class ViewRow(NamedTuple):
     values: dict[str, Any]
 
 
-def view_template_view(state: State) -> ViewTemplateView:
-    """Return the view of a stored view template."""
-    value = object_of(state)
-    return ViewTemplateView(
-        state.key or "",
-        value["name"],
-        value["description"],
-        value["query"],
-        tuple(value["applicable_template_ids"]),
-        format_time(state.created_at),
-        format_time(state.updated_at),
-        version_of(state.record, state.extras),
-    )
-
-
 def view_view(view: View) -> ViewView:
     """Return the interface's form of a view."""
     return ViewView(view.id, view.template, view.instance, format_time(view.created_at))
-
-
-def find_view_template(tx: Transaction, id_: str) -> StoredRecord:
-    """Return a stored view template. Raises RecordNotFound."""
-    return find_object(tx.table(RecipeTables).view_templates, id_)
 
 
 def find_view(tx: Transaction, id_: str) -> View:
@@ -89,9 +199,9 @@ def find_view(tx: Transaction, id_: str) -> View:
     return view
 
 
-def query_of(tx: Transaction, view: View) -> Query:
+def read_query(tx: Transaction, view: View) -> Query:
     """Return the query of a view. Raises RecordNotFound: its template does not exist."""
-    return parse_query(object_of(find_view_template(tx, view.template).state)["query"])
+    return parse_query(read_object(VIEW_TEMPLATES.find(tx, view.template).state)["query"])
 
 
 @contextmanager
@@ -107,27 +217,23 @@ def limited(tx: Transaction, what: str) -> Iterator[None]:
         ) from error
 
 
-def read_rows(
-    tx: Transaction,
-    view: View,
-    query: Query,
-    *,
-    node: str | None = None,
-    window: tuple[int, int] | None = None,
-) -> Iterator[ViewRow]:
-    """Yield the rows of a view, in its order. `window` is (skip, limit), by default the query's.
-
-    With `node`, only rows of that matched node.
-    """
-    compiled = compile_query(query, view.instance, node)
-    columns, bound = columns_of(query)
-    skip, limit = window or (query.skip, query.limit)
+def read_rows(tx: Transaction, view: View, query: Query) -> Iterator[ViewRow]:
+    """Yield the rows of a view, in its order."""
+    compiled = compile_query(query, view.instance)
+    columns, bound = compile_columns(query)
     sql = f"SELECT n0.key, {columns}{compiled.source}{compiled.order} LIMIT ? OFFSET ?"
-    values = (*bound, *compiled.values, *compiled.order_values, limit, skip)
-    names = [name for _, name in query.columns]
+    values = (*bound, *compiled.values, *compiled.order_values, query.limit, query.skip)
+    names = [*query.columns]
     for key, *row in tx.table(RecipeTables).graph.rows(sql, values):
         pairs = zip(names, row[::2], row[1::2], strict=True)
         yield ViewRow(key, {name: _json_value(type_, value) for name, type_, value in pairs})
+
+
+def _json_value(type_: str | None, value: Any) -> Any:
+    """Return a value of SQLite's JSON functions as JSON."""
+    if type_ in ("true", "false"):
+        return type_ == "true"
+    return orjson.loads(value) if type_ in ("object", "array") else value
 
 
 def count_rows(tx: Transaction, view: View, query: Query) -> int:
@@ -144,10 +250,3 @@ def last_nodes(tx: Transaction, view: View, query: Query, node: str) -> Iterator
     sql = f"SELECT n{last}.key{compiled.source}{compiled.order}"
     rows = tx.table(RecipeTables).graph.rows(sql, (*compiled.values, *compiled.order_values))
     return (id_ for (id_,) in rows)
-
-
-def _json_value(type_: str | None, value: Any) -> Any:
-    """Return a value of SQLite's JSON functions as JSON."""
-    if type_ in ("true", "false"):
-        return type_ == "true"
-    return orjson.loads(value) if type_ in ("object", "array") else value

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from memrelay.memory.models.recipes.execution.handler import handler
 from memrelay.memory.models.recipes.execution.values import MISSING, get_field
+from memrelay.memory.models.recipes.handlers import handler
 from memrelay.memory.models.recipes.step import Items
 
 MAX_FIELDS = 32
@@ -18,7 +18,8 @@ def pick_fields(items: Items, args: Mapping[str, Any], run: Mapping[str, Any]) -
         raise ValueError('args must be like {"fields": ["text"]}')
     if len(fields) > MAX_FIELDS:
         raise ValueError(f"args.fields may have at most {MAX_FIELDS} entries")
-    return [
-        {field: value for field in fields if (value := get_field(item, field)) is not MISSING}
-        for item in items
-    ]
+    picked = []
+    for item in items:
+        values = {field: get_field(item, field) for field in fields}
+        picked.append({field: value for field, value in values.items() if value is not MISSING})
+    return picked

@@ -1,1 +1,1 @@
-"""The step types of recipes, one module each."""
+"""The step types of recipes, one module for each category."""

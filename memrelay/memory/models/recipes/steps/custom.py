@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from memrelay.memory.models.recipes.execution.handler import all_handlers
+from memrelay.memory.models.recipes.handlers import all_handlers
 from memrelay.memory.models.recipes.step import Result, StepCall, StepFailed, step
 
 # Errors of a handler that end its step and not the call.

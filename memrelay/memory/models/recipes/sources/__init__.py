@@ -1,1 +1,0 @@
-"""Key-value stores and event logs."""
