@@ -95,7 +95,7 @@ class NewEvent:
     payload: Any
     """The data of the event: any JSON, at most 256 KiB."""
     metadata: dict[str, Any] | None = None
-    """RecordExtras data; by default an empty object."""
+    """Further data; by default an empty object."""
     timestamp: str | int | None = None
     """When it happened: RFC 3339 or Unix ms; by default now."""
 

@@ -7,7 +7,7 @@ from memrelay.memory.errors import Fault, InvalidInput
 from memrelay.memory.records.data import text_fault
 from memrelay.memory.validation import Place, find_closest, pointer
 
-# RecordExtras faults of an input are left out.
+# Further faults of an input are left out.
 MAX_FAULTS = 100
 # Texts in messages are cut to this many characters.
 SHOWN_CHARACTERS = 64

@@ -206,7 +206,7 @@ class EvaluateRules:
     scope_variables: AnyObject
     """Variables by scope: `{"task": {"task_id": "T1"}}`."""
     additional_variables: ObjectOrNull = None
-    """RecordExtras variables by name; rules read them as `addVar.NAME`."""
+    """Further variables by name; rules read them as `addVar.NAME`."""
     input: ObjectTextOrNull = None
     """The question, a text or `{"text": "..."}`."""
     rule_engine_ids: TextListOrNull = None

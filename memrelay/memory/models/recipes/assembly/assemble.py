@@ -60,7 +60,7 @@ class AssemblyRequest:
     scope_variables: AnyObject
     """Variables by scope: `{"task": {"task_id": "T1"}}`."""
     additional_variables: ObjectOrNull = None
-    """RecordExtras variables of the recipes by name; rules read them as `addVar.NAME`."""
+    """Further variables of the recipes by name; rules read them as `addVar.NAME`."""
     input: ObjectTextOrNull = None
     """The question, a text or `{"text": "..."}`; it is the query of the recipes."""
     explicit_memory: TextListOrNull = None

@@ -71,7 +71,7 @@ class NewNode:
     id: str = ""
     """The id, unique within the graph. By default generated."""
     attributes: dict[str, Any] = field(default_factory=dict)
-    """RecordExtras values: any JSON object."""
+    """Further values: any JSON object."""
     valid_from: Time | None = None
     """The date or time from which the node is valid. It is only stored."""
     valid_to: Time | None = None

@@ -1,11 +1,11 @@
 """The functions that the step `custom` may call, one in each module of this folder."""
 
-import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from memrelay.memory.engine.models import load
 from memrelay.memory.models.recipes.step import Items, Result
 
 # `(items, args, run)`. `run` has memoryId, memory, intent, results, query, projectPath, threadId
@@ -29,5 +29,5 @@ def handler(name: str) -> Callable[[Function], Function]:
 def all_handlers() -> dict[str, Handler]:
     """Import all handlers and return them by name."""
     for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"memrelay.memory.models.recipes.handlers.{module.name}")
+        load(f"memrelay.memory.models.recipes.handlers.{module.name}")
     return dict(sorted(HANDLERS.items()))
