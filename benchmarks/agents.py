@@ -23,7 +23,7 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.errands import AT_ONCE, QUICK, describe, measure_process, measure_writes
+from benchmarks.deferred_calls import AT_ONCE, QUICK, describe, measure_process, measure_writes
 from benchmarks.restart import Answers, deploy, start_worker
 from benchmarks.support.blocking import BlockingConnection
 from benchmarks.support.harness import make_parser, start_peer, temporary_bus, write_result

@@ -37,7 +37,7 @@ async def serve(socket: str, root: Path) -> None:
     """Deploy both pipelines and serve them until the process is killed."""
     async with Catalog(root) as catalog:
         for uid in PIPELINES:
-            # Not a home, which always has a feed.
+            # Not a built-in store, which always has a feed.
             text = orjson.dumps(make_bundle(uid)).replace(b"/memories", b"/notes")
             store = {"memory_id": f"instances/{uid}/notes", "changes": uid == "on"}
             bundle = check(orjson.loads(text) | {"stores": [store]}).bundle

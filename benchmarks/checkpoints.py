@@ -27,7 +27,7 @@ from memrelay import open_store
 from memrelay.bus.client.url import Address
 from memrelay.integrations.langgraph import MemrelaySaver
 from memrelay.pipelines.secret_references import NO_SECRETS
-from memrelay.worker.errands.bus_operations import BusOperations, CallOperations
+from memrelay.worker.deferred_calls.bus_operations import BusOperations, CallOperations
 from tests.support.bundles import make_bundle, make_uid
 from tests.support.house import House
 
@@ -100,8 +100,8 @@ async def open_embedded(path: Path) -> AsyncIterator[Saver]:
         yield MemrelaySaver(store)
 
 
-class Errand:
-    """Calls operations over the bus, as an errand does."""
+class DeferredCall:
+    """Calls operations over the bus, as a deferred call does."""
 
     def __init__(self, operations: CallOperations) -> None:
         self._operations = operations
@@ -115,10 +115,10 @@ class Errand:
 
 @asynccontextmanager
 async def open_over_bus(house: House, uid: str) -> AsyncIterator[Saver]:
-    """Open MemrelaySaver as an errand of a worker uses it."""
+    """Open MemrelaySaver as a deferred call of a worker uses it."""
     bus = BusOperations(Address(path=str(house.server.socket_path)), NO_SECRETS)
     try:
-        yield MemrelaySaver(Errand(CallOperations(bus, uid, "agent", f"{uid}/e")))
+        yield MemrelaySaver(DeferredCall(CallOperations(bus, uid, "agent", f"{uid}/e")))
     finally:
         await bus.close()
 

@@ -135,7 +135,7 @@ class Reads:
         self._line = ReconnectingConnection(self._address)
         bundle = check(make_bundle(UID)).bundle
         assert bundle is not None
-        self._bundle, agents, letters = bundle, list_agents(bundle), self._catalog.letters
+        self._bundle, agents, letters = bundle, list_agents(bundle), self._catalog.dead_letters
         self._status = CachedRead(partial(read_status, self._catalog, self._line))
         self._activity = CachedRead(
             partial(read_activity, self._line, letters, bundle, agents, draw_graph(agents))
@@ -160,10 +160,12 @@ class Reads:
 
     async def read_overview(self) -> None:
         """Read what the page of a pipeline shows. It calls no operations."""
-        letters = self._catalog.letters
+        letters = self._catalog.dead_letters
         await self._status.get()
         await self._activity.get()
-        await read_log_backward(self._line, self._bundle.home_of("chat"), "chat", limit=LOG_ROWS)
+        await read_log_backward(
+            self._line, self._bundle.swarm_owner("chat"), "chat", limit=LOG_ROWS
+        )
         await read_rows(letters, await letters.latest(UID, "chat", limit=LOG_ROWS))
 
 

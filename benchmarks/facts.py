@@ -79,7 +79,7 @@ def fill(store: Store, facts: Sequence[tuple[str, str]]) -> None:
     context = make_context()
     for first in range(0, len(facts), BATCH):
         with store.transaction() as tx:
-            tx.records.acts(NOW, "bench")
+            tx.records.set_actor(NOW, "bench")
             for key, value in facts[first : first + BATCH]:
                 set_fact(tx, SetFact(key, value), context)
 

@@ -51,7 +51,7 @@ def fill(store: Store, texts: Sequence[str], *, stores: int = 1, ends: int | Non
     """Write an item for each text, spread over stores `s0`, `s1` and so on."""
     for first in range(0, len(texts), BATCH):
         with store.transaction() as tx:
-            tx.records.acts(NOW, "bench")
+            tx.records.set_actor(NOW, "bench")
             for n, text in enumerate(texts[first : first + BATCH], first):
                 tx.records.insert_state(make_state(n, f"s{n % stores}", text, ends))
     while merge_step(store):

@@ -98,7 +98,7 @@ def fill(store: Store, texts: Sequence[str]) -> None:
     context, began = make_context(), time.perf_counter()
     for first in range(0, len(texts), BATCH):
         with store.transaction() as tx:
-            tx.records.acts(NOW, "bench")
+            tx.records.set_actor(NOW, "bench")
             for n, text in enumerate(texts[first : first + BATCH], first):
                 put(tx, PutDocument("docs", f"doc/{n:06}", text, f"Document {n}"), context)
     print(f"documents.put: {len(texts) / (time.perf_counter() - began):,.0f} documents per second")

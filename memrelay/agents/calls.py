@@ -1,4 +1,4 @@
-"""Call operations in the same way over an embedded store, over HTTP, and from an errand."""
+"""Call operations in the same way over an embedded store, over HTTP, and from a deferred call."""
 
 import asyncio
 import inspect
@@ -29,7 +29,7 @@ class Calls(Protocol):
         """Return the output of an operation. Raises MemoryFault, RelayError or OperationFailed."""
 
 
-def calls_of(call: Any, *, uid: str = "", store: str = "") -> Calls:
+def make_calls(call: Any, *, uid: str = "", store: str = "") -> Calls:
     """Return the operations of a pipeline, or of an embedded store.
 
     `call` has the method `operate`: the store of `open_store`, a Client or BlockingClient, or the

@@ -19,7 +19,7 @@ from memrelay.agents.history import (
 )
 from memrelay.agents.model import ModelFault
 from memrelay.agents.request import Options
-from memrelay.agents.wire import text_of
+from memrelay.agents.wire import read_text
 
 SUMMARIZE = (
     "Summarize the conversation below for the assistant that continues it. Keep facts, names, "
@@ -91,7 +91,7 @@ def _window(options: Options) -> int:
 
 def _line(message: BaseMessage) -> str:
     role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
-    return f"{role}: {text_of(message)}"
+    return f"{role}: {read_text(message)}"
 
 
 def _flat(turns: Sequence[Turn]) -> list[BaseMessage]:

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
-from memrelay.agents.wire import is_readable, text_of
+from memrelay.agents.wire import is_readable, read_text
 
 PROMPT_ID, SUMMARY_ID = "system_prompt_fallback", "conversation_summary"
 INTERRUPTED = "interrupted"
@@ -77,7 +77,7 @@ def clean(message: BaseMessage) -> BaseMessage | None:
 def drop_blank(message: BaseMessage) -> BaseMessage | None:
     """Return a message without blocks of only white space; None if no text is left."""
     has_calls = isinstance(message, AIMessage) and message.tool_calls
-    if text_of(message).strip():
+    if read_text(message).strip():
         if isinstance(message.content, str):
             return message
         kept = [block for block in message.content if not _is_blank(block)]
@@ -101,7 +101,7 @@ def repair(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         repaired.append(message)
         results = list(takewhile(_is_result, messages[at:]))
         at += len(results)
-        repaired += _results_of(message, results)
+        repaired += _find_results(message, results)
     return repaired
 
 
@@ -109,7 +109,7 @@ def _is_result(message: BaseMessage) -> bool:
     return isinstance(message, ToolMessage)
 
 
-def _results_of(message: BaseMessage, results: Sequence[BaseMessage]) -> list[BaseMessage]:
+def _find_results(message: BaseMessage, results: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return one result for each tool call of a message, in the order of the calls."""
     known = {one.tool_call_id: one for one in results if isinstance(one, ToolMessage)}
     calls = message.tool_calls if isinstance(message, AIMessage) else []

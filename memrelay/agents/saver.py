@@ -17,14 +17,14 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from memrelay.agents.calls import calls_of
+from memrelay.agents.calls import make_calls
 from memrelay.agents.saver_values import (
     KnownParts,
     Steps,
     get_steps,
-    layout_of,
+    make_layout,
     put_steps,
-    values_of,
+    restore_values,
     without_values,
     write_steps,
 )
@@ -41,7 +41,7 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
       client from `connect_sync`.
     - `agent` keeps the threads of several agents apart.
     - `uid` is the pipeline of a client, by default its only one. `store` is the memory_id, by
-      default the home `memories` of the pipeline; an embedded store ignores it.
+      default the built-in store `memories` of the pipeline; an embedded store ignores it.
     - `serde` serializes the values, by default LangGraph's JsonPlusSerializer.
 
     Checkpoints of a thread share the items of lists that did not change, such as messages.
@@ -58,7 +58,7 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
     ) -> None:
         super().__init__(serde=serde)
         self.agent = agent
-        self._calls = calls_of(call, uid=uid, store=store)
+        self._calls = make_calls(call, uid=uid, store=store)
         self._known = KnownParts()
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -193,19 +193,19 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
             output = await self._calls.arun(name, given, key=_new_key())
 
     def _get(self, config: RunnableConfig) -> Steps:
-        place = _place_of(config)
+        place = _get_thread(config)
         wanted = self._at(place) | {"id": get_checkpoint_id(config) or "latest"}
         found = yield from get_steps(wanted, self._known.get(place))
         if found is None:
             return None
         self._known.note(place, found["mark"], found["parts"])
         checkpoint = self.serde.loads_typed((found["type"], found["checkpoint"]))
-        checkpoint["channel_values"] = values_of(found["channels"], found["parts"], self.serde)
+        checkpoint["channel_values"] = restore_values(found["channels"], found["parts"], self.serde)
         return CheckpointTuple(
-            _config_of(place, found["id"]),
+            _make_config(place, found["id"]),
             checkpoint,
             found["metadata"],
-            _config_of(place, found["parent"]) if found["parent"] else None,
+            _make_config(place, found["parent"]) if found["parent"] else None,
             [
                 (one["task"], one["channel"], self.serde.loads_typed((one["type"], value)))
                 for one, value in zip(found["writes"], found["values"], strict=True)
@@ -241,7 +241,7 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
         while limit is None or len(found) < limit:
             most = PAGE if limit is None else min(limit - len(found), PAGE)
             page = yield "checkpoints.list", given | {"limit": most, "offset": len(found)}
-            found += [_config_of((one["thread"], one["ns"]), one["id"]) for one in page["items"]]
+            found += [_make_config((one["thread"], one["ns"]), one["id"]) for one in page["items"]]
             if len(found) >= page["total"] or not page["items"]:
                 break
         return found
@@ -249,8 +249,8 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> Steps:
-        place = _place_of(config)
-        channels, parts = layout_of(checkpoint["channel_values"], self.serde)
+        place = _get_thread(config)
+        channels, parts = make_layout(checkpoint["channel_values"], self.serde)
         type_, skeleton = self.serde.dumps_typed(without_values(checkpoint))
         given = self._at(place) | {
             "id": checkpoint["id"],
@@ -261,13 +261,13 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
         }
         mark = yield from put_steps(given, skeleton, parts, self._known.get(place))
         self._known.note(place, mark, parts)
-        return _config_of(place, checkpoint["id"])
+        return _make_config(place, checkpoint["id"])
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
     ) -> Steps:
         typed = [(channel, *self.serde.dumps_typed(value)) for channel, value in writes]
-        given = self._at(_place_of(config)) | {
+        given = self._at(_get_thread(config)) | {
             "id": str(config["configurable"]["checkpoint_id"]),
             "task": task,
             "path": path,
@@ -306,12 +306,12 @@ def _new_key() -> str:
     return secrets.token_hex(16)
 
 
-def _place_of(config: RunnableConfig) -> tuple[str, str]:
+def _get_thread(config: RunnableConfig) -> tuple[str, str]:
     named = config["configurable"]
     return str(named["thread_id"]), named.get("checkpoint_ns") or ""
 
 
-def _config_of(place: tuple[str, str], ident: str) -> RunnableConfig:
+def _make_config(place: tuple[str, str], ident: str) -> RunnableConfig:
     return {
         "configurable": {"thread_id": place[0], "checkpoint_ns": place[1], "checkpoint_id": ident}
     }

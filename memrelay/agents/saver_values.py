@@ -69,12 +69,12 @@ class KnownParts:
                 self._bytes -= self._known.popitem(last=False)[1].bytes
 
 
-def layout_of(values: Mapping[str, Any], serde: SerializerProtocol) -> Layout:
+def make_layout(values: Mapping[str, Any], serde: SerializerProtocol) -> Layout:
     """Serialize the values of channels. Each item of a list is a part, which checkpoints share."""
     channels: list[dict[str, Any]] = []
     parts: list[bytes] = []
     for name, value in values.items():
-        items = _items_of(value, serde)
+        items = _split_items(value, serde)
         if items is None:
             type_, data = serde.dumps_typed(value)
             parts.append(data)
@@ -85,7 +85,7 @@ def layout_of(values: Mapping[str, Any], serde: SerializerProtocol) -> Layout:
     return Layout(channels, parts)
 
 
-def values_of(
+def restore_values(
     channels: Sequence[Mapping[str, Any]], parts: Sequence[bytes], serde: SerializerProtocol
 ) -> dict[str, Any]:
     """Return the values of channels."""
@@ -100,7 +100,7 @@ def values_of(
     return values
 
 
-def _items_of(value: Any, serde: SerializerProtocol) -> list[bytes] | None:
+def _split_items(value: Any, serde: SerializerProtocol) -> list[bytes] | None:
     """Return the serialized items of a list, None if it is one part."""
     if type(value) is not list or not value:
         return None

@@ -6,9 +6,9 @@ from typing import Any
 
 from langgraph.store.base import BaseStore, IndexConfig, Op, Result, TTLConfig
 
-from memrelay.agents.calls import Calls, calls_of
+from memrelay.agents.calls import Calls, make_calls
 from memrelay.agents.store_batch import run_steps
-from memrelay.agents.store_input import WHOLE_VALUE, Step, checked_fields, checked_ttl, step_of
+from memrelay.agents.store_input import WHOLE_VALUE, Step, checked_fields, checked_ttl, make_step
 from memrelay.memory.engine.memory_id import check
 
 # The keys of `index`.
@@ -43,7 +43,7 @@ class MemrelayStore(BaseStore):
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self._fields = _fields_of(index)
+        self._fields = _parse_fields(index)
         checked_ttl((ttl or {}).get("default_ttl"))
         self.ttl_config = ttl
         self._calls = _calls_on(call, store)
@@ -75,7 +75,7 @@ class MemrelayStore(BaseStore):
             output = await self._calls.arun(name, given)
 
     def _steps(self, ops: Iterable[Op]) -> list[Step]:
-        return [step_of(op, self._fields) for op in ops]
+        return [make_step(op, self._fields) for op in ops]
 
 
 def _calls_on(call: Any, store: str) -> Calls:
@@ -83,14 +83,14 @@ def _calls_on(call: Any, store: str) -> Calls:
     if "/" not in store:
         # The owner of the pipeline knows the whole memory_id.
         check(f"instances/uid/{store}")
-        return calls_of(call, store=store)
+        return make_calls(call, store=store)
     top, uid, *_ = check(store).split("/")
     names = signature(call.operate).parameters if hasattr(call, "operate") else ()
     has_uid = top == "instances" and PIPELINE in names
-    return calls_of(call, uid=uid if has_uid else "", store=store)
+    return make_calls(call, uid=uid if has_uid else "", store=store)
 
 
-def _fields_of(index: IndexConfig | None) -> tuple[str, ...]:
+def _parse_fields(index: IndexConfig | None) -> tuple[str, ...]:
     """Return the paths of the texts by which items are found. Raises ValueError."""
     given = dict(index or {})
     fields = given.pop(FIELDS, None)

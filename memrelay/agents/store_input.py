@@ -74,7 +74,7 @@ class Put:
 Step = Get | Search | ListScopes | Put
 
 
-def step_of(op: Any, fields: tuple[str, ...]) -> Step:
+def make_step(op: Any, fields: tuple[str, ...]) -> Step:
     """Return the checked operation. `fields` are paths of the texts by which items are found.
 
     Raises ValueError and InvalidNamespaceError.
@@ -94,7 +94,7 @@ def step_of(op: Any, fields: tuple[str, ...]) -> Step:
     )
 
 
-def scope_of(labels: Iterable[Any]) -> str:
+def make_scope(labels: Iterable[Any]) -> str:
     """Return the scope of a namespace, "" without labels. Raises InvalidNamespaceError."""
     labels = tuple(labels)
     for label in labels:
@@ -113,7 +113,7 @@ def scope_of(labels: Iterable[Any]) -> str:
 
 def item_scope(namespace: Iterable[Any]) -> str:
     """Return the scope of an item. Raises InvalidNamespaceError, also for one without labels."""
-    if scope := scope_of(namespace):
+    if scope := make_scope(namespace):
         return scope
     raise InvalidNamespaceError("the namespace of an item needs at least one label")
 
@@ -205,7 +205,7 @@ def _search(op: SearchOp) -> Search:
     _check_window(op.offset, op.limit)
     is_ranked = bool(op.query)
     given: Json = {"kind": LANGGRAPH_ITEM_KIND}
-    conditions = _within(scope_of(op.namespace_prefix)) | translate_filter(op.filter or {})
+    conditions = _within(make_scope(op.namespace_prefix)) | translate_filter(op.filter or {})
     if conditions:
         parse_filter(conditions)
         given["filter"] = conditions
@@ -312,7 +312,7 @@ def _merged(conditions: Iterable[MatchCondition], sort: str) -> list[str] | None
             raise ValueError(f"a match type is prefix or suffix, not {condition.match_type!r:.40}")
         if condition.match_type != sort:
             continue
-        scope_of(condition.path)
+        make_scope(condition.path)
         for place, label in enumerate(condition.path[::step]):
             if place == len(merged):
                 merged.append(label)

@@ -66,7 +66,7 @@ def _knowledge_search(request: TurnRequest, operate: Operate) -> Tool:
     async def run(given: SearchArguments, key: str) -> str:
         wanted: Json = {"query": given.query, "limit": MAX_RECORDS}
         if known.is_read:
-            wanted |= _memories_of(known)
+            wanted |= _select_memories(known)
         found = await operate("knowledge.search", wanted, key=key)
         return _as_text(
             [
@@ -112,11 +112,11 @@ async def find_knowledge(known: Knowledge, question: str, operate: Operate) -> s
         "token_budget": known.token_budget,
         "with_ids": False,
     }
-    found = await operate("knowledge.context", wanted | _memories_of(known))
+    found = await operate("knowledge.context", wanted | _select_memories(known))
     return str(found["text"])
 
 
-def _memories_of(known: Knowledge) -> Json:
+def _select_memories(known: Knowledge) -> Json:
     return {"memory_ids": known.memory_ids or (), "memory_tags": known.memory_tags or ()}
 
 

@@ -1,4 +1,4 @@
-"""One turn of an agent: the executor of the errands of the block `agent`.
+"""One turn of an agent: the executor of the deferred calls of the block `agent`.
 
 A turn may run again after a crash. Each response of the model is committed before its tools run,
 and each call of a tool has an idempotency key, so a repeated turn continues where the first one
@@ -21,7 +21,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langsmith import tracing_context
 
 from memrelay.agents import history
-from memrelay.agents.calls import calls_of
+from memrelay.agents.calls import make_calls
 from memrelay.agents.compaction import fit
 from memrelay.agents.graph import Steps, graph_with, is_answer
 from memrelay.agents.guarded_http import GuardedClient
@@ -33,9 +33,9 @@ from memrelay.agents.responses import Responses
 from memrelay.agents.saver import MemrelaySaver
 from memrelay.agents.tool import as_error
 from memrelay.agents.tools import find_knowledge, make_tools
-from memrelay.agents.wire import faults_of, from_wire, text_of, to_wire
+from memrelay.agents.wire import find_faults, from_wire, read_text, to_wire
 from memrelay.blocks.async_call import OperationFailed
-from memrelay.blocks.contract import RunningErrand
+from memrelay.blocks.contract import RunningCall
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory.conversations import turn_thread
 
@@ -48,16 +48,16 @@ class TurnFault(Exception):
     """The turn has no answer. The text is for the user of the agent."""
 
 
-async def run_turn(given: Mapping[str, Any], errand: RunningErrand) -> Json:
+async def run_turn(given: Mapping[str, Any], deferred_call: RunningCall) -> Json:
     """Return the answer of a turn: `text` or `error`, and the `actions` of its tools."""
     request = parse_request(given)
     actions: list[Json] = []
     try:
-        async with GuardedClient(private=errand.may_call_private) as client:
-            model = ChatModel(client, _model_options(request), _read_key(request, errand))
+        async with GuardedClient(private=deferred_call.may_call_private) as client:
+            model = ChatModel(client, _model_options(request), _read_key(request, deferred_call))
             # LangSmith gets no trace, even if the environment turns tracing on.
             with tracing_context(enabled=False):
-                text = await Turn(request, errand, model, actions).run()
+                text = await Turn(request, deferred_call, model, actions).run()
     except (TurnFault, ModelFault, OperationFailed) as fault:
         return {"error": str(fault), "actions": actions, "ended_at_ms": _now_ms()}
     return {"text": text, "actions": actions, "ended_at_ms": _now_ms()}
@@ -72,11 +72,11 @@ def _model_options(request: TurnRequest) -> ModelOptions:
     return ModelOptions(options.url, options.model, options.temperature, options.max_tokens)
 
 
-def _read_key(request: TurnRequest, errand: RunningErrand) -> str:
+def _read_key(request: TurnRequest, deferred_call: RunningCall) -> str:
     """Return the API key, "" for none. Raises TurnFault."""
     reference = request.options.api_key
     try:
-        return errand.secret(reference) if reference else ""
+        return deferred_call.secret(reference) if reference else ""
     except LookupError as error:
         raise TurnFault(f"api_key cannot be read: {error.args[0]}") from error
 
@@ -85,13 +85,19 @@ class Turn:
     """The nodes of one turn's graph. `actions` collects what the tools did."""
 
     def __init__(
-        self, request: TurnRequest, errand: RunningErrand, model: ChatModel, actions: list[Json]
+        self,
+        request: TurnRequest,
+        deferred_call: RunningCall,
+        model: ChatModel,
+        actions: list[Json],
     ) -> None:
-        self._request, self._errand, self._model = request, errand, model
+        self._request, self._deferred_call, self._model = request, deferred_call, model
         self._actions = actions
-        self._tools = make_tools(request, errand.operate, errand.id)
+        self._tools = make_tools(request, deferred_call.operate, deferred_call.id)
         self._responses = Responses(
-            calls_of(errand, store=request.store), request.alias, turn_thread(errand.id)
+            make_calls(deferred_call, store=request.store),
+            request.alias,
+            turn_thread(deferred_call.id),
         )
         self._knowledge: str | None = None
 
@@ -102,13 +108,13 @@ class Turn:
         """
         request = self._request
         saver = (
-            MemrelaySaver(self._errand, request.alias, store=request.store)
+            MemrelaySaver(self._deferred_call, request.alias, store=request.store)
             if request.is_remembered
             else None
         )
         asked = HumanMessage(
             request.text,
-            id=self._errand.id,
+            id=self._deferred_call.id,
             additional_kwargs={"timestamp": format_time(request.asked_at_ms)},
         )
         limit = 2 * request.options.max_steps + 10
@@ -119,14 +125,14 @@ class Turn:
                 context=Steps(self.prepare, self.ask, self.call_tool),
                 durability="exit" if saver is not None else None,
             )
-        text = text_of(ended["messages"][-1])
+        text = read_text(ended["messages"][-1])
         if not text.strip():
             raise TurnFault("the model answered without text")
         return text
 
     async def prepare(self, messages: list[BaseMessage]) -> list[Any]:
         """Return the conversation as the model gets it, unless the turn has its answer already."""
-        at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
+        at = next(place for place, one in enumerate(messages) if one.id == self._deferred_call.id)
         # A tail without an answer is from an earlier attempt of this turn, which runs again.
         if messages[at + 1 :] and is_answer(messages[-1]):
             return []
@@ -139,7 +145,7 @@ class Turn:
 
     async def ask(self, messages: list[BaseMessage]) -> AIMessage:
         """Return the next message of the model."""
-        at = next(place for place, one in enumerate(messages) if one.id == self._errand.id)
+        at = next(place for place, one in enumerate(messages) if one.id == self._deferred_call.id)
         step = sum(isinstance(one, AIMessage) for one in messages[at:])
         if step >= self._request.options.max_steps:
             raise TurnFault(
@@ -147,7 +153,7 @@ class Turn:
                 "improve the prompt"
             )
         said = await self._respond(messages, step)
-        answer = from_wire(said, f"{self._errand.id}/{step}")
+        answer = from_wire(said, f"{self._deferred_call.id}/{step}")
         answer.additional_kwargs["timestamp"] = format_time(said["at_ms"])
         cleaned = history.clean(answer)
         return answer.model_copy(update={"content": cleaned.content if cleaned else ""})
@@ -161,7 +167,7 @@ class Turn:
         if tool is None:
             known = ", ".join(self._tools) or "none"
             result = as_error(f"there is no tool {name!r}; tools are {known}")
-        elif fault := faults_of(asked).get(ident):
+        elif fault := find_faults(asked).get(ident):
             result = as_error(fault)
         else:
             result = await tool.call(call["args"], f"{step}/{index}")
@@ -174,7 +180,7 @@ class Turn:
             return known
         if self._knowledge is None:
             self._knowledge = await find_knowledge(
-                self._request.options.knowledge, self._request.question, self._errand.operate
+                self._request.options.knowledge, self._request.question, self._deferred_call.operate
             )
         sent = [*system_messages(self._request.prompt, self._knowledge), *messages]
         tools = [tool.on_wire for tool in self._tools.values()]
@@ -196,11 +202,12 @@ class Turn:
         self, messages: Sequence[BaseMessage], step: str, tools: Sequence[Json]
     ) -> Json:
         sent = [to_wire(message) for message in messages]
-        return await self._model.ask(sent, tools, request_id=f"{self._errand.id}/{step}")
+        return await self._model.ask(sent, tools, request_id=f"{self._deferred_call.id}/{step}")
 
     async def _commit(self, step: str, said: Json) -> Json:
         said |= {"at_ms": _now_ms()}
         if step != SUMMARY_STEP and not said["tool_calls"]:
-            # The answer ends the turn: its checkpoint, or the result of the errand, commits it.
+            # The answer ends the turn: its checkpoint, or the result of the deferred call, commits
+            # it.
             return said
         return await self._responses.commit(step, said)

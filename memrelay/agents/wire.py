@@ -47,7 +47,7 @@ def parse_said(found: Mapping[str, Any]) -> Json:
     """
     calls = found.get("tool_calls")
     parsed = [_parse_call(call) for call in calls] if isinstance(calls, list) else []
-    return {"content": _content_of(found.get("content")), "tool_calls": parsed}
+    return {"content": _convert_content(found.get("content")), "tool_calls": parsed}
 
 
 def from_wire(found: Mapping[str, Any], message_id: str) -> AIMessage:
@@ -79,7 +79,7 @@ def from_wire(found: Mapping[str, Any], message_id: str) -> AIMessage:
     )
 
 
-def text_of(message: BaseMessage) -> str:
+def read_text(message: BaseMessage) -> str:
     """Return the text of a message: of its blocks of text, if it has blocks."""
     content = message.content
     if isinstance(content, str):
@@ -91,7 +91,7 @@ def text_of(message: BaseMessage) -> str:
     )
 
 
-def faults_of(message: AIMessage) -> dict[str, str]:
+def find_faults(message: AIMessage) -> dict[str, str]:
     """Return what is wrong with the arguments of invalid calls, by the ids of the calls."""
     return {str(call["id"]): call["error"] or NO_OBJECT for call in message.invalid_tool_calls}
 
@@ -135,7 +135,7 @@ def _parse_arguments(text: str) -> tuple[Json, str]:
     return ({}, TOO_DEEP) if _is_deep(value) else (value, "")
 
 
-def _content_of(given: object) -> str | list[str | Json]:
+def _convert_content(given: object) -> str | list[str | Json]:
     if isinstance(given, list):
         return [block for block in given if is_readable(block) and not _is_deep(block)]
     return _text(given)

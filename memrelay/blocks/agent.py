@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from memrelay.blocks.contract import BlockArgs, Call, Errand, Got, SecretReference
+from memrelay.blocks.contract import BlockArgs, Call, DeferredCall, Got, SecretReference
 from memrelay.blocks.memory_args import MemoryId
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
@@ -169,8 +169,8 @@ class AgentArgs(BlockArgs):
         return self.memory_id
 
     @property
-    def default_home(self) -> str:
-        """Return the home of the agent's memory."""
+    def default_store(self) -> str:
+        """Return the built-in store of the agent's memory."""
         return "memories"
 
     @property
@@ -197,14 +197,14 @@ def is_installed() -> bool:
         return False
 
 
-@block("agent", AgentArgs, errand="memrelay.agents.turn:run_turn")
-def agent(call: Call, args: AgentArgs) -> Message | Errand:
+@block("agent", AgentArgs, deferred_call="memrelay.agents.turn:run_turn")
+def agent(call: Call, args: AgentArgs) -> Message | DeferredCall:
     """Return the model's answer, or `{"error": ...}`. Turns of one conversation run in order."""
     if call.got is not None:
         return _answer(call, call.got, args)
     if not call.text.strip():
         return call.error(NO_TEXT)
-    user, part, execution = _find_user(call), call.part, call.next_errand_id
+    user, part, execution = _find_user(call), call.part, call.next_deferred_call_id
     workflow = args.workflow_id or call.agent.pipeline
     thread = _stored_thread(call, args) or input_thread(execution, call.agent.alias)
     request = {
@@ -223,7 +223,7 @@ def agent(call: Call, args: AgentArgs) -> Message | Errand:
     }
     if args.record_episodes:
         begin_episode(call.tx, _new_episode(call, args, execution), _context(call, call.now_ms))
-    return Errand(request, order=thread)
+    return DeferredCall(request, order=thread)
 
 
 def _answer(call: Call, got: Got, args: AgentArgs) -> Message:
@@ -231,7 +231,7 @@ def _answer(call: Call, got: Got, args: AgentArgs) -> Message:
     responses."""
     outcome: Mapping[str, Any] = got.value if not got.error else {"error": got.error}
     alias, thread = call.agent.alias, _stored_thread(call, args)
-    call.tx.checkpoints.delete_thread(alias, turn_thread(got.errand_id))
+    call.tx.checkpoints.delete_thread(alias, turn_thread(got.deferred_call_id))
     if args.conversation_memory and thread:
         prune_thread(call.tx.checkpoints, alias, thread, args.keep_checkpoints)
     if args.record_episodes:
@@ -257,7 +257,7 @@ def _new_episode(call: Call, args: AgentArgs, execution: str) -> NewEpisode:
 def _complete(call: Call, args: AgentArgs, outcome: Mapping[str, Any]) -> None:
     """End the episode of a turn. One that was deleted since begins again."""
     context = _context(call, outcome.get("ended_at_ms", call.now_ms))
-    guid = begin_episode(call.tx, _new_episode(call, args, call.errand_id), context)
+    guid = begin_episode(call.tx, _new_episode(call, args, call.deferred_call_id), context)
     fault, text = outcome.get("error", ""), outcome.get("text")
     steps = [NewStep(text=call.text, role="user")]
     steps += [

@@ -26,12 +26,12 @@ class AgentMemoryArgs(BlockArgs):
         return self.memory_id
 
     @property
-    def default_home(self) -> str:
-        """Return the home of the pipeline's memories."""
+    def default_store(self) -> str:
+        """Return the built-in store of the pipeline's memories."""
         return "memories"
 
 
-def ids_of(call: Call, agent_id: str) -> Ids:
+def make_ids(call: Call, agent_id: str) -> Ids:
     """Return the agent, and the user and the session that trusted fields of the message name.
 
     Raises Refused: when an id is too long.
@@ -47,7 +47,7 @@ def ids_of(call: Call, agent_id: str) -> Ids:
     return Ids(agent_id, given.get(USER, ""), given.get(SESSION, ""))
 
 
-def context_of(call: Call) -> Context:
+def make_context(call: Call) -> Context:
     """Return the context of a call for the functions of agent memory."""
     return Context(call.now_ms, call.agent.name, call.limits.message_bytes, call.new_guid)
 

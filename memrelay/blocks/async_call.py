@@ -1,4 +1,4 @@
-"""The call of an `async def` block, which runs as an errand outside of the database thread."""
+"""The call of an `async def` block, which runs as a deferred call outside of the database thread."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -27,17 +27,17 @@ class OperationFailed(Exception):
 class AsyncCall(Call, kw_only=True, gc=False):
     """One message for one agent, in an `async def` block.
 
-    It has no `tx`: use `operate`. `errand_id` stays the same if a crash makes the worker repeat the
-    call, so send it to services as the idempotency key.
+    It has no `tx`: use `operate`. `deferred_call_id` stays the same if a crash makes the worker
+    repeat the call, so send it to services as the idempotency key.
     """
 
     operations: Operations
-    errand: str  # the id of the errand
+    deferred_call: str  # the id of the deferred call
 
     @property
-    def errand_id(self) -> str:
+    def deferred_call_id(self) -> str:
         """Return the id of this call. A repeated call has the same one."""
-        return self.errand
+        return self.deferred_call
 
     async def operate(
         self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
@@ -45,7 +45,7 @@ class AsyncCall(Call, kw_only=True, gc=False):
         """Call an operation of the pipeline, such as `records.create`, and return its output.
 
         `given` is its input, and `store` its `memory_id` (by default the pipeline's first). A
-        repeated call has no second effect: its idempotency key is the id of the errand with the
-        number of the operation within this call, or with `key`. Raises OperationFailed.
+        repeated call has no second effect: its idempotency key is the id of the deferred call with
+        the number of the operation within this call, or with `key`. Raises OperationFailed.
         """
         return await self.operations.call(name, given, store, key)

@@ -52,23 +52,23 @@ class Ids(Protocol):
     def new_guid(self, alias: str) -> str:
         """Return the next guid of the agent `alias` in this cascade."""
 
-    def beside(self, memory_id: str) -> Any:
+    def open_for_read(self, memory_id: str) -> Any:
         """Return another store of the pipeline, for reads. Raises Refused."""
 
     def secret(self, reference: str) -> str:
         """Return the value of a secret. Raises LookupError."""
 
-    def next_errand_id(self) -> str:
-        """Return the id of an errand that the block returns now."""
+    def next_deferred_call_id(self) -> str:
+        """Return the id of a deferred call that the block returns now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class DeferredCall:
     """A request that waits, such as one to an HTTP service. The block is called again with the
     result.
 
-    `request` is any JSON value. Errands of one agent with the same `order` run one after the other,
-    in the order of their messages.
+    `request` is any JSON value. Deferred calls of one agent with the same `order` run one after the
+    other, in the order of their messages.
     """
 
     request: Any
@@ -76,9 +76,9 @@ class Errand:
 
 
 class Got(Struct, frozen=True):
-    """The outcome of an errand: the `value` that its executor returned, or an `error`."""
+    """The outcome of a deferred call: the `value` that its executor returned, or an `error`."""
 
-    errand_id: str
+    deferred_call_id: str
     value: Any = None
     error: str = ""  # "" if it succeeded
 
@@ -88,7 +88,7 @@ class Call(Struct, gc=False):
 
     `now_ms` is the time when the input entered the bus, Unix ms; a replay has the same time. `tx`
     is the open transaction of the block's store, or None. `got` is the result of the block's
-    errand; None if it has none yet.
+    deferred call; None if it has none yet.
     """
 
     agent: Agent
@@ -100,16 +100,16 @@ class Call(Struct, gc=False):
     got: Got | None = None
 
     @property
-    def errand_id(self) -> str:
-        """Return the id of the errand whose result the block got, or "". It is the same after a
-        crash, so a service can recognize a repeated request by it."""
-        return "" if self.got is None else self.got.errand_id
+    def deferred_call_id(self) -> str:
+        """Return the id of the deferred call whose result the block got, or "". It is the same
+        after a crash, so a service can recognize a repeated request by it."""
+        return "" if self.got is None else self.got.deferred_call_id
 
     @property
-    def next_errand_id(self) -> str:
-        """Return the id that an Errand gets if the block returns one now. A replay returns the
+    def next_deferred_call_id(self) -> str:
+        """Return the id that a DeferredCall gets if the block returns one now. A replay returns the
         same one."""
-        return self.ids.next_errand_id()
+        return self.ids.next_deferred_call_id()
 
     @property
     def text(self) -> str:
@@ -130,13 +130,13 @@ class Call(Struct, gc=False):
         """Return an id for a new record. A replay returns the same one."""
         return self.ids.new_guid(self.agent.alias)
 
-    def beside(self, memory_id: str) -> Any:
+    def open_for_read(self, memory_id: str) -> Any:
         """Return another store of the pipeline, for reads; its functions accept it as `tx`.
 
         A replay sends the stored answer and does not read again. Raises Refused for a store that
         the bundle does not name.
         """
-        return self.ids.beside(memory_id)
+        return self.ids.open_for_read(memory_id)
 
     def secret(self, reference: str) -> str:
         """Return the secret of an argument of the type SecretReference.
@@ -250,13 +250,13 @@ class BlockArgs(BaseModel):
         return tuple(value for value in values if value)
 
     @property
-    def home(self) -> str:
-        """Return the home of the pipeline that is the block's only store; "" for any store."""
+    def only_store(self) -> str:
+        """Return the block's only store, a built-in one; "" for any store."""
         return ""
 
     @property
-    def default_home(self) -> str:
-        """Return the home that is the block's store if it has no `memory_id`; "" for no store."""
+    def default_store(self) -> str:
+        """Return the block's store if it has no `memory_id`; "" for no store."""
         return ""
 
     @property
@@ -296,13 +296,13 @@ class Transient(Exception):
         self.after_s, self.counts = None if after_s is None else float(after_s), counts
 
 
-class RunningErrand(Protocol):
-    """An errand while its executor runs."""
+class RunningCall(Protocol):
+    """A deferred call while its executor runs."""
 
     @property
     def id(self) -> str:
-        """Return its id. It stays the same if a crash makes the worker repeat the errand, so send
-        it to services as the idempotency key."""
+        """Return its id. It stays the same if a crash makes the worker repeat the deferred call, so
+        send it to services as the idempotency key."""
 
     @property
     def actor(self) -> str:
@@ -321,14 +321,14 @@ class RunningErrand(Protocol):
         """Call an operation of the pipeline, as `AsyncCall.operate` does."""
 
 
-Handle = Callable[[Call, Any], Message | Errand | None]
-# An async function (request, errand) -> result, which is any JSON value.
-Executor = Callable[[Any, RunningErrand], Coroutine[Any, Any, Any]]
+Handle = Callable[[Call, Any], Message | DeferredCall | None]
+# An async function (request, deferred_call) -> result, which is any JSON value.
+Executor = Callable[[Any, RunningCall], Coroutine[Any, Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncBlock:
-    """A block that is an `async def` function. Each call of it is an errand.
+    """A block that is an `async def` function. Each call of it is a deferred call.
 
     It takes an AsyncCall. If it is not `ordered`, calls of one agent run at the same time.
     """
@@ -342,7 +342,8 @@ class Block:
     """A registered block. `handle(call, args)` returns a message, or None to publish nothing.
 
     `handle` is None for a block that shows or sends messages outside of a cascade. A block with
-    errands has an `executor`: a function, its place as "module:function", or the block itself.
+    deferred calls has an `executor`: a function, its place as "module:function", or the block
+    itself.
     """
 
     name: str

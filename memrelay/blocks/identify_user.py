@@ -27,7 +27,7 @@ class IdentifyUserArgs(BlockArgs):
     the user is the speaker, in the channel `chat`."""
 
     memory_id: MemoryId = ""
-    """Path of the store. By default the pipeline's home, `instances/${pipeline_uid}/memories`."""
+    """Path of the store. By default the built-in store `instances/${pipeline_uid}/memories`."""
     channel: Annotated[str, Field(max_length=MAX_CHANNEL_CHARACTERS, pattern="^[^:]*$")] = ""
     """The channel, such as telegram or webhook. By default it follows from the trigger."""
     forward: bool = False
@@ -40,8 +40,8 @@ class IdentifyUserArgs(BlockArgs):
         return self.memory_id
 
     @property
-    def default_home(self) -> str:
-        """Return the home of the block's store, if no other store is named."""
+    def default_store(self) -> str:
+        """Return the built-in store of the block's store, if no other store is named."""
         return "memories"
 
 
@@ -102,7 +102,7 @@ def _find_person(call: Call, channel: str) -> Person:
         return Person(channel or CHAT, _as_id(call.message.speaker), call.message.speaker)
     inner = trigger.get("trigger_input")
     payload = inner if isinstance(inner, dict) else trigger
-    channel = channel or _text(trigger.get("channel")) or _channel_of(payload)
+    channel = channel or _text(trigger.get("channel")) or _find_channel(payload)
     channel = channel.replace(":", "_")[:MAX_CHANNEL_CHARACTERS]
     return _READERS.get(channel, _read_other)(channel, payload)
 
@@ -116,15 +116,15 @@ def _parse_trigger(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _channel_of(payload: Mapping[str, Any]) -> str:
-    if _sender_of(payload):
+def _find_channel(payload: Mapping[str, Any]) -> str:
+    if _find_sender(payload):
         return TELEGRAM
     if payload.get("webhook_id"):
         return WEBHOOK
     return _text(payload.get("channel")) or _text(payload.get("source")) or USER
 
 
-def _sender_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+def _find_sender(payload: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the sender of an update of Telegram, {} if there is none."""
     message = payload.get("message")
     sender = message.get("from") if isinstance(message, dict) else None
@@ -132,7 +132,7 @@ def _sender_of(payload: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read_telegram(channel: str, payload: Mapping[str, Any]) -> Person:
-    sender = _sender_of(payload)
+    sender = _find_sender(payload)
     if not sender:
         return _read_other(channel, payload)
     name = f"{_text(sender.get('first_name'))} {_text(sender.get('last_name'))}".strip()
@@ -141,19 +141,19 @@ def _read_telegram(channel: str, payload: Mapping[str, Any]) -> Person:
 
 def _read_address(channel: str, payload: Mapping[str, Any]) -> Person:
     ident = _as_id(payload.get("user_id")) or _as_id(payload.get("email"))
-    return Person(channel, ident, _name_of(payload))
+    return Person(channel, ident, _make_name(payload))
 
 
 def _read_mail(channel: str, payload: Mapping[str, Any]) -> Person:
     ident = _as_id(payload.get("email")) or _as_id(payload.get("user_id"))
-    return Person(channel, ident, _name_of(payload))
+    return Person(channel, ident, _make_name(payload))
 
 
 def _read_other(channel: str, payload: Mapping[str, Any]) -> Person:
-    return Person(channel, _as_id(payload.get("user_id")), _name_of(payload))
+    return Person(channel, _as_id(payload.get("user_id")), _make_name(payload))
 
 
-def _name_of(payload: Mapping[str, Any]) -> str:
+def _make_name(payload: Mapping[str, Any]) -> str:
     return _text(payload.get("user_name")) or _text(payload.get("name"))
 
 

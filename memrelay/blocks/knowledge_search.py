@@ -106,11 +106,11 @@ def knowledge_search(call: Call, args: KnowledgeArgs) -> Message:
 def _search_input(call: Call, args: KnowledgeArgs) -> SearchKnowledge:
     if not args.memories and not args.tags:
         return SearchKnowledge(call.text, None, None, (), args.min_score, args.limit)
-    ids = _ids_of(call, args.memories)
+    ids = _find_ids(call, args.memories)
     return SearchKnowledge(call.text, ids, args.tags, (), args.min_score, args.limit)
 
 
-def _ids_of(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
+def _find_ids(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the ids of the memories with these ids or names; a name may match several."""
     wanted = set(names)
     return tuple(

@@ -52,7 +52,7 @@ def _check_template(value: str) -> str:
 
 DEFAULT_LANGUAGE = languages.DEFAULT_LANGUAGE
 Language = Annotated[str, AfterValidator(languages.check_language)]
-# A store with records of any model, and also the home of the items.
+# A store with records of any model, and also the built-in store of the items.
 AnyMemoryId = Annotated[str, AfterValidator(_check_memory_id)]
 MemoryId = Annotated[AnyMemoryId, AfterValidator(_refuse_closed)]
 # The kind of records that a block writes.
@@ -111,7 +111,7 @@ class NamedMemoryArgs(MemoryArgs):
 
     def warnings(self) -> list[str]:
         """Warn about another store than the pipeline's: other clients cannot reach it."""
-        home = memory_ids.home_of("[^/]+")
+        home = memory_ids.swarm_owner("[^/]+")
         is_other = bool(self.memory_id) and not re.fullmatch(home, self.memory_id)
         return super().warnings() + [OTHER_STORE] * is_other
 
@@ -206,7 +206,7 @@ def _take_fitting(call: Call, texts: Iterable[str], max_bytes: int) -> list[str]
 
     Raises ResultTooLarge if the first one alone is too long.
     """
-    envelope_bytes = _size_of_envelope(replace(call.reply("", JSON), left_out=LARGEST))
+    envelope_bytes = _measure_envelope(replace(call.reply("", JSON), left_out=LARGEST))
     room = min(max_bytes, call.limits.message_bytes - envelope_bytes)
     # A text in JSON has two quotes, and needs one comma. The list has two brackets.
     taken, size = list[str](), 1
@@ -224,12 +224,12 @@ def within_message(call: Call, reply: Message) -> Message:
     """Return the reply. Raises ResultTooLarge if it is longer than a message."""
     most = call.limits.message_bytes
     fits_with_any_escaping = len(reply.text) * MOST_ESCAPED < most // 2
-    if not fits_with_any_escaping and _size_of_envelope(reply) > most:
+    if not fits_with_any_escaping and _measure_envelope(reply) > most:
         raise too_large(most)
     return reply
 
 
-def _size_of_envelope(message: Message) -> int:
+def _measure_envelope(message: Message) -> int:
     envelope = {"from": message.sender, "id": message.id, "args": message.args}
     return len(msgspec.json.encode(envelope)) + LEFT_OUT_BYTES * (message.left_out > 0)
 

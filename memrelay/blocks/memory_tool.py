@@ -29,7 +29,7 @@ class MemoryToolArgs(BlockArgs):
     """The text of a message is the arguments of a tool call, as JSON."""
 
     memory_id: AnyMemoryId = ""
-    """The pipeline's home of stores, `instances/${pipeline_uid}/stores`, which is also the default.
+    """The built-in store `instances/${pipeline_uid}/stores`, which is also the default.
     No other store is possible."""
     agent_id: Annotated[str, Field(max_length=64)] = ""
     """The agent that calls, and its own store. By default the sender name of the block's agent."""
@@ -46,8 +46,8 @@ class MemoryToolArgs(BlockArgs):
         return self.memory_id
 
     @property
-    def home(self) -> str:
-        """Return the home of the block's store."""
+    def only_store(self) -> str:
+        """Return the built-in store of the block's store."""
         return "stores"
 
     @property

@@ -67,14 +67,14 @@ def memory_turn(call: Call, args: TurnArgs) -> Message | None:
                 call.message.speaker,
                 args.tags,
                 sent_at_ms,
-                _thread_of(call, args.thread, sent_at_ms),
+                _render_thread(call, args.thread, sent_at_ms),
                 expires_at=args.ttl_s and call.now_ms + 1000 * args.ttl_s,
             ),
         )
     return None
 
 
-def _thread_of(call: Call, template: str, sent_at_ms: int) -> str:
+def _render_thread(call: Call, template: str, sent_at_ms: int) -> str:
     """Return the name of the conversation that the message belongs to."""
     values = {
         "pipeline": call.agent.pipeline,

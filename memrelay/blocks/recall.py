@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from memrelay.blocks.agent_memory_args import AgentMemoryArgs, context_of, ids_of, parse_object
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_context, make_ids, parse_object
 from memrelay.blocks.contract import Call
 from memrelay.blocks.memory_args import within_message
 from memrelay.blocks.registry import block
@@ -60,7 +60,7 @@ def recall(call: Call, args: RecallArgs) -> Message:
     """Return `{key} = {value}`, an array of what was found, or a sentence that nothing was
     found."""
     try:
-        ids = ids_of(call, args.agent_id)
+        ids = make_ids(call, args.agent_id)
         return within_message(call, _answer(call, args, ids, _parse(call.text)))
     except (Refused, RecordDamaged) as error:
         return call.reply(f"Error reading memory: {error}")
@@ -94,7 +94,7 @@ def _answer(call: Call, args: RecallArgs, ids: Ids, wanted: _Wanted) -> Message:
 
 def _answer_key(call: Call, args: RecallArgs, ids: Ids, key: str) -> Message:
     """Answer with the fact of the key, else with facts that a search for the key finds."""
-    found = recall_facts(call.tx, FactName(key, *ids), context_of(call))
+    found = recall_facts(call.tx, FactName(key, *ids), make_context(call))
     if found is not None:
         return call.reply(f"{key} = {value_text(found.value)}")
     facts = _search_facts(call, args, ids, key)
@@ -124,7 +124,7 @@ def _search_facts(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[di
     if len(query) > MAX_QUERY_CHARACTERS:
         raise Refused(f"the query has {len(query)} characters; use at most {MAX_QUERY_CHARACTERS}")
     wanted = SearchFacts(query, *ids, (), args.min_confidence, args.limit)
-    return _shown(search_facts(call.tx, wanted, context_of(call)).items)
+    return _shown(search_facts(call.tx, wanted, make_context(call)).items)
 
 
 def _shown(facts: Iterable[FactView]) -> list[dict[str, Any]]:

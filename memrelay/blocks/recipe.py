@@ -7,7 +7,7 @@ import orjson
 from pydantic import Field, field_validator, model_validator
 
 from memrelay.blocks.async_call import OperationFailed
-from memrelay.blocks.contract import BlockArgs, Call, Errand, RunningErrand, Transient
+from memrelay.blocks.contract import BlockArgs, Call, DeferredCall, RunningCall, Transient
 from memrelay.blocks.memory_args import MemoryId, within_message
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
@@ -71,13 +71,13 @@ class RecipeArgs(BlockArgs):
         return self.memory_id
 
     @property
-    def home(self) -> str:
-        """Return the home of the pipeline's recipes, the block's only store."""
+    def only_store(self) -> str:
+        """Return the built-in store of the pipeline's recipes, the block's only store."""
         return "recipes"
 
     @property
-    def default_home(self) -> str:
-        """Return the same home."""
+    def default_store(self) -> str:
+        """Return the same store."""
         return "recipes"
 
 
@@ -108,21 +108,21 @@ def _undeclared(
     return rules
 
 
-async def execute(request: Mapping[str, Any], errand: RunningErrand) -> dict[str, Any]:
+async def execute(request: Mapping[str, Any], deferred_call: RunningCall) -> dict[str, Any]:
     """Return {"result"} of a recipe, or {"error"}."""
     try:
-        return {"result": await errand.operate(EXECUTE, request)}
+        return {"result": await deferred_call.operate(EXECUTE, request)}
     except OperationFailed as error:
         if error.code == UNAVAILABLE:
             raise Transient(str(error)) from error
         return {"error": str(error)}
 
 
-@block("recipe", RecipeArgs, errand=execute)
-def recipe(call: Call, args: RecipeArgs) -> Message | Errand:
+@block("recipe", RecipeArgs, deferred_call=execute)
+def recipe(call: Call, args: RecipeArgs) -> Message | DeferredCall:
     """Return what the recipe finds, or `{"error": ...}`."""
     if call.got is None:
-        return Errand(_request(call.text, args))
+        return DeferredCall(_request(call.text, args))
     outcome: dict[str, Any] = {"error": call.got.error} if call.got.error else call.got.value
     if "error" in outcome:
         return call.error(outcome["error"])

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, TypeVar
 
-from memrelay.blocks.contract import AsyncBlock, Block, BlockArgs, Call, Errand, Executor, Handle
+from memrelay.blocks.contract import (
+    AsyncBlock,
+    Block,
+    BlockArgs,
+    Call,
+    DeferredCall,
+    Executor,
+    Handle,
+)
 from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.sources import (
     BlockSource,
@@ -33,37 +41,39 @@ def block(
     name: str,
     args: type[BlockArgs] = BlockArgs,
     *,
-    errand: Executor | str | None = None,
+    deferred_call: Executor | str | None = None,
     ordered: bool = True,
 ) -> Callable[[Function], Function]:
     """Declare the decorated function as the block `name`. Raises ValueError.
 
-    A bundle selects the block with `wf_diagram_webhook`. A block that returns an Errand names the
-    async function that executes it: `errand="module:function"`, loaded at the first use, or the
-    function itself. An `async def` block needs no `errand`. With `ordered=False`, calls of it for
-    one agent run at the same time.
+    A bundle selects the block with `wf_diagram_webhook`. A block that returns a DeferredCall names
+    the async function that executes it: `deferred_call="module:function"`, loaded at the first use,
+    or the function itself. An `async def` block needs no `deferred_call`. With `ordered=False`,
+    calls of it for one agent run at the same time.
     """
 
     def declare(handle: Function) -> Function:
         _check(name, args, handle)
         if inspect.iscoroutinefunction(handle):
-            if errand is not None:
-                raise ValueError("an async block is its own errand: remove errand=...")
-            register(Block(name, args, _front_of(handle), AsyncBlock(handle, ordered)))
+            if deferred_call is not None:
+                raise ValueError(
+                    "an async block is its own deferred call: remove deferred_call=..."
+                )
+            register(Block(name, args, _make_front(handle), AsyncBlock(handle, ordered)))
         else:
-            _check_executor(errand)
-            register(Block(name, args, handle, errand))
+            _check_executor(deferred_call)
+            register(Block(name, args, handle, deferred_call))
         return handle
 
     return declare
 
 
-def _front_of(handle: Callable[..., object]) -> Handle:
+def _make_front(handle: Callable[..., object]) -> Handle:
     """Return the plain function that represents an async block in cascades."""
 
     @wraps(handle)
-    def front(call: Call, args: BlockArgs) -> Errand:
-        return Errand(None)
+    def front(call: Call, args: BlockArgs) -> DeferredCall:
+        return DeferredCall(None)
 
     return front
 
@@ -73,8 +83,8 @@ def register(declared: Block) -> None:
     other = _blocks.get(declared.name)
     if other is not None:
         raise ValueError(
-            f"two blocks are named {declared.name!r}: {_place_of(other)} and "
-            f"{_place_of(declared)}; rename one of them"
+            f"two blocks are named {declared.name!r}: {_describe_location(other)} and "
+            f"{_describe_location(declared)}; rename one of them"
         )
     _blocks[declared.name] = declared
 
@@ -130,13 +140,13 @@ def _listed(name: str) -> ListedBlock | None:
 
 
 def _summary(listed: Block) -> str:
-    first, _, _ = (sys.modules[_module_of(listed)].__doc__ or "").strip().partition("\n")
+    first, _, _ = (sys.modules[_find_module(listed)].__doc__ or "").strip().partition("\n")
     if first.startswith(f"{listed.name}: "):
         return first.removeprefix(f"{listed.name}: ")
     return (inspect.getdoc(listed.handle) or "").partition("\n")[0]
 
 
-def _module_of(declared: Block) -> str:
+def _find_module(declared: Block) -> str:
     return declared.args.__module__ if declared.handle is None else declared.handle.__module__
 
 
@@ -170,7 +180,7 @@ def _load_built_in(name: str) -> BlockSource | None:
     source = built_in_source(name)
     if source is not None:
         _load_source(source)
-        if name in _blocks and _module_of(_blocks[name]) == source.module:
+        if name in _blocks and _find_module(_blocks[name]) == source.module:
             return source
     return None
 
@@ -204,17 +214,21 @@ def _check(name: str, args: type[BlockArgs], handle: Callable[..., object]) -> N
         )
 
 
-def _check_executor(errand: Executor | str | None) -> None:
-    is_place = isinstance(errand, str) and EXECUTOR_PLACE.fullmatch(errand)
-    if errand is not None and not is_place and not inspect.iscoroutinefunction(errand):
+def _check_executor(deferred_call: Executor | str | None) -> None:
+    is_place = isinstance(deferred_call, str) and EXECUTOR_PLACE.fullmatch(deferred_call)
+    if (
+        deferred_call is not None
+        and not is_place
+        and not inspect.iscoroutinefunction(deferred_call)
+    ):
         raise ValueError(
-            f"errand is an async function (request, errand) or its place, not {errand!r}: "
-            'write errand="module:function"'
+            f"deferred call is an async function (request, deferred_call) or its place, not {deferred_call!r}: "
+            'write deferred_call="module:function"'
         )
 
 
-def _place_of(declared: Block) -> str:
+def _describe_location(declared: Block) -> str:
     code = getattr(declared.handle and inspect.unwrap(declared.handle), "__code__", None)
     if code is not None:
         return f"{code.co_filename}, line {code.co_firstlineno}"
-    return str(sys.modules[_module_of(declared)].__file__)
+    return str(sys.modules[_find_module(declared)].__file__)

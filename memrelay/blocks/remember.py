@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
-from memrelay.blocks.agent_memory_args import AgentMemoryArgs, context_of, ids_of, parse_object
+from memrelay.blocks.agent_memory_args import AgentMemoryArgs, make_context, make_ids, parse_object
 from memrelay.blocks.contract import Call
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
@@ -66,10 +66,10 @@ def _store(call: Call, args: RememberArgs, given: _Given) -> str:
         given.value,
         given.fact_type if isinstance(given.fact_type, str) else args.fact_type,
         args.scope,
-        *ids_of(call, args.agent_id),
+        *make_ids(call, args.agent_id),
         overwrite=args.overwrite,
     )
-    written = set_fact(call.tx, new, context_of(call))
+    written = set_fact(call.tx, new, make_context(call))
     return f"Remembered: {key} = {value_text(written.fact.value)} ({written.action})"
 
 

@@ -105,7 +105,7 @@ def outside_sources(name: str) -> list[BlockSource]:
 def all_outside_sources() -> list[BlockSource]:
     """Return the entry points, then the files of each folder by name."""
     points = [
-        BlockSource(point.name, _distribution_of(point), point.module, attribute=point.attr)
+        BlockSource(point.name, _name_distribution(point), point.module, attribute=point.attr)
         for point in _entry_points()
     ]
     files = [
@@ -135,7 +135,7 @@ def _entry_points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))  # reads all installed distributions: about 10 ms
 
 
-def _distribution_of(point: EntryPoint) -> str:
+def _name_distribution(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else "unknown"
 
 
@@ -151,13 +151,13 @@ def _run_file(name: str, file: Path) -> None:
 
 def _broken(source: BlockSource, fault: BaseException) -> BrokenBlock:
     place = source.place
-    line = _line_of(fault, place.partition(" (")[0])
+    line = _find_line(fault, place.partition(" (")[0])
     reason = fault.msg if isinstance(fault, SyntaxError) else str(fault)
     where = f"{place}, line {line}" if line else place
     return BrokenBlock(f"{where}: {type(fault).__name__}: {reason}", f"correct {place}")
 
 
-def _line_of(fault: BaseException, file: str) -> int | None:
+def _find_line(fault: BaseException, file: str) -> int | None:
     """Return the line of the block's file that failed or led to the failure."""
     if isinstance(fault, SyntaxError) and str(fault.filename).endswith(file):
         return fault.lineno

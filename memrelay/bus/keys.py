@@ -37,12 +37,12 @@ def all_cells() -> list[str]:
     return [f"c{number:02d}" for number in range(_Layout.cells)] or [""]
 
 
-def cell_of(uid: str) -> str:
+def find_cell(uid: str) -> str:
     """Return the cell of a pipeline; "" on a single server. The number is CRC-16 of the uid."""
     return f"c{crc_hqx(uid.encode(), 0) % _Layout.cells:02d}" if _Layout.cells else ""
 
 
-def cell_of_worker(worker: str) -> str:
+def find_worker_cell(worker: str) -> str:
     """Return the cell in the name of a lease; the first one if it names none."""
     found = LEASE_CELL.search(worker)
     return found[1] if found else all_cells()[0]
@@ -52,8 +52,8 @@ def _tag(name: str, cell: str) -> str:
     return f"{{{cell}}}{name}" if cell else f"{{{name}}}"
 
 
-def _tag_of(uid: str) -> str:
-    return _tag(uid, cell_of(uid))
+def _make_tag(uid: str) -> str:
+    return _tag(uid, find_cell(uid))
 
 
 def workers_key(cell: str = "") -> str:
@@ -63,7 +63,7 @@ def workers_key(cell: str = "") -> str:
 
 def listeners_key() -> str:
     """Return the sorted set of the pipelines on public swarms (bus/public_listeners.py)."""
-    return f"listeners:{_tag_of(PUBLIC)}"
+    return f"listeners:{_make_tag(PUBLIC)}"
 
 
 def reindex_key(cell: str = "") -> str:
@@ -83,22 +83,22 @@ def probe_key(name: str, cell: str = "") -> str:
 
 def input_key(uid: str) -> str:
     """Return the input stream of a pipeline: `swarm`, `agent` or `op`, and `data`."""
-    return f"pipeline:{_tag_of(uid)}:in"
+    return f"pipeline:{_make_tag(uid)}:in"
 
 
 def ask_channel(uid: str) -> str:
     """Return the channel on which a pipeline's owner receives read-only operation calls."""
-    return f"pipeline:{_tag_of(uid)}:ask"
+    return f"pipeline:{_make_tag(uid)}:ask"
 
 
 def timers_key(uid: str) -> str:
     """Return the hash with the last tick of each agent of a pipeline, by alias."""
-    return f"pipeline:{_tag_of(uid)}:timers"
+    return f"pipeline:{_make_tag(uid)}:timers"
 
 
 def stores_key(uid: str) -> str:
     """Return the hash from a pipeline's `memory_id`s to their last acknowledged commits."""
-    return f"pipeline:{_tag_of(uid)}:stores"
+    return f"pipeline:{_make_tag(uid)}:stores"
 
 
 def swarm_key(uid: str, swarm: str) -> str:
@@ -106,12 +106,12 @@ def swarm_key(uid: str, swarm: str) -> str:
 
     The `uid` of a public swarm is PUBLIC.
     """
-    return f"swarm:{_tag_of(uid)}:{swarm}"
+    return f"swarm:{_make_tag(uid)}:{swarm}"
 
 
 def reply_channel(uid: str, token: str) -> str:
     """Return the channel on which one caller awaits its answer."""
-    return f"reply:{_tag_of(uid)}:{token}"
+    return f"reply:{_make_tag(uid)}:{token}"
 
 
 def reply_pattern(token: str) -> str:
@@ -121,22 +121,22 @@ def reply_pattern(token: str) -> str:
 
 def changed_channel(uid: str) -> str:
     """Return the channel that announces changes of a pipeline's stores that have a change feed."""
-    return f"changed:{_tag_of(uid)}"
+    return f"changed:{_make_tag(uid)}"
 
 
 def live_channel(uid: str) -> str:
     """Return the channel of a pipeline's events that no store keeps, such as finished runs."""
-    return f"live:{_tag_of(uid)}"
+    return f"live:{_make_tag(uid)}"
 
 
 def worker_key(worker: str) -> str:
     """Return the lease of a worker: its last report as JSON, which expires without heartbeats."""
-    return f"{workers_key(cell_of_worker(worker))}:{worker}"
+    return f"{workers_key(find_worker_cell(worker))}:{worker}"
 
 
 def fence_key(worker: str) -> str:
     """Return the fence of a worker, which a successor deletes to fence it."""
-    return f"{workers_key(cell_of_worker(worker))}:{worker}:fence"
+    return f"{workers_key(find_worker_cell(worker))}:{worker}:fence"
 
 
 def owner_key(uid: str) -> str:
@@ -144,4 +144,4 @@ def owner_key(uid: str) -> str:
 
     `gaps` and `deaf_ms` count how often and how long it had no owner.
     """
-    return f"pipeline:{_tag_of(uid)}:owner"
+    return f"pipeline:{_make_tag(uid)}:owner"

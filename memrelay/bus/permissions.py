@@ -18,9 +18,9 @@ from memrelay.bus.keys import (
     PUBLIC,
     all_cells,
     ask_channel,
-    cell_of,
     changed_channel,
     fence_key,
+    find_cell,
     input_key,
     listeners_key,
     live_channel,
@@ -227,7 +227,7 @@ def _hash_commands(uid: str) -> list[str]:
         *_on(owner_key(uid), "hget a", "hmget a b", "hset a b", "hdel a", "hincrby a 1"),
         *_on(timers_key(uid), "hget a", "hset a b"),
         *_on(stores_key(uid), "hgetall", "hset a b"),
-        *_on(reindex_key(cell_of(uid)), "hgetall", "hexists a", "hset a b", "hdel a"),
+        *_on(reindex_key(find_cell(uid)), "hgetall", "hexists a", "hset a b", "hdel a"),
     ]
 
 

@@ -15,7 +15,7 @@ class PublicSwarm(NamedTuple):
 SwarmName = str | PublicSwarm
 
 
-def key_of(uid: str, swarm: SwarmName) -> str:
+def make_swarm_key(uid: str, swarm: SwarmName) -> str:
     """Return the key of the log, and name of the channel, to which a pipeline publishes."""
     if isinstance(swarm, PublicSwarm):
         return swarm_key(PUBLIC, swarm.name)

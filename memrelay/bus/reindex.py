@@ -7,7 +7,7 @@ import re
 import secrets
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
-from memrelay.bus.keys import UID, cell_of, reindex_key
+from memrelay.bus.keys import UID, find_cell, reindex_key
 from memrelay.bus.malformed import MALFORMED
 
 TOKEN = re.compile(r"[0-9a-f]{16}")
@@ -15,12 +15,12 @@ TOKEN = re.compile(r"[0-9a-f]{16}")
 
 async def request_reindex(client: ReconnectingConnection, uid: str) -> None:
     """Ask the owner of a pipeline to recompute its vectors. Raises BusUnavailable, BusRefused."""
-    await client.call("HSET", reindex_key(cell_of(uid)), uid, secrets.token_hex(8))
+    await client.call("HSET", reindex_key(find_cell(uid)), uid, secrets.token_hex(8))
 
 
 async def is_reindex_requested(client: ReconnectingConnection, uid: str) -> bool:
     """Return whether a request still waits for the owner."""
-    return bool(await client.call("HEXISTS", reindex_key(cell_of(uid)), uid))
+    return bool(await client.call("HEXISTS", reindex_key(find_cell(uid)), uid))
 
 
 async def read_reindex_requests(client: ReconnectingConnection) -> dict[str, str]:
@@ -49,4 +49,4 @@ async def _read_cell(client: ReconnectingConnection, key: str) -> dict[str, str]
 
 async def clear_reindex_request(client: ReconnectingConnection, uid: str) -> None:
     """Delete a request, because the owner has begun."""
-    await client.call("HDEL", reindex_key(cell_of(uid)), uid)
+    await client.call("HDEL", reindex_key(find_cell(uid)), uid)

@@ -201,7 +201,7 @@ class Requester:
                 async with asyncio.timeout(timeout_s):
                     return await expected.report
             except TimeoutError as error:
-                paused = await self._pause_of(entry.uid)
+                paused = await self._read_pause(entry.uid)
                 raise NoAnswer(
                     _no_report(entry.uid, ident, timeout_s, paused), ident, paused
                 ) from (error)
@@ -217,7 +217,7 @@ class Requester:
             async with asyncio.timeout(timeout_s):
                 report = await (self._change(call) if call.mutates else self._ask(call, timeout_s))
         except TimeoutError as error:
-            paused = await self._pause_of(call.uid)
+            paused = await self._read_pause(call.uid)
             why = f"; it is paused: {paused}" if paused else ""
             raise NoAnswer(
                 f"pipeline {call.uid} did not answer {call.op} within {timeout_s:g} s{why}",
@@ -244,7 +244,7 @@ class Requester:
                 raise _no_owner(call.uid)
             return await expected.report
 
-    async def _pause_of(self, uid: str) -> str:
+    async def _read_pause(self, uid: str) -> str:
         """Return why a pipeline is paused, "" if that cannot be found out quickly."""
         with suppress(BusError, TimeoutError):
             async with asyncio.timeout(PAUSE_TIMEOUT_S):

@@ -207,9 +207,9 @@ async def find_pipeline(catalog: Catalog, uid_or_name: str) -> Deployed:
         if same_name:
             fail(
                 f"{len(same_name)} pipelines are named {uid_or_name!r}; use a uid: "
-                f"{_list_of(same_name)}"
+                f"{_join_names(same_name)}"
             )
-        names = _list_of([f"{one.name} ({one.uid})" for one in active]) or "none"
+        names = _join_names([f"{one.name} ({one.uid})" for one in active]) or "none"
         fail(
             f"no pipeline {uid_or_name[:100]!r}; active pipelines: {names}. Deploy one with "
             "`memrelay deploy FILE`"
@@ -217,7 +217,7 @@ async def find_pipeline(catalog: Catalog, uid_or_name: str) -> Deployed:
     return found
 
 
-def _list_of(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = len(names) - MAX_LISTED
     return ", ".join(names[:MAX_LISTED]) + (
         f" and {more} more; list them with `memrelay ls`" if more > 0 else ""

@@ -124,9 +124,9 @@ class _Sender:
             elif isinstance(one, Same):
                 report.counts["same"] += 1
             else:
-                yield from self._lines_of(one)
+                yield from self._make_lines(one)
 
-    def _lines_of(self, item: Ready) -> Iterator[tuple[str, str]]:
+    def _make_lines(self, item: Ready) -> Iterator[tuple[str, str]]:
         prepared = item.prepared
         if self._wanted.dry_run and len(self._report.samples) < SAMPLES:
             self._report.samples.append(prepared.sample[:SAMPLE_CHARACTERS])

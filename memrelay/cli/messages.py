@@ -61,7 +61,7 @@ def print_results(report: dict[str, Any], *, whole: bool = False, hint: str = ""
 
 def print_readably(report: dict[str, Any], *, hint: str = "") -> bool:
     """Print the results as text, with the sender if there are several. Return whether it worked."""
-    results = values_of(report)
+    results = list_values(report)
     for sender, value in results:
         if len(results) > 1:
             print_line(f"{sender}:")
@@ -70,7 +70,7 @@ def print_readably(report: dict[str, Any], *, hint: str = "") -> bool:
     return _print_notes(report, hint)
 
 
-def values_of(report: dict[str, Any]) -> list[tuple[str, Any]]:
+def list_values(report: dict[str, Any]) -> list[tuple[str, Any]]:
     """Return (sender, value) per result. A value is parsed JSON, or text."""
     return [(result["from"], _value(result["args"][0])) for result in report["results"]]
 

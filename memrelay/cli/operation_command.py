@@ -229,11 +229,11 @@ async def call_operation(settings: Settings, pipeline: str, call: NewCall, wait_
     keys = make_seal_keys(settings)
     data = await keys.seal_input(uid, call.op, call.data, call.producer_id)
     async with Requester(bus_address(settings)) as requester:
-        output = await answer_of(requester, structs.replace(call.at(uid), data=data), wait_s)
+        output = await send_call(requester, structs.replace(call.at(uid), data=data), wait_s)
     return await keys.open_output(uid, call.op, output)
 
 
-async def answer_of(requester: Requester, call: NewCall, wait_s: float) -> Any:
+async def send_call(requester: Requester, call: NewCall, wait_s: float) -> Any:
     """Return the output of a call. An error of the operation ends the command."""
     answer = await requester.call(call, wait_s)
     if "error" in answer:

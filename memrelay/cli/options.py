@@ -52,7 +52,7 @@ def validate_idempotency_key(key: str | None) -> str | None:
     return key
 
 
-def precondition_of(if_match: str | None) -> Precondition:
+def make_precondition(if_match: str | None) -> Precondition:
     """Return the precondition of --if-match: a bundle hash, with or without quotes."""
     return ANYTHING if if_match is None else over(if_match.strip('"'))
 

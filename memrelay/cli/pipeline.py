@@ -12,7 +12,7 @@ from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.transfer.backup import BackedUpPipeline
 from memrelay.memory.transfer.store_files import StoreFiles
 from memrelay.pipelines.check import CheckedBundle, check
-from memrelay.pipelines.commands import commands_of
+from memrelay.pipelines.commands import list_commands
 from memrelay.pipelines.plan import Plan
 
 
@@ -23,7 +23,7 @@ class PipelineInterface:
     aliases: the agents that accept direct messages.
     blocks: the names under which blocks answer.
     commands: "/write" and the like, with their descriptions.
-    home_of: returns the owner of a swarm, which is part of the key of its log.
+    swarm_owner: returns the owner of a swarm, which is part of the key of its log.
     """
 
     uid: str
@@ -32,14 +32,14 @@ class PipelineInterface:
     aliases: tuple[str, ...]
     blocks: frozenset[str]
     commands: dict[str, str]
-    home_of: Callable[[str], str]
+    swarm_owner: Callable[[str], str]
 
     def check_swarm(self, swarm: str) -> None:
         """End the command if the pipeline has no such swarm."""
         if swarm not in self.swarms:
             fail(
                 f"pipeline {self.name} has no swarm {swarm!r}; choose one with --swarm: "
-                f"{_list_of(self.swarms)}"
+                f"{_join_names(self.swarms)}"
             )
 
     def check_agent(self, alias: str) -> None:
@@ -47,11 +47,11 @@ class PipelineInterface:
         if alias not in self.aliases:
             fail(
                 f"pipeline {self.name} has no agent {alias!r} that accepts messages; choose one "
-                f"with --agent: {_list_of(self.aliases)}"
+                f"with --agent: {_join_names(self.aliases)}"
             )
 
 
-def _list_of(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names) or "there are none"
 
 
@@ -66,22 +66,22 @@ async def look_up(settings: Settings, uid_or_name: str) -> PipelineInterface:
             f"this version of Memrelay rejects the bundle of {deployed.name} ({deployed.uid}): "
             f"{checked.faults[0].rule}; correct the output of `memrelay export` and deploy it"
         )
-    return _interface_of(checked.bundle)
+    return _make_interface(checked.bundle)
 
 
-def _interface_of(bundle: CheckedBundle) -> PipelineInterface:
+def _make_interface(bundle: CheckedBundle) -> PipelineInterface:
     return PipelineInterface(
         bundle.uid,
         bundle.name,
         bundle.swarms,
         tuple(agent.agent.alias for agent in bundle.agents if agent.takes_messages),
         frozenset(agent.agent.name for agent in bundle.agents if agent.calls),
-        dict(commands_of(bundle)),
-        bundle.home_of,
+        dict(list_commands(bundle)),
+        bundle.swarm_owner,
     )
 
 
-async def uid_of(catalog: Catalog, uid_or_name: str) -> str:
+async def find_uid(catalog: Catalog, uid_or_name: str) -> str:
     """Return the uid of an active pipeline, or of a deactivated one given by its uid.
 
     End the command if there is none.

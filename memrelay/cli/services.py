@@ -58,8 +58,8 @@ def make_limits(settings: Settings) -> WorkerLimits:
         grace_s=settings.worker.grace_s,
         lease_s=settings.worker.lease_s,
         retries=settings.worker.retries,
-        errands=settings.worker.errands,
-        errand_s=settings.worker.errand_s,
+        deferred_calls=settings.worker.deferred_calls,
+        deferred_call_s=settings.worker.deferred_call_s,
     )
 
 

@@ -36,7 +36,7 @@ from memrelay.cli.settings_sections import (
     WorkerSettings,
 )
 from memrelay.memory.validation import find_closest
-from memrelay.pipelines.rules import rule_of
+from memrelay.pipelines.rules import describe_rule
 
 PREFIX = "MEMRELAY_"
 CONFIG_VARIABLE = "MEMRELAY_CONFIG"
@@ -297,7 +297,7 @@ def _rule(fault: ErrorDetails) -> str:
         case "model_type", _:
             return "must hold settings, one per line"
         case _:
-            return rule_of(fault)
+            return describe_rule(fault)
 
 
 def _suggestion(name: object, known: Iterable[str]) -> str:

@@ -211,8 +211,8 @@ class WorkerSettings(_Section):
     dead_letter_bytes: Annotated[int, Field(ge=65_536, le=2**53)] = 67_108_864
     history_days: Annotated[int, Field(ge=0, le=MAX_COUNT)] = HISTORY_DAYS
     retries: Annotated[int, Field(ge=0)] = 8
-    errands: Count = 8
-    errand_s: Count = 120
+    deferred_calls: Count = 8
+    deferred_call_s: Count = 120
     grace_s: Count = 10
     lease_s: Count = 30
 

@@ -24,7 +24,7 @@ from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
-Home = Literal["", "memories", "stores", "recipes", "langgraph"]
+BuiltInStore = Literal["", "memories", "stores", "recipes", "langgraph"]
 # The argument that selects a store of the pipeline.
 STORE = "store"
 # The input field of a changing operation that only returns what the call would do.
@@ -59,7 +59,7 @@ class Context:
     # Whether a changing operation may raise VectorPending. It is then rolled back and runs again.
     may_wait: bool = True
     # Returns another store of the pipeline, for reads. Raises Refused for any other store.
-    beside: Callable[[str], Any] = no_other_store
+    open_for_read: Callable[[str], Any] = no_other_store
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class Operation:
     # Validates untrusted input. Only the edges (JSON) use it.
     adapter: TypeAdapter[Any]
     # The store on which it runs. "" for any store, by default the first.
-    home: Home = ""
+    store: BuiltInStore = ""
     # Input field whose text is embedded before the operation runs, if there is an embedder.
     embeds: str = ""
-    # Whether it may use a closed home, because its answer has ids and no values.
+    # Whether it may use a closed store, because its answer has ids and no values.
     shows_ids_only: bool = False
-    # Whether the home is only the default, and a call may name another store.
+    # Whether `store` is only the default, and a call may name another store.
     any_store: bool = False
     # Whether it erases records, so that the owner rewrites the files afterwards.
     erases: bool = False
@@ -108,7 +108,7 @@ class Operation:
     # Whether it imports lines, with which any records may come.
     imports: bool = False
     # Begins a stepwise operation, which `run` drives to its end; None for others. The driver calls
-    # `records.acts` before each part.
+    # `records.set_actor` before each part.
     begin: Callable[[Any, Any, Context], Steps] | None = None
     # The access to its commands, None if every call needs `access`.
     commands: CommandAccess | None = None
@@ -116,7 +116,7 @@ class Operation:
     @property
     def takes_store(self) -> bool:
         """Return whether a call may name the store."""
-        return not self.home or self.any_store
+        return not self.store or self.any_store
 
     @property
     def has_dry_run(self) -> bool:
@@ -134,13 +134,13 @@ class Operation:
         return self.name.partition(".")[2]
 
     def check_store(self, memory_id: str) -> None:
-        """Raise Refused for a closed home, unless the operation belongs to it, is for an admin or
+        """Raise Refused for a closed store, unless the operation belongs to it, is for an admin or
         shows no values.
 
         An admin can erase and import the records of any store.
         """
-        is_at_home = bool(self.home) and not self.any_store
-        is_allowed = is_at_home or self.access == "admin" or self.shows_ids_only
+        is_at_built_in_store = bool(self.store) and not self.any_store
+        is_allowed = is_at_built_in_store or self.access == "admin" or self.shows_ids_only
         if is_closed(memory_id) and not is_allowed:
             raise Refused(
                 f"{self.name} cannot use {memory_id}, which holds the items of agents with their "
@@ -175,7 +175,7 @@ def operation(
     *,
     access: Access,
     mutates: bool,
-    home: Home = "",
+    store: BuiltInStore = "",
     embeds: str = "",
     shows_ids_only: bool = False,
     any_store: bool = False,
@@ -198,7 +198,7 @@ def operation(
         input_type = [hint for parameter, hint in hints.items() if parameter != "return"][1]
 
         def run_as_actor(tx: Any, given: Any, context: Context) -> Any:
-            tx.records.acts(context.now_ms, context.actor, getattr(given, "reason", ""))
+            tx.records.set_actor(context.now_ms, context.actor, getattr(given, "reason", ""))
             return _finish(run(tx, given, context), tx) if stepwise else run(tx, given, context)
 
         input_type.__pydantic_config__ = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -211,7 +211,7 @@ def operation(
             get_args(hints["return"])[2] if stepwise else hints["return"],
             (run.__doc__ or "").partition("\n")[0],
             TypeAdapter(input_type),
-            home,
+            store,
             embeds,
             shows_ids_only,
             any_store,

@@ -9,13 +9,13 @@ from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.patterns import MAX_STEPS, MAX_STEPS_TOGETHER
 from memrelay.blocks.registry import find_block, loadable_blocks
 from memrelay.blocks.templates import MAX_TOGETHER
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.pipelines.ai_agents import ai_block
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
 from memrelay.pipelines.report import Place, Report, quoted
-from memrelay.pipelines.validation_faults import location_of, report_validation_error
+from memrelay.pipelines.validation_faults import find_location, report_validation_error
 
 
 class _AnyArgs(BlockArgs):
@@ -29,16 +29,16 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     """Return the agent, or None after reporting its faults."""
     _check_publishing(spec, place, report)
     _check_secrets(spec, place, report)
-    block = _block_of(spec, place, report)
-    args = _args_of(spec, block, place, report)
+    block = _find_block(spec, place, report)
+    args = _parse_args(spec, block, place, report)
     if block is None or args is None:
         return None
-    args = _use_home(args, place, uid, report)
+    args = _use_built_in_store(args, place, uid, report)
     _check_store(spec, args, place, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
     _check_timer(spec, args, place, report, calls=calls)
     return CheckedAgent(
-        agent=_agent_of(spec, uid),
+        agent=_make_agent(spec, uid),
         rec_swarm=spec.agent_rec_swarm,
         send_swarm=spec.agent_send_swarm,
         accepts=spec.accepts,
@@ -51,7 +51,7 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
     )
 
 
-def _args_of(
+def _parse_args(
     spec: AgentSpec, block: Block | None, place: Place, report: Report
 ) -> BlockArgs | None:
     """Return the arguments of an agent's block, or None after reporting faults."""
@@ -113,7 +113,7 @@ def read_args(
     return args
 
 
-def _agent_of(spec: AgentSpec, uid: str) -> Agent:
+def _make_agent(spec: AgentSpec, uid: str) -> Agent:
     name = spec.published_name
     username = spec.wf_username or name
     return Agent(uid, spec.agent_alias, name, username, spec.publishes, swarm=spec.agent_rec_swarm)
@@ -156,7 +156,7 @@ def _validated(
         return block.args.model_validate(values), frozenset()
     except ValidationError as error:
         report_validation_error(error, values, place, report)
-        locations = [location_of(detail) for detail in error.errors(include_url=False)]
+        locations = [find_location(detail) for detail in error.errors(include_url=False)]
         return None, frozenset(str(location[0]) for location in locations if location)
     except (RecursionError, SyntaxError):  # a template parser, after thousands of brackets
         report.error(place, "nested too deeply")
@@ -204,7 +204,7 @@ def _check_timer(
         report.warn(at, rule, "set 0, or another pattern")
 
 
-def _block_of(spec: AgentSpec, place: Place, report: Report) -> Block | None:
+def _find_block(spec: AgentSpec, place: Place, report: Report) -> Block | None:
     """Return the agent's block, or None after reporting a fault.
 
     A chat or a viewer has the block of its class, and an ai_agent the block `agent`.
@@ -246,15 +246,15 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     return None
 
 
-def _use_home(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
-    """Return the arguments with the home of the pipeline as the store, if it is the default or the
-    only store.
+def _use_built_in_store(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
+    """Return the arguments with the built-in store of the pipeline as the store, if it is the
+    default or the only store.
     """
-    if not args.home:
-        has_default = bool(args.default_home) and not args.store
-        home = home_of(uid, args.default_home)
+    if not args.only_store:
+        has_default = bool(args.default_store) and not args.store
+        home = built_in_store(uid, args.default_store)
         return args.model_copy(update={"memory_id": home}) if has_default else args
-    home = home_of(uid, args.home)
+    home = built_in_store(uid, args.only_store)
     if args.store not in ("", home):
         rule = f"the block works only on {quoted(home)}, not on {quoted(args.store)}"
         report.error((*_args_place(place), "memory_id"), rule, "leave memory_id out")

@@ -13,7 +13,7 @@ BLOCK = "agent"
 KEYS = {"conversation_memory": "ai_use_context"}
 
 
-def key_of(argument: str) -> str:
+def make_bundle_key(argument: str) -> str:
     """Return the key of an argument."""
     return KEYS.get(argument, f"ai_{argument}")
 
@@ -29,6 +29,6 @@ def ai_block() -> Block:
 def _with_keys(args: type[BlockArgs]) -> type[BlockArgs]:
     class AiAgentArgs(args):  # type: ignore[valid-type, misc]
         __doc__ = args.__doc__
-        model_config = ConfigDict(alias_generator=key_of)
+        model_config = ConfigDict(alias_generator=make_bundle_key)
 
     return AiAgentArgs

@@ -178,7 +178,7 @@ class StoreSpec(Part):
     language: Language = DEFAULT_LANGUAGE
     """Default language of stems and stop words in ranked searches; `none` for neither."""
     changes: Flag = False
-    """Keep a feed of the changes, which changes.list reads. The homes always have one."""
+    """Keep a feed of the changes, which changes.list reads. The built-in stores always have one."""
     vectors: Flag = False
     """Make vectors of all records, so that ranked searches find them by meaning. A memory_search
     with mode `hybrid` or `semantic` does it too."""

@@ -82,5 +82,5 @@ def _together(
     agents: Sequence[CheckedAgent], languages: Mapping[str, str]
 ) -> tuple[CheckedAgent, ...]:
     """Return the agents with what they know of each other and of the bundle."""
-    programs = frozenset(one.agent.username for one in agents if not one.is_voice)
+    programs = frozenset(one.agent.username for one in agents if not one.is_publisher)
     return tuple(one.in_language(languages).among(programs) for one in agents)

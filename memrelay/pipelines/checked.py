@@ -62,14 +62,14 @@ class CheckedAgent:
         return bool(self.token or self.secrets)
 
     @property
-    def is_voice(self) -> bool:
+    def is_publisher(self) -> bool:
         """Return whether it publishes messages from outside, as a chat does for its user."""
         return self.block.handle is None and self.agent.publishes
 
     @property
     def takes_messages(self) -> bool:
         """Return whether a message to this agent has an effect."""
-        return self.calls or self.is_voice
+        return self.calls or self.is_publisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CheckedBundle:
         names = [name for agent in self.agents for name in (agent.rec_swarm, agent.send_swarm)]
         return tuple(dict.fromkeys(name for name in (*names, *self.public) if name))
 
-    def home_of(self, swarm: str) -> str:
+    def swarm_owner(self, swarm: str) -> str:
         """Return the owner in the key of a swarm: the UID, or "public"."""
         return PUBLIC if swarm in self.public else self.uid
 

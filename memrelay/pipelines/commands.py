@@ -27,7 +27,7 @@ class Command(NamedTuple):
     description: str
 
 
-def commands_of(bundle: CheckedBundle) -> list[Command]:
+def list_commands(bundle: CheckedBundle) -> list[Command]:
     """Return each command once, in the order of the bundle."""
     texts = [str(agent.get("agent_desc") or "") for agent in orjson.loads(bundle.source)["agents"]]
     by_word = {text.split(" ", 1)[0]: text for text in reversed(texts)}

@@ -26,7 +26,7 @@ class _Open:
     index: int = 0
     key: str | None = None
 
-    def path_of_value(self) -> Path | None:
+    def find_value_path(self) -> Path | None:
         """Return the path of the current value."""
         part = self.key if self.is_object else str(self.index)
         return None if self.path is None or part is None else (*self.path, part)
@@ -74,7 +74,7 @@ def _find_offsets(text: str, wanted: set[Path]) -> Iterator[tuple[Path, int]]:
         is_key = top is not None and top.is_object and top.key is None
         if top is not None and is_key:
             top.key = json.loads(word) if top.path is not None else ""
-        path = () if top is None else top.path_of_value()
+        path = () if top is None else top.find_value_path()
         found = path if path in wanted else None
         if found is not None and (is_key or top is None or not top.is_object):
             yield found, match.start()

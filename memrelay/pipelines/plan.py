@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from memrelay.blocks.contract import Agent, AsyncBlock, BlockArgs, Executor, Handle
 from memrelay.blocks.patterns import PatternSet
-from memrelay.memory.engine.memory_id import HOMES, home_of
+from memrelay.memory.engine.memory_id import BUILT_IN_STORES, built_in_store
 from memrelay.pipelines.bundle import accepts
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 
@@ -31,10 +31,10 @@ class PlannedAgent:
     send_swarm: str
     public_swarm: str = ""
     block: str = ""  # its name
-    executor: Executor | str | AsyncBlock | None = None  # of its errands
+    executor: Executor | str | AsyncBlock | None = None  # of its deferred calls
 
     def wants(self, text: str) -> bool:
-        """Return whether the block accepts the text. An `Audience` matches all agents at once."""
+        """Return whether the block accepts the text. `Subscribers` matches all agents at once."""
         selector = self.args.selector
         return (
             selector is None or (selector.pattern.capture(text, 0) is not None) != selector.invert
@@ -42,7 +42,7 @@ class PlannedAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class Publisher:
     """An agent that publishes messages from outside, such as those of a chat's user."""
 
     agent: Agent
@@ -57,16 +57,15 @@ class Timer:
     interval_ms: int
 
 
-class Audience:
+class Subscribers:
     """The agents on one swarm that accept one sender, in the order of the bundle.
 
-    If `has_selectors` is false, all `stations` receive every text. Otherwise `of` selects the
-    agents; the
+    If `has_selectors` is false, all `agents` receive every text. Otherwise `select` matches the
     patterns of all of them are matched together.
     """
 
     def __init__(self, agents: Sequence[PlannedAgent]) -> None:
-        self.stations = tuple(agents)
+        self.agents = tuple(agents)
         selectors = [
             (at, selector)
             for at, agent in enumerate(agents)
@@ -78,9 +77,9 @@ class Audience:
         self._inverted = frozenset(
             place for place, (_, selector) in enumerate(selectors) if selector.invert
         )
-        self._others = sorted(set(range(len(self.stations))) - set(self._selecting))
+        self._others = sorted(set(range(len(self.agents))) - set(self._selecting))
         # The usual result: one agent, for one command.
-        self._alone = [self.stations[at : at + 1] for at in self._selecting]
+        self._alone = [self.agents[at : at + 1] for at in self._selecting]
 
     def of(self, text: str) -> Sequence[PlannedAgent]:
         """Return the agents that accept the text."""
@@ -90,14 +89,14 @@ class Audience:
         if not self._others and len(places) < 2:
             return self._alone[places[0]] if places else ()
         indexes = sorted([*self._others, *[self._selecting[place] for place in places]])
-        return [self.stations[at] for at in indexes]
+        return [self.agents[at] for at in indexes]
 
 
-NOBODY = Audience([])
+NO_SUBSCRIBERS = Subscribers([])
 
 
-class Audiences(dict[tuple[str, str], Audience]):
-    """The audience of each (swarm, sender), made at its first use.
+class SubscriberIndex(dict[tuple[str, str], Subscribers]):
+    """The subscribers of each (swarm, sender), made at its first use.
 
     `listening` are the agents that call a block, and `planned` contains them by alias.
     """
@@ -112,19 +111,19 @@ class Audiences(dict[tuple[str, str], Audience]):
         self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
         self._swarms, self._listening, self._planned = bundle.swarms, listening, planned
 
-    def __missing__(self, key: tuple[str, str]) -> Audience:
+    def __missing__(self, key: tuple[str, str]) -> Subscribers:
         swarm, sender = key
-        # All senders that no agent names have the same audience. Their number is unlimited.
+        # All senders that no agent names have the same subscribers. Their number is unlimited.
         known = (swarm, sender if sender in self._named else "")
-        audience = self.get(known)
-        if audience is None:
+        subscribers = self.get(known)
+        if subscribers is None:
             if swarm not in self._swarms:
-                return NOBODY
-            audience = self[known] = self._audience(swarm, sender)
-        return audience
+                return NO_SUBSCRIBERS
+            subscribers = self[known] = self._find_subscribers(swarm, sender)
+        return subscribers
 
-    def _audience(self, swarm: str, sender: str) -> Audience:
-        return Audience(
+    def _find_subscribers(self, swarm: str, sender: str) -> Subscribers:
+        return Subscribers(
             [
                 self._planned[agent.agent.alias]
                 for agent in self._listening
@@ -139,27 +138,30 @@ class Plan:
     - `public`: names of its public swarms; `listens_in_public`: those that an agent listens on
     - `private_names`: names of its other swarms, by their bytes
     - `stores`: memory_ids of its blocks; the first is the default of an operation
-    - `homes`: memory_ids of the stores of memory models, by home; the first call creates each
-    - `vector_homes`: homes whose records are all searched by meaning, with every write
-    - `all_stores`: `stores` and all `homes`
+    - `built_in_stores`: memory_ids of the stores of memory models, by name; the first call creates
+    each
+    - `vector_stores`: built-in stores whose records are all searched by meaning, with every write
+    - `all_stores`: `stores` and all `built_in_stores`
     - `embedded_stores`: stores with vectors
     - `programs`: names under which its agents write
     - `languages`: of stores that declare one, by memory_id
-    - `feeds`: stores with a change feed: all `homes`, and those that declare one
+    - `feeds`: stores with a change feed: all `built_in_stores`, and those that declare one
     """
 
     def __init__(self, bundle: CheckedBundle) -> None:
         self.uid, self.name, self.hash = bundle.uid, bundle.name, bundle.hash
-        self.programs = frozenset(one.agent.username for one in bundle.agents if not one.is_voice)
+        self.programs = frozenset(
+            one.agent.username for one in bundle.agents if not one.is_publisher
+        )
         self.swarms, self.public = bundle.swarms, frozenset(bundle.public)
         self.private_names = {
             swarm.encode(): swarm for swarm in self.swarms if swarm not in self.public
         }
         self.timers = _timers(bundle)
-        self._voices = _voices(bundle)
+        self._publishers = _publishers(bundle)
         self._planned = _planned_agents(bundle, self.public)
         self._listening = [agent for agent in bundle.agents if agent.agent.alias in self._planned]
-        self.audiences = Audiences(bundle, self._listening, self._planned)
+        self.subscribers = SubscriberIndex(bundle, self._listening, self._planned)
         self.listens_in_public = self.public & {agent.rec_swarm for agent in self._listening}
         self._set_stores(bundle)
 
@@ -167,25 +169,27 @@ class Plan:
         planned = self._planned.values()
         stores = dict.fromkeys(agent.store for agent in planned if agent.store)
         self.stores = tuple(stores) or (f"instances/{self.uid}/{RELAY}",)
-        self.homes = {home: home_of(self.uid, home) for home in HOMES}
-        self.vector_homes = {
-            name for home, name in self.homes.items() if home not in ("memories", "recipes")
+        self.built_in_stores = {store: built_in_store(self.uid, store) for store in BUILT_IN_STORES}
+        self.vector_stores = {
+            name
+            for store, name in self.built_in_stores.items()
+            if store not in ("memories", "recipes")
         }
-        self.all_stores = tuple(dict.fromkeys((*self.stores, *self.homes.values())))
+        self.all_stores = tuple(dict.fromkeys((*self.stores, *self.built_in_stores.values())))
         searched = {agent.store for agent in planned if agent.args.embeds}
         self.embedded_stores = frozenset(searched | (bundle.embedded & set(self.all_stores)))
         self.languages = bundle.languages
-        self.feeds = bundle.feeds | frozenset(self.homes.values())
+        self.feeds = bundle.feeds | frozenset(self.built_in_stores.values())
 
-    def station(self, alias: str) -> PlannedAgent | None:
+    def subscriber(self, alias: str) -> PlannedAgent | None:
         """Return the agent with that alias if it calls a block."""
         return self._planned.get(alias)
 
-    def voice(self, alias: str) -> Voice | None:
+    def publisher(self, alias: str) -> Publisher | None:
         """Return the agent with that alias if it publishes messages from outside."""
-        return self._voices.get(alias)
+        return self._publishers.get(alias)
 
-    def hears(self, alias: str) -> str:
+    def input_swarm(self, alias: str) -> str:
         """Return the swarm on which an agent that calls a block listens, or ""."""
         return next(agent.rec_swarm for agent in self._listening if agent.agent.alias == alias)
 
@@ -198,11 +202,11 @@ def _timers(bundle: CheckedBundle) -> tuple[Timer, ...]:
     )
 
 
-def _voices(bundle: CheckedBundle) -> dict[str, Voice]:
+def _publishers(bundle: CheckedBundle) -> dict[str, Publisher]:
     return {
-        agent.agent.alias: Voice(agent.agent, agent.send_swarm)
+        agent.agent.alias: Publisher(agent.agent, agent.send_swarm)
         for agent in bundle.agents
-        if agent.is_voice
+        if agent.is_publisher
     }
 
 

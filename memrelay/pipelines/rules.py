@@ -11,7 +11,7 @@ _PLAIN = {"missing": "is missing", "unexpected_keyword_argument": "is no field o
 _OBJECT, _LIST = "a valid dictionary", re.compile(r"a valid (?:array|list|tuple|set)\b")
 
 
-def rule_of(detail: ErrorDetails) -> str:
+def describe_rule(detail: ErrorDetails) -> str:
     """Return the rule that an input breaks."""
     if detail["type"] in _PLAIN:
         return _PLAIN[detail["type"]]
@@ -25,5 +25,8 @@ def in_a_line(error: ValidationError) -> str:
     """Return all faults of an input on one line, each with its place."""
     details = error.errors(include_url=False)[:MAX_ERRORS]
     return "; ".join(
-        [f"{'.'.join(map(str, one['loc'])) or 'the input'}: {rule_of(one)}" for one in details]
+        [
+            f"{'.'.join(map(str, one['loc'])) or 'the input'}: {describe_rule(one)}"
+            for one in details
+        ]
     )

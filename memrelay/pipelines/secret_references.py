@@ -105,7 +105,7 @@ class SecretResolver:
         known = self._files.get(name)
         if known is None or self._clock() - known.checked_at_s >= FRESH_S:
             known = await self._refresh(name)
-        return _value_of(reference, known)
+        return _read_value(reference, known)
 
     def read(self, reference: str) -> str:
         """Read a secret now, past the cache. Blocks while it reads a file.
@@ -115,7 +115,7 @@ class SecretResolver:
         kind, _, name = reference.partition(":")
         if kind != "file":
             return self._read_variable(reference, name)
-        return _value_of(reference, self._load(name, None))
+        return _read_value(reference, self._load(name, None))
 
     def read_for_block(self, reference: str) -> str:
         """Return a secret that blocks may use. A changed file is read again within a second.
@@ -148,7 +148,7 @@ class SecretResolver:
         known = self._files.get(name)
         if known is None or self._clock() - known.checked_at_s >= FRESH_S:
             known = self._files[name] = self._load(name, known)
-        return _value_of(reference, known)
+        return _read_value(reference, known)
 
     def is_for_blocks(self, reference: str) -> bool:
         """Return whether the operator has listed a reference for blocks."""
@@ -288,7 +288,7 @@ def _references(agents: Mapping[int, "AgentSpec"]) -> Iterator[tuple["Place", st
             yield ("agents", at, "wf_webhook_secret"), reference
 
 
-def _value_of(reference: str, file: _SecretFile) -> str:
+def _read_value(reference: str, file: _SecretFile) -> str:
     """Return the value. Raises SecretOutsideFolder and LookupError."""
     if file.fault == OUTSIDE:
         raise SecretOutsideFolder(reference)

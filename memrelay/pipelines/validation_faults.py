@@ -7,7 +7,7 @@ from pydantic_core import ErrorDetails
 
 from memrelay.blocks.errors import BadArgument
 from memrelay.pipelines.report import Place, Report
-from memrelay.pipelines.rules import rule_of
+from memrelay.pipelines.rules import describe_rule
 
 
 def report_validation_error(
@@ -20,7 +20,7 @@ def report_validation_error(
         if detail["type"] == "too_short" and _has_invalid_items(detail, details):
             # Pydantic counts only the valid items of a list.
             continue
-        rules.setdefault((*place, *_place_in(value, detail)), []).append(rule_of(detail))
+        rules.setdefault((*place, *_place_in(value, detail)), []).append(describe_rule(detail))
     for at, broken in rules.items():
         report.error(at, ", or ".join(dict.fromkeys(broken)))
 
@@ -30,7 +30,7 @@ def _has_invalid_items(detail: ErrorDetails, details: list[ErrorDetails]) -> boo
     return any(len(one["loc"]) > count and one["loc"][:count] == detail["loc"] for one in details)
 
 
-def location_of(detail: ErrorDetails) -> Place:
+def find_location(detail: ErrorDetails) -> Place:
     """Return pydantic's location of an error, or the argument that a validator names."""
     error = detail.get("ctx", {}).get("error")
     return detail["loc"] or ((error.argument,) if isinstance(error, BadArgument) else ())
@@ -38,7 +38,7 @@ def location_of(detail: ErrorDetails) -> Place:
 
 def _place_in(value: Any, detail: ErrorDetails) -> Place:
     """Return the place in the JSON. Pydantic's location also contains alternatives of a type."""
-    steps = location_of(detail)
+    steps = find_location(detail)
     for count, step in enumerate(steps):
         if isinstance(value, dict) and step in value:
             value = value[str(step)]

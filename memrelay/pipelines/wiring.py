@@ -131,8 +131,8 @@ def check_self_answers(agents: dict[int, AgentSpec], report: Report) -> None:
     """Warn about agents with a model that get their own answers."""
     for at, spec in agents.items():
         asks_model = spec.agent_class == AI_CLASS or spec.wf_diagram_webhook == AGENT_BLOCK
-        hears_itself = spec.agent_rec_swarm and spec.agent_rec_swarm == spec.agent_send_swarm
-        if asks_model and hears_itself and not spec.accepts:
+        feeds_itself = spec.agent_rec_swarm and spec.agent_rec_swarm == spec.agent_send_swarm
+        if asks_model and feeds_itself and not spec.accepts:
             rule = "the agent gets its own answers too, and asks the model again for each of them"
             report.warn(("agents", at, "agent_from"), rule, "name the senders that it answers")
 

@@ -56,12 +56,12 @@ class BlockFault(Exception):
         super().__init__(f"{type(cause).__name__}: {describe_error(cause, secrets)}")
 
 
-def station_note(alias: str, block: str) -> str:
-    """Return the note for an exception of a block, which `find_station` returns."""
+def subscriber_note(alias: str, block: str) -> str:
+    """Return the note for an exception of a block, which `find_subscriber` returns."""
     return f"agent {alias}, block {block}"
 
 
-def find_station(fault: BaseException) -> str:
+def find_subscriber(fault: BaseException) -> str:
     """Return the agent and block that raised an exception, "" if it was raised elsewhere."""
     notes: list[str] = getattr(fault, "__notes__", [])
     return notes[-1] if notes else ""

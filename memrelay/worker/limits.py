@@ -40,8 +40,8 @@ class WorkerLimits:
     retries: int = 8
     first_pause_s: float = 1
     longest_pause_s: float = 300
-    # Errands that run at once, and the longest time of one.
-    errands: int = 8
-    errand_s: float = 120
-    # Errands that wait in one group. Beyond that its messages stay in the input.
-    open_errands: int = 10_000
+    # Deferred calls that run at once, and the longest time of one.
+    deferred_calls: int = 8
+    deferred_call_s: float = 120
+    # Deferred calls that wait in one group. Beyond that its messages stay in the input.
+    open_deferred_calls: int = 10_000

@@ -15,7 +15,7 @@ from memrelay.bus.client.reconnecting import Backoff, ReconnectingConnection
 from memrelay.bus.client.url import Address
 from memrelay.bus.errors import BusError, BusRefused, Fenced
 from memrelay.bus.key_types import all_keys, shared_keys, wrong_type_keys
-from memrelay.bus.keys import all_cells, cell_of
+from memrelay.bus.keys import all_cells, find_cell
 from memrelay.bus.replication import Replication
 from memrelay.memory.control.catalog import Catalog
 from memrelay.memory.control.opening import make_journal, make_projector
@@ -28,7 +28,7 @@ from memrelay.memory.search.pool import BUDGET, Pool, SemanticResources
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
-from memrelay.worker.errands.runner import ErrandRunner
+from memrelay.worker.deferred_calls.runner import DeferredCallRunner
 from memrelay.worker.errors import first_cause
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
@@ -57,7 +57,7 @@ class WorkerOptions:
 
     `matrix_bytes` is the memory for the vectors of one store, and `cache_bytes` that for all search
     caches. `storage_url` is that of PostgreSQL, and `storage_tables` keeps readable tables there.
-    `may_call_private` lets errands call services at private addresses.
+    `may_call_private` lets deferred calls call services at private addresses.
     """
 
     address: Address
@@ -108,8 +108,8 @@ class Worker:
             catalog = await stack.enter_async_context(options.make_catalog())
             embedding = EmbeddingThread(options.embedding)
             stack.callback(embedding.close)
-            errands = self._make_errand_runner()
-            stack.callback(errands.close)
+            deferred_calls = self._make_deferred_call_runner()
+            stack.callback(deferred_calls.close)
             questions = QuestionEmbedder(embedding.embedder)
             stack.callback(questions.close)
             threads = self._start_threads(questions, stack)
@@ -124,7 +124,7 @@ class Worker:
                 embedding,
                 questions,
                 options.address.database,
-                errands,
+                deferred_calls,
                 Replication.of(options.address),
                 await catalog.identify(),
                 options.secrets,
@@ -136,11 +136,11 @@ class Worker:
         is_first = options.address.cell == all_cells()[0]
         return Watchdog(options.memory_root, threads, measures_loop=is_first)
 
-    def _make_errand_runner(self) -> ErrandRunner:
+    def _make_deferred_call_runner(self) -> DeferredCallRunner:
         options, limits = self._options, self._options.limits
-        return ErrandRunner(
-            limits.errands,
-            limits.errand_s,
+        return DeferredCallRunner(
+            limits.deferred_calls,
+            limits.deferred_call_s,
             options.address,
             options.secrets,
             may_call_private=options.may_call_private,
@@ -254,14 +254,14 @@ class Worker:
 
     async def _read_uids(self, shared: WorkerContext) -> list[str]:
         uids = await self._read_catalog(shared.plans.uids) or []
-        return [uid for uid in uids if cell_of(uid) == self._options.address.cell]
+        return [uid for uid in uids if find_cell(uid) == self._options.address.cell]
 
     async def _read_plans(
         self, shared: WorkerContext, uids: Collection[str] | None = None
     ) -> list[Plan]:
         """Return the plans of the cell's pipelines in service, or of those of them in `uids`."""
         plans = await self._read_catalog(partial(shared.plans.active, uids)) or []
-        return [plan for plan in plans if cell_of(plan.uid) == self._options.address.cell]
+        return [plan for plan in plans if find_cell(plan.uid) == self._options.address.cell]
 
     async def _read_catalog(self, read: Callable[[], Awaitable[Result]]) -> Result | None:
         """Return what `read` returns, as soon as the catalog can be read; None after `stop`."""

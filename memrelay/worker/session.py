@@ -38,7 +38,7 @@ from memrelay.worker.intake.timers import Timers
 from memrelay.worker.ownership.group_lease import GroupLease, begin_each, open_each
 from memrelay.worker.ownership.host_locks import HostLocks
 from memrelay.worker.ownership.hung_workers import HungWorkers
-from memrelay.worker.run.group import Group, create_group, key_of
+from memrelay.worker.run.group import Group, create_group, make_group_key
 from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import wait
@@ -53,8 +53,9 @@ PING_PAUSE_S = 5.0
 OTHERS_PAUSE_S = 0.25
 # Pause between two looks for hung workers.
 HUNG_PAUSE_S = 0.5
-# Part of the grace time in which a worker awaits running errands of pipelines that it gives up.
-ERRANDS_SHARE = 0.5
+# Part of the grace time in which a worker awaits running deferred calls of pipelines that it gives
+# up.
+DEFERRED_CALLS_SHARE = 0.5
 # So many groups recover for longer than a moment, so their reports show it.
 MANY_GROUPS = 50
 
@@ -127,7 +128,7 @@ class Session:
         public_fanout = PublicFanout(self._control, writer, shared.public_limit)
         self._outbox = Outbox(writer, echo, limits.log_length, public_fanout, log_trimmer)
         self._public_members = PublicMembers(self._control, writer, shared.catalog)
-        self._timers = Timers(self._control, self._has_errand)
+        self._timers = Timers(self._control, self._has_deferred_call)
         if before:
             await self._lease.declare_dead(before)
         await self._lease.register(self._connections, self._describe_worker())
@@ -190,7 +191,7 @@ class Session:
         wanted = [groups[uids] for uids in keep]
         leases = [self._new_lease(groups[uids]) for uids in may_take]
         taken = await begin_each(leases)
-        keys = {key_of(members) for members in wanted}
+        keys = {make_group_key(members) for members in wanted}
         ending = [group for group in self._groups if group.key not in keys]
         if not taken and not ending:
             return
@@ -237,7 +238,7 @@ class Session:
         """Return new leases for pipelines that go on in another version or grouping."""
         running, renewed = {group.key for group in self._groups}, []
         for members in wanted:
-            if key_of(members) not in running:
+            if make_group_key(members) not in running:
                 lease = self._new_lease(members)
                 if await lease.begin():
                     renewed.append(lease)
@@ -313,9 +314,11 @@ class Session:
                 with suppress(BusRefused):  # a refusal keeps the connection open too
                     await connection.call("PING")
 
-    def _has_errand(self, uid: str, alias: str) -> bool:
-        """Return whether an agent waits for an errand."""
-        return any(group.has_errand(uid, alias) for group in self._groups if uid in group.slots)
+    def _has_deferred_call(self, uid: str, alias: str) -> bool:
+        """Return whether an agent waits for a deferred call."""
+        return any(
+            group.has_deferred_call(uid, alias) for group in self._groups if uid in group.slots
+        )
 
     def _describe_worker(self) -> dict[str, Any]:
         host_locks = self._memory.host_locks
@@ -388,11 +391,11 @@ class Session:
         return self._threads[(len(self._groups) + number) % len(self._threads)]
 
     async def _end(self, ending: Sequence[Group], released: Collection[str]) -> None:
-        """End groups. The errands of pipelines that this worker goes on to serve run on."""
-        errands_s = self._shared.limits.grace_s * ERRANDS_SHARE
+        """End groups. The deferred calls of pipelines that this worker goes on to serve run on."""
+        deferred_calls_s = self._shared.limits.grace_s * DEFERRED_CALLS_SHARE
         for group in ending:
             is_released = not group.slots.keys().isdisjoint(released)
-            group.stop(errands_s if is_released else 0.0)
+            group.stop(deferred_calls_s if is_released else 0.0)
         for group in ending:
             await asyncio.shield(self._groups[group])
             del self._groups[group]
@@ -445,7 +448,7 @@ def _describe_pipeline(plan: Plan, group: Group) -> dict[str, Any]:
         "hash": plan.hash,
         "outbox_bytes": group.outbox_bytes(plan.uid),
         "waiting": group.count_delayed(plan.uid),
-        "errands": group.count_errands(plan.uid),
+        "errands": group.count_deferred_calls(plan.uid),
         "vectors_todo": group.vectors.backlog(plan.all_stores),
         "vectors_fault": group.vectors.fault,
         "erasure_pending": group.has_open_erasure,

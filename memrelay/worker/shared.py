@@ -23,7 +23,7 @@ from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.report import Fault
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.background.watchdog import Watchdog
-from memrelay.worker.errands.runner import ErrandRunner
+from memrelay.worker.deferred_calls.runner import DeferredCallRunner
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.metrics import Metrics
 from memrelay.worker.run.batch import Checkpoint
@@ -146,7 +146,7 @@ class WorkerContext:
     embedding: EmbeddingThread
     questions: QuestionEmbedder
     database: int
-    errands: ErrandRunner
+    deferred_calls: DeferredCallRunner
     replication: Replication
     storage: str
     secrets: SecretResolver = NO_SECRETS

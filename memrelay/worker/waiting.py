@@ -22,7 +22,7 @@ async def wait(event: asyncio.Event, seconds: float | None) -> bool:
 
 
 @asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run work until the context ends. If the work raises, the exception is only logged."""
     task = asyncio.create_task(work)
     task.add_done_callback(_log_failure)
@@ -36,7 +36,7 @@ async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error(
-            "work_beside_failed",
+            "background_work_failed",
             work=getattr(task.get_coro(), "__qualname__", ""),
             exc_info=error,
         )

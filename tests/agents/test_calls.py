@@ -1,4 +1,4 @@
-"""Operations called in one way over an embedded store, over HTTP and from an errand."""
+"""Operations called in one way over an embedded store, over HTTP and from a deferred call."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memrelay import connect, connect_sync, open_store
-from memrelay.agents.calls import calls_of
+from memrelay.agents.calls import make_calls
 from memrelay.errors import Refused, RelayError
 from tests.support.served import Served
 
@@ -17,7 +17,7 @@ CREATE = ("records.create", {"content": "tea", "tags": ["a"]})
 
 def test_an_embedded_store_answers_with_json_values(tmp_path: Path) -> None:
     with open_store(tmp_path / "a.db") as store:
-        calls = calls_of(store, store="ignored")
+        calls = make_calls(store, store="ignored")
         made = calls.run(*CREATE)
         assert (made["content"], made["tags"]) == ("tea", ["a"])
         assert asyncio.run(calls.arun("records.get", {"guid": made["guid"]})) == made
@@ -40,7 +40,7 @@ def test_the_clients_answer_with_json_values(served: Served) -> None:
 
     async def over_http() -> Any:
         async with connect(served.url) as client:
-            calls = calls_of(client, uid=uid)
+            calls = make_calls(client, uid=uid)
             with pytest.raises(TypeError, match="client is async"):
                 calls.run(*CREATE)
             assert await calls.arun(*CREATE, key="k") == await calls.arun(*CREATE, key="k")
@@ -48,24 +48,24 @@ def test_the_clients_answer_with_json_values(served: Served) -> None:
 
     page = asyncio.run(over_http())
     with connect_sync(served.url) as client:
-        calls = calls_of(client)
+        calls = make_calls(client)
         assert calls.run("records.list", {"tags": ["a"]}) == page
         assert [one["content"] for one in page["items"]] == ["tea", "tea"]
         with pytest.raises(RelayError, match="has 1 fault"):
             asyncio.run(calls.arun("records.list", {"limit": 0}))
 
 
-class Errand:
+class DeferredCall:
     async def operate(
         self, name: str, given: Mapping[str, Any], *, store: str = "", key: str = ""
     ) -> Any:
         return [name, dict(given), store, key]
 
 
-def test_an_errand_gets_the_store_and_the_key() -> None:
-    calls = calls_of(Errand(), store="notes")
+def test_a_deferred_call_gets_the_store_and_the_key() -> None:
+    calls = make_calls(DeferredCall(), store="notes")
     assert asyncio.run(calls.arun("a.b", {"x": 1}, key="k")) == ["a.b", {"x": 1}, "notes", "k"]
     with pytest.raises(TypeError, match="leave `uid` empty"):
-        calls_of(Errand(), uid="u")
+        make_calls(DeferredCall(), uid="u")
     with pytest.raises(TypeError, match="str cannot call operations; give the store of"):
-        calls_of("http://127.0.0.1")
+        make_calls("http://127.0.0.1")

@@ -33,7 +33,7 @@ def ask(
         async with GuardedClient(private=private) as client:
             chosen = ModelOptions(url, options.pop("model", "llama3"), **options)
             model = ChatModel(client, chosen, key, first_pause_s=0.01)
-            return await model.ask(HELLO, tools or (), request_id="errand/0")
+            return await model.ask(HELLO, tools or (), request_id="call/0")
 
     return asyncio.run(run())
 
@@ -61,7 +61,7 @@ def test_a_request_has_the_parameters_and_the_answer_is_the_message(server: Mode
     ]
     (headers,) = server.headers
     assert headers["Authorization"] == "Bearer sk-1"
-    assert headers["Idempotency-Key"] == "errand/0"
+    assert headers["Idempotency-Key"] == "call/0"
 
 
 def test_parameters_without_a_value_are_left_out(server: ModelServer) -> None:

@@ -109,11 +109,14 @@ def test_an_episode_without_a_turn_is_abandoned_at_the_next_start(
 @pytest.mark.slow
 def test_a_turn_that_takes_too_long_keeps_the_conversation() -> None:
     with House() as house, ModelServer() as model:
-        house.start_worker(may_call_private=True, limits={"errand_s": 5})
+        house.start_worker(may_call_private=True, limits={"deferred_call_s": 5})
         asked = Asked(house, model, conversation_memory=True)
         asked.ask("one")
         model.hold.clear()
-        assert asked.fault("two") == "ErrandTooSlow: it took longer than 5 s (worker.errand_s)"
+        assert (
+            asked.fault("two")
+            == "DeferredCallTooSlow: it took longer than 5 s (worker.deferred_call_s)"
+        )
         model.hold.set()
 
         assert asked.ask("three") == "you said: three"

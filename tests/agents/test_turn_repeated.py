@@ -14,8 +14,8 @@ from memrelay.memory.errors import Refused
 from tests.support.model_server import ModelServer, calls, fault
 
 
-class Errand:
-    """An errand on an embedded store, whose operations apply once for each key."""
+class DeferredCall:
+    """A deferred call on an embedded store, whose operations apply once for each key."""
 
     actor, may_call_private = "bot", True
 
@@ -52,7 +52,9 @@ def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
         yield store
 
 
-def run(model: ModelServer, errand: Errand, text: str = "hello", **options: Any) -> dict[str, Any]:
+def run(
+    model: ModelServer, deferred_call: DeferredCall, text: str = "hello", **options: Any
+) -> dict[str, Any]:
     request = {
         "text": text,
         "question": text,
@@ -67,7 +69,7 @@ def run(model: ModelServer, errand: Errand, text: str = "hello", **options: Any)
         "session_id": "",
         "options": {"url": model.url, "model": "stub", **options},
     }
-    return asyncio.run(run_turn(request, errand))
+    return asyncio.run(run_turn(request, deferred_call))
 
 
 def forget_responses(store: EmbeddedStore, ident: str) -> None:
@@ -79,10 +81,10 @@ def test_a_committed_response_is_not_requested_again(
     store: EmbeddedStore, model: ModelServer
 ) -> None:
     model.script.append(calls(("remember", {"key": "a", "value": "b"})))
-    first = run(model, Errand(store, "u/1"), tools=["remember"])
+    first = run(model, DeferredCall(store, "u/1"), tools=["remember"])
     store.operate("checkpoints.delete", {"threads": ["chat:Ann:w"]})
 
-    again = run(model, Errand(store, "u/1"), tools=["remember"])
+    again = run(model, DeferredCall(store, "u/1"), tools=["remember"])
 
     # A new key of the tool call: the store is asked again, and the fact exists already.
     assert first["text"] == "you said: Remembered: a = b (created)"
@@ -97,21 +99,23 @@ def test_a_committed_response_is_not_requested_again(
 def test_an_answer_in_the_newest_checkpoint_is_returned(
     store: EmbeddedStore, model: ModelServer
 ) -> None:
-    run(model, Errand(store, "u/1"))
+    run(model, DeferredCall(store, "u/1"))
     forget_responses(store, "u/1")
 
-    assert run(model, Errand(store, "u/1"))["text"] == "you said: hello"
+    assert run(model, DeferredCall(store, "u/1"))["text"] == "you said: hello"
     assert len(model.requests) == 1
-    run(model, Errand(store, "u/2"), "again")
+    run(model, DeferredCall(store, "u/2"), "again")
     assert [text for _, text in model.sent[-1]] == ["hello", "you said: hello", "again"]
 
 
 def test_the_rest_of_a_failed_attempt_is_replaced(store: EmbeddedStore, model: ModelServer) -> None:
     tools = {"tools": ["remember"]}
     model.script.extend([calls(("remember", {"key": "a", "value": "b"})), fault(400, "no")])
-    assert "error" in run(model, Errand(store, "u/1"), **tools)
+    assert "error" in run(model, DeferredCall(store, "u/1"), **tools)
 
-    assert run(model, Errand(store, "u/1"), **tools)["text"].startswith("you said: Remembered")
+    assert run(model, DeferredCall(store, "u/1"), **tools)["text"].startswith(
+        "you said: Remembered"
+    )
 
     roles = [[role for role, _ in sent] for sent in model.sent]
     assert roles == [["user"], ["user", "assistant", "tool"], ["user", "assistant", "tool"]]
@@ -121,15 +125,15 @@ def test_a_later_turn_repairs_the_rest_of_a_failed_one(
     store: EmbeddedStore, model: ModelServer
 ) -> None:
     model.script.extend([calls(("remember", {"key": "a", "value": "b"}))])
-    assert "error" in run(model, Errand(store, "u/1"), max_steps=1, tools=["remember"])
+    assert "error" in run(model, DeferredCall(store, "u/1"), max_steps=1, tools=["remember"])
 
-    run(model, Errand(store, "u/2"), "again")
+    run(model, DeferredCall(store, "u/2"), "again")
 
     assert [role for role, _ in model.sent[-1]] == ["user", "assistant", "tool", "user"]
 
 
 def test_a_missing_key_is_the_error(store: EmbeddedStore, model: ModelServer) -> None:
-    outcome = run(model, Errand(store, "u/1"), api_key="env:KEY")
+    outcome = run(model, DeferredCall(store, "u/1"), api_key="env:KEY")
 
     assert outcome["error"] == "api_key cannot be read: env:KEY is not set"
     assert model.requests == []
@@ -147,7 +151,7 @@ def test_old_turns_of_a_stored_conversation_become_a_summary(
     }
     model.reply = lambda request: f"answer {len(model.requests)}"
     for number in range(4):
-        run(model, Errand(store, f"u/{number}"), f"{number}" * 800, **options)
+        run(model, DeferredCall(store, f"u/{number}"), f"{number}" * 800, **options)
 
     summary, last = model.sent[-2:]
     assert summary[0][1].startswith("Summarize the conversation")

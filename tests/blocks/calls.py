@@ -30,10 +30,10 @@ class Ids:
     def new_guid(self, alias: str) -> str:
         return derive_guid(UID, self._input_id, alias, next(self._indexes))
 
-    def next_errand_id(self) -> str:
+    def next_deferred_call_id(self) -> str:
         return f"{UID}/{self._input_id}.0+0"
 
-    def beside(self, memory_id: str) -> Any:
+    def open_for_read(self, memory_id: str) -> Any:
         raise Refused(f"no store {memory_id!r} is open in these tests")
 
     def secret(self, reference: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 from pydantic import ValidationError
 
-from memrelay.blocks.contract import Call, Errand, Got
+from memrelay.blocks.contract import Call, DeferredCall, Got
 from memrelay.blocks.registry import find_block
 from memrelay.bus.message import Message
 from tests.blocks.calls import UID, args_of, make_call, make_message
@@ -36,7 +36,7 @@ print(*[fault.as_line() for fault in check({"agents": [agent]}).faults])
 """
 
 
-def run(call: Call, **args: Any) -> Message | Errand:
+def run(call: Call, **args: Any) -> Message | DeferredCall:
     """Call the block in a transaction of an empty store."""
     found = find_block("agent")
     assert found is not None and found.handle is not None
@@ -48,10 +48,10 @@ def run(call: Call, **args: Any) -> Message | Errand:
 
 
 def request_of(call: Call, **args: Any) -> Any:
-    errand = run(call, **args)
-    assert isinstance(errand, Errand)
-    assert errand.order == errand.request["thread"]
-    return orjson.loads(orjson.dumps(errand.request))
+    deferred_call = run(call, **args)
+    assert isinstance(deferred_call, DeferredCall)
+    assert deferred_call.order == deferred_call.request["thread"]
+    return orjson.loads(orjson.dumps(deferred_call.request))
 
 
 def forwarded(text: str = "hello", **fields: Any) -> Call:

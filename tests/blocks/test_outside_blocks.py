@@ -12,7 +12,7 @@ import pytest
 from memrelay.blocks import sources
 from memrelay.blocks.errors import BrokenBlock
 from memrelay.blocks.registry import find_block, list_blocks
-from tests.support.errands import Service
+from tests.support.deferred_calls import Service
 from tests.support.sessions import CHECKOUT, fences
 from tests.support.waiting import wait_for
 

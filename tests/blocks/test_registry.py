@@ -119,10 +119,13 @@ BROKEN = [
     ),
     ("@block('ours')\ndef ours(call, args): yield\n", "use no yield"),
     ("@block('ours')\nasync def ours(call, args): yield\n", "use no yield"),
-    ("@block('ours', errand='fetch')\ndef ours(call, args): ...\n", 'errand="module:function"'),
     (
-        "@block('ours', errand='a:b')\nasync def ours(call, args): ...\n",
-        "an async block is its own errand",
+        "@block('ours', deferred_call='fetch')\ndef ours(call, args): ...\n",
+        'deferred_call="module:function"',
+    ),
+    (
+        "@block('ours', deferred_call='a:b')\nasync def ours(call, args): ...\n",
+        "an async block is its own deferred call",
     ),
     ("@block('ours')\ndef ours(call): ...\n", "write def ours(call, args)"),
     (

@@ -57,7 +57,7 @@ def test_several_cells_have_one_slot_each(in_cell: None) -> None:
     keys.use_cells(4)
     uids = [f"p{number}" for number in range(100)]
 
-    slots = {keys.cell_of(uid): key_slot(keys.input_key(uid).encode()) for uid in uids}
+    slots = {keys.find_cell(uid): key_slot(keys.input_key(uid).encode()) for uid in uids}
 
     assert sorted(slots) == keys.all_cells() == ["c00", "c01", "c02", "c03"]
     assert all(slots[cell] == key_slot(f"{{{cell}}}".encode()) for cell in slots)

@@ -378,7 +378,7 @@ def test_invalid_lines_are_rejected(up: Program) -> None:
 
 
 def test_access_to_stores_is_exported_backed_up_and_erased(up: Program) -> None:
-    """Commands visit the home of items, although no bundle names it."""
+    """Commands visit the built-in store of items, although no bundle names it."""
     for uid in ("items1", "items2"):
         (up.folder / "bundle.json").write_bytes(orjson.dumps(make_bundle(uid, name=uid)))
         assert up.run("deploy", "bundle.json").code == 0

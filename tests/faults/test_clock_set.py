@@ -52,7 +52,7 @@ def ahead_s(house: House, uid: str) -> float:
     """
     now_s = time.time()
     letter = house.await_dead_letter(uid, house.client.enter_raw(uid, b"broken"))
-    return letter.buried_at / 1000 - now_s
+    return letter.failed_at / 1000 - now_s
 
 
 def answers(house: House, uid: str) -> int:

@@ -171,7 +171,7 @@ def state_of(served: Served) -> tuple[list[Row], Any, Any, Any]:
 
 async def catalogued(root: Path) -> tuple[Any, ...]:
     async with Catalog(root) as catalog:
-        return await catalog.versions(OTHER), await catalog.letters.page([OTHER], limit=10)
+        return await catalog.versions(OTHER), await catalog.dead_letters.page([OTHER], limit=10)
 
 
 async def add_dead_letters(root: Path) -> None:
@@ -179,7 +179,7 @@ async def add_dead_letters(root: Path) -> None:
         OTHER, "1-0", "chat", CANARY.encode(), CANARY, CANARY, 1
     )  # names that anyone could guess
     async with Catalog(root) as catalog:
-        await catalog.letters.add([letter])
+        await catalog.dead_letters.add([letter])
 
 
 @pytest.fixture(scope="module")

@@ -66,9 +66,13 @@ def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
             assert worker.lives_until(partial(is_done, house, uid, 2 * len(words)))
 
         assert len(words) > 5, house.steps
-        assert {"before commit", "committed", "buried", "before sending", "sent"} <= set(
-            house.steps
-        )
+        assert {
+            "before commit",
+            "committed",
+            "dead letters stored",
+            "before sending",
+            "sent",
+        } <= set(house.steps)
         assert_all_of_each(house, uid, words)
         tell(1, f"{FAULT} at every step of a batch", steps=len(words) - 1, effects=2 * len(words))
 

@@ -33,7 +33,7 @@ def test_a_thousand_uses_leave_one_state_and_no_change_of_the_record(tmp_path: P
         before, number = perform(tx, "records.get", guid=guid), tx.feed.last
     for first in range(0, 1000, 250):
         with store.transaction() as tx:
-            tx.records.acts(NOW + 5000, "tester")
+            tx.records.set_actor(NOW + 5000, "tester")
             for number_of_use in range(first, first + 250):
                 tx.table(CounterTable).count_use(guid, NOW + number_of_use)
 

@@ -227,7 +227,7 @@ def test_the_home_of_items_is_open_to_changes_list_alone() -> None:
 
 def test_the_data_of_a_change_is_an_object(store: Store) -> None:
     with store.transaction() as tx:
-        tx.records.acts(NOW, "ada")
+        tx.records.set_actor(NOW, "ada")
         tx.feed.add("grant.created", "s1", {"grantee": "a2"})
 
     (change,) = run(store, "changes.list").items

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memrelay.blocks.registry import built_in_blocks
-from memrelay.pipelines.ai_agents import key_of
+from memrelay.pipelines.ai_agents import make_bundle_key
 from memrelay.pipelines.bundle import AgentSpec
 from memrelay.pipelines.check import check
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
@@ -56,7 +56,7 @@ def test_every_argument_of_the_block_has_a_key() -> None:
     arguments = built_in_blocks()["agent"].args.model_fields
     keys = {name for name in AgentSpec.model_fields if name.startswith("ai_")}
 
-    assert keys == {key_of(argument) for argument in arguments}
+    assert keys == {make_bundle_key(argument) for argument in arguments}
 
 
 @pytest.mark.parametrize(

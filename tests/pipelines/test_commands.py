@@ -5,20 +5,21 @@ from pathlib import Path
 import pytest
 
 from memrelay.pipelines.check import check
-from memrelay.pipelines.commands import commands_of, hint_for
+from memrelay.pipelines.commands import hint_for, list_commands
 from tests.support.bundles import make_agent, make_bundle, make_relay
 
 SAMPLES = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines"
 
 
 def words(*agents: dict[str, object]) -> list[str]:
-    return [command.word for command in commands_of(check(make_bundle("p", *agents)).accepted())]
+    return [command.word for command in list_commands(check(make_bundle("p", *agents)).accepted())]
 
 
 def test_the_commands_of_the_samples_are_listed_in_bundle_order() -> None:
     told = {
         name: [
-            command.word for command in commands_of(check((SAMPLES / name).read_bytes()).accepted())
+            command.word
+            for command in list_commands(check((SAMPLES / name).read_bytes()).accepted())
         ]
         for name in ("memory_test.json", "webhook_inbox.json", "conversation.json")
     }
@@ -51,8 +52,8 @@ def test_a_command_is_described_by_the_agent_that_names_it_or_by_its_relay() -> 
     relay = make_relay("a", r"^/tell\b") | {"agent_desc": "Picks out /tell."}
     teller = make_agent("teller", "add_1") | {"agent_desc": "/tell says it."}
 
-    (alone,) = commands_of(check(make_bundle("p", relay)).accepted())
-    (both,) = commands_of(check(make_bundle("p", relay, teller)).accepted())
+    (alone,) = list_commands(check(make_bundle("p", relay)).accepted())
+    (both,) = list_commands(check(make_bundle("p", relay, teller)).accepted())
 
     assert (alone.description, both.description) == ("Picks out /tell.", "/tell says it.")
 

@@ -16,7 +16,7 @@ def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:
 
 
 def test_a_turn_has_the_swarm_of_its_message() -> None:
-    station = Plan(check(SAMPLE.read_bytes()).accepted()).station("turns")
+    subscriber = Plan(check(SAMPLE.read_bytes()).accepted()).subscriber("turns")
 
-    assert station is not None
-    assert station.agent.swarm == "talk"
+    assert subscriber is not None
+    assert subscriber.agent.swarm == "talk"

@@ -21,8 +21,8 @@ def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:
 def test_its_block_uses_the_home_of_stores() -> None:
     plan = Plan(check(SAMPLE.read_bytes()).accepted())
 
-    assert plan.stores == (plan.homes["stores"],)
-    assert plan.embedded_stores == {plan.homes["stores"]}
+    assert plan.stores == (plan.built_in_stores["stores"],)
+    assert plan.embedded_stores == {plan.built_in_stores["stores"]}
 
 
 @pytest.mark.parametrize("store", ["stores", ""])

@@ -16,7 +16,7 @@ def test_the_sample_has_no_faults_no_warnings_and_no_uid() -> None:
 
 
 def test_the_inbox_accepts_everything_except_pings() -> None:
-    inbox = Plan(check(SAMPLE.read_bytes()).accepted()).station("inbox")
+    inbox = Plan(check(SAMPLE.read_bytes()).accepted()).subscriber("inbox")
 
     assert inbox is not None
     assert inbox.wants('{"event": "paid"}')
@@ -27,6 +27,6 @@ def test_the_inbox_accepts_everything_except_pings() -> None:
 def test_its_user_receives_the_results_but_not_the_relays() -> None:
     plan = Plan(check(SAMPLE.read_bytes()).accepted())
 
-    assert plan.voice("user") is not None
-    assert plan.voice("keep") is None
+    assert plan.publisher("user") is not None
+    assert plan.publisher("keep") is None
     assert plan.stores == (f"instances/{plan.uid}/inbox",)

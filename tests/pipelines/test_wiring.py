@@ -114,7 +114,7 @@ def test_a_checked_bundle_has_all_public_swarms_even_without_agents() -> None:
     ).accepted()
 
     assert (bundle.swarms, bundle.public) == (("chat", "notes", "news"), ("chat", "news"))
-    assert [bundle.home_of(swarm) for swarm in bundle.swarms] == ["public", UID, "public"]
+    assert [bundle.swarm_owner(swarm) for swarm in bundle.swarms] == ["public", UID, "public"]
 
 
 def test_an_alias_in_place_of_a_name_is_explained() -> None:

@@ -16,8 +16,8 @@ from memrelay.blocks.async_call import AsyncCall
 from memrelay.blocks.contract import (
     BlockArgs,
     Call,
-    Errand,
-    RunningErrand,
+    DeferredCall,
+    RunningCall,
     SecretReference,
     Transient,
 )
@@ -27,14 +27,14 @@ from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
 from memrelay.memory.engine.conditions import Conditions
 from memrelay.memory.records.reading import ReadInput, read
-from tests.support.errands import (
+from tests.support.deferred_calls import (
     UrlArgs,
     asks,
     asks_aside,
     fetches,
     notes,
     refuse,
-    tells_errand,
+    tells_deferred_call,
     write_actor,
 )
 
@@ -60,7 +60,7 @@ class BesideArgs(NewRecordArgs):
 
 
 class ItemsArgs(BlockArgs):
-    """Arguments of a block on the home of items."""
+    """Arguments of a block on the built-in store of items."""
 
     memory_id: AnyMemoryId = ""
 
@@ -88,7 +88,7 @@ def reads_beside(call: Call, args: BesideArgs) -> Message:
     The text "write there" writes to the other store too.
     """
     memory_write(call, args)
-    other = call.beside(args.other)
+    other = call.open_for_read(args.other)
     if call.text == "write there":
         memory_write(structs.replace(call, tx=other), args)
     return call.reply_json([record.content for record in read(other, ReadInput(1 << 20))])
@@ -171,21 +171,21 @@ def sends_secret(call: Call, args: SecretArgs) -> Message:
     return call.reply(_send(args.url, call.secret(args.key or call.text)))
 
 
-async def sends_secret_in_errand(call: AsyncCall, args: SecretArgs) -> Message:
+async def sends_secret_in_deferred_call(call: AsyncCall, args: SecretArgs) -> Message:
     """Send the secret to a service, and forward the message with the status and a user."""
     return call.forward(user_id="u1", status=_send(args.url, call.secret(args.key)))
 
 
-def asks_with_secret(call: Call, args: SecretArgs) -> Message | Errand:
+def asks_with_secret(call: Call, args: SecretArgs) -> Message | DeferredCall:
     """Let an executor send the secret. The request holds the reference only."""
     if call.got is None:
-        return Errand({"url": args.url, "key": args.key})
+        return DeferredCall({"url": args.url, "key": args.key})
     return call.reply(call.got.error or str(call.got.value))
 
 
-async def send_secret(request: dict[str, str], errand: RunningErrand) -> str:
+async def send_secret(request: dict[str, str], deferred_call: RunningCall) -> str:
     """Send the secret to the service."""
-    return _send(request["url"], errand.secret(request["key"]))
+    return _send(request["url"], deferred_call.secret(request["key"]))
 
 
 def _send(url: str, key: str) -> str:
@@ -245,13 +245,15 @@ def register_test_blocks() -> None:
     block("test_identifies", BlockArgs)(identifies)
     block("test_forwards", BlockArgs)(forwards)
     block("test_sends_secret", SecretArgs)(sends_secret)
-    block("test_sends_secret_in_errand", SecretArgs)(sends_secret_in_errand)
-    block("test_asks_with_secret", SecretArgs, errand=send_secret)(asks_with_secret)
+    block("test_sends_secret_in_deferred_call", SecretArgs)(sends_secret_in_deferred_call)
+    block("test_asks_with_secret", SecretArgs, deferred_call=send_secret)(asks_with_secret)
     block("test_tells_part", NewRecordArgs)(tells_part)
-    block("test_asks", BlockArgs, errand="tests.support.errands:fetch")(asks)
-    block("test_asks_aside", BlockArgs, errand="tests.support.errands:fetch")(asks_aside)
-    block("test_asks_here", NewRecordArgs, errand=refuse)(asks)
-    block("test_tells_errand", NewRecordArgs, errand=write_actor)(tells_errand)
+    block("test_asks", BlockArgs, deferred_call="tests.support.deferred_calls:fetch")(asks)
+    block("test_asks_aside", BlockArgs, deferred_call="tests.support.deferred_calls:fetch")(
+        asks_aside
+    )
+    block("test_asks_here", NewRecordArgs, deferred_call=refuse)(asks)
+    block("test_tells_deferred_call", NewRecordArgs, deferred_call=write_actor)(tells_deferred_call)
     block("test_fetches", UrlArgs)(fetches)
     block("test_fetches_at_once", UrlArgs, ordered=False)(fetches)
     block("test_notes", BlockArgs)(notes)

@@ -140,7 +140,7 @@ async def _remove(root: Path, uid: str) -> None:
 async def _dead_letters(root: Path, uid: str) -> list[DeadLetter]:
     async with Catalog(root) as catalog:
         found = [
-            await catalog.letters.find(uid, one.id)
-            for one in await catalog.letters.page([uid], limit=10_000)
+            await catalog.dead_letters.find(uid, one.id)
+            for one in await catalog.dead_letters.page([uid], limit=10_000)
         ]
     return [letter for letter in found if letter is not None]

@@ -31,4 +31,4 @@ async def _append(catalog: Catalog, ingress: Ingress, letter: tuple[str, str]) -
 
 async def _drop(root: Path, uid: str, ident: str) -> bool:
     async with Catalog(root) as catalog:
-        return bool(await catalog.letters.remove(uid, [ident]))
+        return bool(await catalog.dead_letters.remove(uid, [ident]))

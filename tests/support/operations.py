@@ -51,7 +51,7 @@ def _compare(tx: Transaction, given: Beside, context: Context) -> Contents:
 
 def _look(tx: Transaction, given: Beside, context: Context) -> Contents:
     """Return the contents of another store."""
-    other = context.beside(given.other)
+    other = context.open_for_read(given.other)
     if given.write:
         other.records.delete_all({})
     return Contents(tuple(record.content for record in read(other, ReadInput(1 << 20))))

@@ -34,7 +34,7 @@ def deploy(root: Path, bundle: Json) -> None:
 
 
 def uid_in(cell: str) -> str:
-    return next(f"p{number}" for number in range(99) if keys.cell_of(f"p{number}") == cell)
+    return next(f"p{number}" for number in range(99) if keys.find_cell(f"p{number}") == cell)
 
 
 def with_store(uid: str, store: str) -> Json:
@@ -46,7 +46,7 @@ def with_store(uid: str, store: str) -> Json:
 
 
 def test_a_pipeline_shares_stores_only_within_its_cell(tmp_path: Path) -> None:
-    here, near, far = "p0", keys.cell_of("p0"), keys.cell_of("p1")
+    here, near, far = "p0", keys.find_cell("p0"), keys.find_cell("p1")
     assert near != far
 
     deploy(tmp_path / "a", make_bundle(here))

@@ -154,7 +154,7 @@ async def bury(served: Served, uid: str, error: str, *, is_old: bool = False) ->
         active = await catalog.serving(uid)
         assert active is not None
         bundle = "0" * 64 if is_old else active.hash
-        await catalog.letters.add([DeadLetter(uid, error, "chat", b"x", error, bundle, 1000)])
+        await catalog.dead_letters.add([DeadLetter(uid, error, "chat", b"x", error, bundle, 1000)])
 
 
 def test_an_agent_is_marked_if_it_fails_under_the_active_version(served: Served) -> None:

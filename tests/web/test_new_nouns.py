@@ -52,7 +52,7 @@ def _put(tx: Any, given: PutTrial, context: Context) -> None:
 def put(monkeypatch: pytest.MonkeyPatch) -> Iterator[Operation]:
     """Yield an operation with a new noun."""
     monkeypatch.setitem(GROUPS, "trial_runs", Group("Trial runs", MODELS, "Put values."))
-    operation("trial_runs.put", access="write", mutates=True, home="stores")(_put)
+    operation("trial_runs.put", access="write", mutates=True, store="stores")(_put)
     all_operations.cache_clear()
     yield all_operations()["trial_runs.put"]
     del OPERATIONS["trial_runs.put"]

@@ -59,7 +59,7 @@ def test_a_secret_reaches_the_service_and_nothing_else(service: Service) -> None
         key.write_text(FIRST)
         args = {"url": f"http://127.0.0.1:{service.server_port}/"}
         sender = make_agent("sender", "test_sends_secret", args, hears="User")
-        bundles = [make_bundle("sending", sender), make_bundle("later", *make_errands(args))]
+        bundles = [make_bundle("sending", sender), make_bundle("later", *make_deferred_calls(args))]
         worker = house.start_worker(bundles=bundles, secrets=["file:key", "env:NO_SUCH_KEY"])
 
         assert house.client.ask("sending", "file:key")[-1].text == "204"
@@ -67,7 +67,7 @@ def test_a_secret_reaches_the_service_and_nothing_else(service: Service) -> None
         assert "file:other is not a secret for blocks" in error(house, wrong)
         missing = house.client.enter("sending", "env:NO_SUCH_KEY")
         assert "env:NO_SUCH_KEY is not set" in error(house, missing)
-        assert_errands_get_it(house)
+        assert_deferred_calls_get_it(house)
         key.write_text(SECOND)
         await_second(house, service)
 
@@ -80,7 +80,7 @@ def test_a_secret_reaches_the_service_and_nothing_else(service: Service) -> None
 def test_a_secret_in_an_exception_is_redacted(key: str) -> None:
     args = {"url": "nowhere", "key": "file:key"}
     sender = make_agent("sender", "test_sends_secret", args, hears="User")
-    bundles = [make_bundle("sending", sender), make_bundle("later", *make_errands(args))]
+    bundles = [make_bundle("sending", sender), make_bundle("later", *make_deferred_calls(args))]
     with House() as house:
         file = house.root / "secrets" / "key"
         file.parent.mkdir(parents=True)
@@ -90,7 +90,7 @@ def test_a_secret_in_an_exception_is_redacted(key: str) -> None:
         letter = error(house, house.client.enter("sending", "hello"))
         house.client.enter("later", "hello")
         house.client.enter("later", "hello", sender="Other")
-        wait_for(lambda: len(house.client.log("later")) == 5, "both errands have failed", 10)
+        wait_for(lambda: len(house.client.log("later")) == 5, "both deferred calls have failed", 10)
 
         assert worker.stop() == 0
         texts = [letter, *[said.text for said in house.client.log("later")]]
@@ -99,21 +99,21 @@ def test_a_secret_in_an_exception_is_redacted(key: str) -> None:
         assert files_with(house.folder, FIRST) == [file]
 
 
-def make_errands(args: Json) -> list[Json]:
+def make_deferred_calls(args: Json) -> list[Json]:
     """Return an async block, whose answer another agent shows, and a block with an executor."""
     keyed = args | {"key": "file:key"}
     return [
-        make_agent("async", "test_sends_secret_in_errand", keyed, hears="User"),
+        make_agent("async", "test_sends_secret_in_deferred_call", keyed, hears="User"),
         make_agent("teller", "test_tells_part", {"memory_id": STORE}, hears="async"),
         make_agent("asking", "test_asks_with_secret", keyed, hears="Other"),
     ]
 
 
-def assert_errands_get_it(house: House) -> None:
-    """Check that both kinds of errands read the secret, and that a forwarded user counts."""
+def assert_deferred_calls_get_it(house: House) -> None:
+    """Check that both kinds of deferred calls read the secret, and that a forwarded user counts."""
     house.client.enter("later", "hello")
     house.client.enter("later", "hello", sender="Other")
-    wait_for(lambda: len(house.client.log("later")) == 5, "both errands have answered", 10)
+    wait_for(lambda: len(house.client.log("later")) == 5, "both deferred calls have answered", 10)
     texts = {said.sender: said.text for said in house.client.log("later")}
     part = orjson.loads(texts["teller"])
     assert (texts["asking"], part["status"], part["user_id"]) == ("204", "204", "u1")

@@ -36,7 +36,7 @@ def next_signal(channels: PubSub, within_s: float = LATE_S) -> Any:
 
 
 def make_notes(uid: str, *, changes: bool) -> dict[str, Any]:
-    """Return a bundle with a store that is no home."""
+    """Return a bundle with a store that is not built in."""
     notes = "instances/${pipeline_uid}/notes"
     stores = [{"memory_id": notes, "changes": changes}]
     return make_bundle(uid, *make_commands(notes), stores=stores)

@@ -18,7 +18,7 @@ def test_nothing_runs_next_to_an_isolated_input() -> None:
         random = Random(seed)
         for _ in range(TURNS):
             name, enter = random.choice(
-                [("alone", isolation.alone), *2 * [("beside", isolation.beside)]]
+                [("alone", isolation.alone), *2 * [("concurrent", isolation.concurrent)]]
             )
             with enter():
                 running.append(name)
@@ -30,7 +30,7 @@ def test_nothing_runs_next_to_an_isolated_input() -> None:
         for turns in [pool.submit(take_turns, seed) for seed in range(THREADS)]:
             turns.result()
 
-    assert {("alone",), ("beside", "beside")} <= seen
+    assert {("alone",), ("concurrent", "concurrent")} <= seen
     assert all(len(names) == 1 for names in seen if "alone" in names)
 
 
@@ -42,14 +42,14 @@ def test_a_hanging_input_delays_others_for_a_bounded_time() -> None:
             pass
 
     with isolation.alone(), ThreadPoolExecutor(THREADS) as pool:
-        others = [pool.submit(run, enter) for enter in 2 * (isolation.beside, isolation.alone)]
+        others = [pool.submit(run, enter) for enter in 2 * (isolation.concurrent, isolation.alone)]
         assert not wait(others, 30).not_done
     run(isolation.alone)
 
 
 def test_an_exception_ends_isolation() -> None:
     isolation = CrashIsolation()
-    for enter in (isolation.alone, isolation.beside):
+    for enter in (isolation.alone, isolation.concurrent):
         try:
             with enter():
                 raise ValueError

@@ -18,8 +18,8 @@ from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, make_agent, make_bundle, make_uid
 from tests.support.calls import call, refused
 from tests.support.client import input_of, make_envelope
+from tests.support.deferred_calls import Service
 from tests.support.erased import await_end, files_with
-from tests.support.errands import Service
 from tests.support.house import House
 from tests.support.tiers import first_always
 from tests.support.told import await_told, start_command, type_command
@@ -61,7 +61,7 @@ def fill(house: House, uid: str) -> str:
 async def add_dead_letters(house: House, uid: str) -> None:
     async with Catalog(house.root) as catalog:
         for ident, text in (("1-0", f"/write {CANARIES[0]}"), ("2-0", "/write what is kept")):
-            await catalog.letters.add(
+            await catalog.dead_letters.add(
                 [DeadLetter(uid, ident, "chat", make_envelope(text), "broken", "hash", 0)]
             )
 
@@ -201,7 +201,7 @@ def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
     assert holding(empty) == []
 
 
-def test_an_erasure_drops_errands(empty: House) -> None:
+def test_an_erasure_drops_deferred_calls(empty: House) -> None:
     uid, running, waiting = make_uid(), "zwitscherling runs@1", "zwitscherling waits@1"
     agent = make_agent("keeper", "test_asks", {}, hears="User", to="answers")
     empty.start_worker(bundles=[make_bundle(uid, agent)])
@@ -209,7 +209,7 @@ def test_an_erasure_drops_errands(empty: House) -> None:
         service.hold.clear()
         for text in (running, waiting, "tea@2"):
             empty.client.enter(uid, f"{service.url} {text}")
-        wait_for(lambda: len(service.asked) == 2, "two errands run")
+        wait_for(lambda: len(service.asked) == 2, "two deferred calls run")
 
         call(empty, uid, "records.erase", {"text": "zwitscherling"})
 
@@ -221,7 +221,9 @@ def test_an_erasure_drops_errands(empty: House) -> None:
         assert holding(empty) == []
 
 
-def test_an_erasure_drops_requests_and_results_of_errands(empty: House, tmp_path: Path) -> None:
+def test_an_erasure_drops_requests_and_results_of_deferred_calls(
+    empty: House, tmp_path: Path
+) -> None:
     uid, aside = make_uid(), tmp_path / "aside"
     agent = make_agent("keeper", "test_asks_aside", {}, hears="User", to="answers")
     limits = {"first_pause_s": 1.0, "longest_pause_s": 1.0}
@@ -234,7 +236,7 @@ def test_an_erasure_drops_requests_and_results_of_errands(empty: House, tmp_path
         service.hold.clear()
         for _ in range(2):
             empty.client.enter(uid, str(aside))
-        wait_for(lambda: len(service.asked) == 2, "one errand runs, and one waits")
+        wait_for(lambda: len(service.asked) == 2, "one deferred call runs, and one waits")
 
         call(empty, uid, "records.erase", {"text": "zwitscherling"})
 

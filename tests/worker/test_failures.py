@@ -23,7 +23,7 @@ def test_a_failed_message_becomes_a_dead_letter_and_leaves_its_batch_unharmed() 
         assert {letter.error for letter in letters} == {
             "RuntimeError: stepped on a mine (agent keeper_, block test_fails)"
         }
-        assert "station='agent keeper_, block test_fails'" in house.workers[0].said
+        assert "subscriber='agent keeper_, block test_fails'" in house.workers[0].said
         assert house.contents(uid) == [text for text in texts if "mine" not in text]
         assert [
             said.text for said in house.client.log(uid) if said.sender == "User"

@@ -8,7 +8,7 @@ import pytest
 from memrelay.bus.errors import BusError
 from memrelay.bus.request import NewCall
 from memrelay.memory.operations import all_operations
-from memrelay.worker.run.calls import digest_of
+from memrelay.worker.run.calls import make_digest
 from memrelay.worker.run.inputs import Call
 from tests.support.bundles import make_bundle, make_commands, make_memory, make_uid
 from tests.support.calls import call, call_all, make_call, refused
@@ -156,7 +156,7 @@ def attempt(house: House, uid: str, given: dict[str, Any]) -> None:
 
 def test_a_digest_depends_on_operation_store_and_input() -> None:
     def digest(name: str, data: bytes, store: str = "", actor: str = "") -> int:
-        return digest_of(Call(all_operations()[name], data, store, actor))
+        return make_digest(Call(all_operations()[name], data, store, actor))
 
     same = {
         digest(CREATE, b'{"content":"x"}'),

@@ -145,9 +145,12 @@ def kill_at_each_step(house: House, uid: str, idents: Iterator[str], times: int 
         worker = house.start_stepping_worker(armed=False, die_at=len(done) + 1)
         await_end(house, uid)
     print("killed at each of", house.steps)
-    assert len(done) > 3 and {"before burial", "buried", "before sending", "sent"} <= set(
-        house.steps
-    )
+    assert len(done) > 3 and {
+        "before dead letters",
+        "dead letters stored",
+        "before sending",
+        "sent",
+    } <= set(house.steps)
     return done
 
 
@@ -178,7 +181,7 @@ def test_a_failed_replay_counts_once_when_the_worker_is_killed() -> None:
         (letter,) = house.dead_letters(uid)
         assert letter.attempts == 1 + len(done)
         assert (letter.id, letter.data, letter.error) == (before.id, before.data, before.error)
-        assert letter.buried_at > before.buried_at
+        assert letter.failed_at > before.failed_at
         assert not house.contents(uid)
 
 
@@ -216,12 +219,12 @@ def test_a_fenced_owner_adds_no_dead_letters(agents: list[Json]) -> None:
         stale = house.start_stepping_worker(
             bundles=[make_bundle(uid, *agents)],
             limits=limits,
-            die_on="before burial",
+            die_on="before dead letters",
             signal=signal.SIGSTOP,
         )
         house.client.ask(uid, "tea")  # creates the store
         ident = house.client.enter(uid, "mine")
-        wait_for(lambda: "before burial" in house.steps, "it stands still")
+        wait_for(lambda: "before dead letters" in house.steps, "it stands still")
         mend(house, uid, MENDED, *agents[1:])
         house.start_worker(limits=limits)
         house.client.await_done(uid, ident)
@@ -414,7 +417,7 @@ def test_a_replay_that_cannot_run_stays_a_dead_letter(house: House, fields: Json
     house.client.await_done(uid, replay(house, uid, ident)[0])
 
     (after,) = house.dead_letters(uid)
-    assert after == before._replace(attempts=2, buried_at=after.buried_at, entry=after.entry)
+    assert after == before._replace(attempts=2, failed_at=after.failed_at, entry=after.entry)
     assert "guid" in orjson.loads(house.client.ask(uid, "tea")[-1].text)
 
 

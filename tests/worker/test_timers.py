@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.bundles import STORE, Json, make_agent, make_bundle, make_uid
 from tests.support.client import Client, input_of
-from tests.support.errands import Service
+from tests.support.deferred_calls import Service
 from tests.support.house import House
 from tests.support.locks import locked
 from tests.support.waiting import LATE_S, wait_for
@@ -141,7 +141,7 @@ def test_ticks_do_not_accumulate_while_a_store_is_busy(house: House) -> None:
     assert len(set(found)) == len(found)
 
 
-def test_a_timer_is_skipped_while_its_block_waits_for_an_errand() -> None:
+def test_a_timer_is_skipped_while_its_block_waits_for_a_deferred_call() -> None:
     uid = make_uid()
     with Service() as service, House() as house:
         service.hold.clear()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from memrelay.worker.waiting import beside
+from memrelay.worker.waiting import in_background
 
 
 async def falls_over() -> None:
@@ -15,7 +15,7 @@ def test_failed_background_work_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main() -> str:
-        async with beside(falls_over()):
+        async with in_background(falls_over()):
             await asyncio.sleep(0.01)
         return "done"
 
@@ -23,14 +23,14 @@ def test_failed_background_work_is_logged(
 
     (record,) = caplog.records
     assert (record.msg, str(record.exc_info and record.exc_info[1])) == (
-        "work_beside_failed",
+        "background_work_failed",
         "a text that is none",
     )
 
 
 def test_cancelled_background_work_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with beside(asyncio.sleep(60)):
+        async with in_background(asyncio.sleep(60)):
             await asyncio.sleep(0.01)
 
     asyncio.run(main())

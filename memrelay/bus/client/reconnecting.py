@@ -75,7 +75,7 @@ class ReconnectingConnection:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await client.aclose()
 
-    def _cell_of(self, words: Sequence[Word], default: str) -> str:
+    def _find_cell(self, words: Sequence[Word], default: str) -> str:
         """Return the cell of the keys in a command, `default` if it has none."""
         if len(self._clients) == 1:
             return self._first
@@ -87,7 +87,7 @@ class ReconnectingConnection:
 
     async def call(self, *words: Word) -> Any:
         """Run one command and return its reply. Raises BusRefused and BusUnavailable."""
-        client = self._clients[self._cell_of(words, self._first)]
+        client = self._clients[self._find_cell(words, self._first)]
         async with self._translate_errors():
             return await client.execute_command(*words)  # type: ignore[no-untyped-call]
 
@@ -103,7 +103,7 @@ class ReconnectingConnection:
         of_cells: dict[str, list[int]] = {}
         cell = self._first
         for number, words in enumerate(commands):
-            cell = self._cell_of(words, cell)
+            cell = self._find_cell(words, cell)
             of_cells.setdefault(cell, []).append(number)
         replies: list[Any] = [None] * len(commands)
         for cell, numbers in of_cells.items():

@@ -7,7 +7,7 @@ from zlib import crc32
 import hiredis
 
 from memrelay.bus.codec import COPY_HEAD, COPY_JOINT, DIGEST_SIZE, PLACES, format_place
-from memrelay.bus.public_swarms import SwarmName, key_of
+from memrelay.bus.public_swarms import SwarmName, make_swarm_key
 
 Word = bytes | str | int
 SwarmMessage = tuple[SwarmName, bytes]  # a swarm and the envelope published on it
@@ -92,7 +92,7 @@ class SwarmEncoder:
 
     def _make_heads(self, swarm: SwarmName) -> tuple[bytes, bytes]:
         """Return both beginnings without their last line break, which is part of the next bytes."""
-        key = key_of(self._uid, swarm)
+        key = make_swarm_key(self._uid, swarm)
         heads = (
             head(10, "XADD", key, "MAXLEN", "~", self._log_length, "*", "mid")[:-2],
             bulk(key)[:-2],
@@ -103,4 +103,4 @@ class SwarmEncoder:
     @property
     def logs(self) -> list[str]:
         """The logs of all swarms that messages were packed for."""
-        return [key_of(self._uid, swarm) for swarm in self._heads]
+        return [make_swarm_key(self._uid, swarm) for swarm in self._heads]

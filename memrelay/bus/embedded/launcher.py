@@ -29,11 +29,11 @@ from memrelay.bus.embedded.process import (
     count_all_replies,
     end,
     last_words,
+    measure_log,
     options,
     probe,
     refuse_left_out,
     remedy,
-    size_of,
     spawn,
 )
 from memrelay.bus.embedded.socket_path import choose_socket, find_socket
@@ -278,7 +278,7 @@ class EmbeddedServer:
             refuse_left_out(self._folder)
             self._binary = self._binary or find_binary(self._configured)
             self._socket = choose_socket(self._folder)
-            self._log_start = size_of(self._log_path)
+            self._log_start = measure_log(self._log_path)
             users = write_users(self._folder) if self._with_password else None
             command = [str(self._binary), *options(self._folder, self._socket, users)]
             process = spawn(

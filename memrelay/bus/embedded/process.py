@@ -136,7 +136,7 @@ def probe(address: Address | None) -> Answer:
     if address is None:
         return Answer(State.SILENT)
     try:
-        with _client_of(address) as client:
+        with _make_client(address) as client:
             client.ping()
             return Answer(State.READY, client.info("server").get("process_id"))
     except (BusyLoadingError, ResponseError):
@@ -152,13 +152,13 @@ def count_all_replies(address: Address) -> None:
     the server.
     """
     try:
-        with _client_of(address) as client:
+        with _make_client(address) as client:
             client.config_set(UNCOUNTED_REPLIES, LONGER_THAN_ANY_VALUE)
     except (ResponseError, ConnectionError, TimeoutError):
         return
 
 
-def _client_of(address: Address) -> redis.Redis:
+def _make_client(address: Address) -> redis.Redis:
     return redis.Redis(
         unix_socket_path=address.path,
         password=address.password or None,
@@ -181,7 +181,7 @@ class _AofPart(NamedTuple):
         return f"file {self.path.name} seq {self.number} type {self.kind[0]}"
 
 
-def manifest_of(data_folder: Path) -> Path:
+def find_manifest(data_folder: Path) -> Path:
     """Return the path of the manifest, which names the files of the append-only file."""
     return data_folder / AOF_FOLDER / MANIFEST
 
@@ -192,7 +192,7 @@ def refuse_left_out(data_folder: Path) -> None:
     A server without a manifest starts empty, and one with a truncated manifest leaves files out.
     Neither reports it, and acknowledged data is lost as soon as the server writes its own files.
     """
-    manifest = manifest_of(data_folder)
+    manifest = find_manifest(data_folder)
     named = _AOF_LINE.findall(manifest.read_text(errors="replace")) if manifest.exists() else []
     parts = _find_parts(manifest.parent)
     # An interrupted rewrite leaves a base that no manifest names, with nothing new in it.
@@ -215,7 +215,7 @@ def _find_parts(folder: Path) -> list[_AofPart]:
 
 
 def _explain_left_out(data_folder: Path, left: _AofPart, parts: Sequence[_AofPart]) -> str:
-    manifest = manifest_of(data_folder)
+    manifest = find_manifest(data_folder)
     fault = f"does not name {left.path.name}" if manifest.exists() else "is missing"
     # Of two bases the older one: its files precede the others.
     bases = [part for part in parts if part.kind == "base"]
@@ -228,7 +228,7 @@ def _explain_left_out(data_folder: Path, left: _AofPart, parts: Sequence[_AofPar
     )
 
 
-def size_of(log: Path) -> int:
+def measure_log(log: Path) -> int:
     """Return the bytes in the log, where the lines of the next server begin."""
     return log.stat().st_size if log.exists() else 0
 
@@ -253,7 +253,7 @@ def remedy(words: str, binary: Path, data_folder: Path) -> str:
     """
     if (named := _CHECKER.search(words)) is None:
         return ""
-    manifest = shlex.quote(str(manifest_of(data_folder)))
+    manifest = shlex.quote(str(find_manifest(data_folder)))
     run = f"exec -a {named[0]} {shlex.quote(str(binary))} --fix {manifest}"
     return (
         f"\nThat program is the server under another name. Copy {data_folder}, then run: "

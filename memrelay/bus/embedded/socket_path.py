@@ -57,12 +57,12 @@ def _read_record(data_folder: Path) -> Path | None:
     if not text:
         return None
     path = data_folder.absolute() / text
-    if path.parent == data_folder.absolute() or _is_private_folder_of(path.parent, data_folder):
+    if path.parent == data_folder.absolute() or _is_private_folder(path.parent, data_folder):
         return path
     return None
 
 
-def _is_private_folder_of(short: Path, data_folder: Path) -> bool:
+def _is_private_folder(short: Path, data_folder: Path) -> bool:
     """Return whether a short folder belongs to this data folder, not to a copy or another user."""
     try:
         found, data = short.lstat(), data_folder.stat()

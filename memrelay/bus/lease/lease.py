@@ -20,7 +20,7 @@ from memrelay.bus.client.connection import Connection
 from memrelay.bus.client.reconnecting import NOW, ReconnectingConnection
 from memrelay.bus.client.resp import Word
 from memrelay.bus.errors import BusRefused, Fenced
-from memrelay.bus.keys import cell_of_worker, fence_key, owner_key, worker_key, workers_key
+from memrelay.bus.keys import fence_key, find_worker_cell, owner_key, worker_key, workers_key
 
 log = structlog.stdlib.get_logger(__name__)
 # How long the last heartbeat of a worker is kept after the worker ended without unregistering.
@@ -106,7 +106,7 @@ if redis.call('HGET', KEYS[1], 'worker') == ARGV[1] then
   redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
 end
 """
-# Field of the owner hash: the rest note (memrelay/worker/ownership/rest_note.py).
+# Field of the owner hash: the idle checkpoint (memrelay/worker/ownership/idle_checkpoint.py).
 REST = "rest"
 
 
@@ -125,7 +125,7 @@ class Lease:
 
     def __init__(self, control: ReconnectingConnection, name: str, lease_ms: int) -> None:
         self._control, self.name, self._lease_ms = control, name, lease_ms
-        self._workers = workers_key(cell_of_worker(name))
+        self._workers = workers_key(find_worker_cell(name))
         self._epochs: dict[str, int] = {}  # by pipeline that it owns
 
     async def register(self, connections: Iterable[Connection], report: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ class Lease:
             await self._control.run_script(_RELEASE, [*map(owner_key, released)], self.name)
 
     async def note_rest(self, notes: Mapping[str, bytes]) -> None:
-        """Write rest notes by uid. Pipelines with another owner keep their note."""
+        """Write idle checkpoints by uid. Pipelines with another owner keep their note."""
         commands = [
             ("EVAL", _NOTE, 1, owner_key(uid), self.name, REST, note) for uid, note in notes.items()
         ]

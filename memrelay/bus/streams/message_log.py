@@ -50,13 +50,13 @@ class MessageLog(NamedTuple):
 
 
 async def read_message_log(
-    client: ReconnectingConnection, home: str, swarm: str, prefixes: Sequence[str], limit: int
+    client: ReconnectingConnection, owner: str, swarm: str, prefixes: Sequence[str], limit: int
 ) -> MessageLog:
     """Return the messages whose mid begins with one of the prefixes, at most `limit`.
 
     Each prefix ends with `<entry>.`, the ID of the input. Raises BusUnavailable and BusRefused.
     """
-    key, entry_ms = swarm_key(home, swarm), _entry_ms(prefixes[0])
+    key, entry_ms = swarm_key(owner, swarm), _entry_ms(prefixes[0])
     start, found = f"{max(0, entry_ms - CLOCK_MARGIN_MS)}-0", list[LogEntry]()
     for _ in range(MAX_SCANNED // CHUNK):
         last, count, entries = await client.run_script(_FIND, [key], start, CHUNK, *prefixes)

@@ -15,11 +15,11 @@ from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.log import LogEntry
 from memrelay.cli.composition import note
 from memrelay.cli.messages import (
+    list_values,
     make_envelope,
     print_readably,
     print_results,
     send_and_wait,
-    values_of,
 )
 from memrelay.cli.terminal.readable import is_record, text_lines
 from memrelay.pipelines.commands import hint_for
@@ -152,7 +152,7 @@ class Conversation:
             self._others.finish_sending(message_id, f"{options.uid}/{message_id}")
 
     def _show(self, report: dict[str, Any], hint: str) -> bool:
-        for _, value in values_of(report):
+        for _, value in list_values(report):
             self._shown.add_result(value)
         show = print_results if self._options.as_json else print_readably
         return show(report, hint=hint)

@@ -66,7 +66,7 @@ async def _run_prompt(
     prompt = Prompt(pipeline.name, pipeline.commands, shown, settings.memory.root / HISTORY)
     async with AsyncExitStack() as stack:
         follower = await stack.enter_async_context(Follower(bus_address(settings)))
-        await follower.follow(pipeline.home_of(options.swarm), options.swarm, others.receive)
+        await follower.follow(pipeline.swarm_owner(options.swarm), options.swarm, others.receive)
         print_dimly(
             f"{pipeline.name} ({pipeline.uid}), {options.swarm}: "
             f"{', '.join(pipeline.commands) or 'no commands'}. Tab completes, Ctrl-D ends."

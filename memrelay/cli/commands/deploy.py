@@ -7,7 +7,7 @@ import typer
 
 from memrelay.cli.composition import fail, make_catalog, note, run, run_with_settings
 from memrelay.cli.deployment import deployments, print_deployed, read_bundle
-from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, precondition_of
+from memrelay.cli.options import BundleFile, IfMatch, JsonAnyway, make_precondition
 from memrelay.cli.settings import Settings
 from memrelay.memory.control.catalog import Deployed
 from memrelay.pipelines.checked import BundleRefused
@@ -32,7 +32,7 @@ def deploy(
             before = await catalog.active()
         async with deployments(settings) as service:
             try:
-                swapped = await service.deploy(checked.accepted(), precondition_of(if_match))
+                swapped = await service.deploy(checked.accepted(), make_precondition(if_match))
             except BundleRefused as error:
                 fail(str(error))
             _print_likely_mistakes(swapped.after, before)

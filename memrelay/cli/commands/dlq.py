@@ -70,13 +70,13 @@ def group_by_reason(letters: Iterable[Listed]) -> list[ReasonGroup]:
     for one in letters:
         key = one.pipeline, NUMBERED.sub("", one.error)
         group = groups.get(key) or ReasonGroup(
-            one.pipeline, one.error, 0, one.id, one.id, one.buried_at, one.buried_at
+            one.pipeline, one.error, 0, one.id, one.id, one.failed_at, one.failed_at
         )
         groups[key] = group._replace(
             letters=group.letters + 1,
             last_id=one.id,
-            first_at=min(group.first_at, one.buried_at),
-            last_at=max(group.last_at, one.buried_at),
+            first_at=min(group.first_at, one.failed_at),
+            last_at=max(group.last_at, one.failed_at),
         )
     return sorted(groups.values(), key=lambda group: -group.letters)
 
@@ -124,7 +124,7 @@ def ls(
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
             uid = await _find_uid(catalog, pipeline) if pipeline else ""
-            found = [one async for one in _list_letters(catalog, uid, reason)]
+            found = [one async for one in _list_dead_letters(catalog, uid, reason)]
         groups = group_by_reason(found) if by_reason else []
         if as_json or not sys.stdout.isatty():
             items = [one.to_item() for one in groups] if by_reason else map(to_item, found)
@@ -135,7 +135,7 @@ def ls(
         elif by_reason:
             _print_groups(groups)
         else:
-            _print_letters(found)
+            _print_dead_letters(found)
 
     run(command)
 
@@ -196,7 +196,7 @@ def drop(
         async with open_catalog(settings) as catalog:
             uid = await _find_uid(catalog, pipeline)
             chosen = await _choose(catalog, uid, idents, reason)
-            dropped = await catalog.letters.remove(uid, chosen)
+            dropped = await catalog.dead_letters.remove(uid, chosen)
         for ident in chosen:
             if ident in dropped:
                 report_progress(partial(print_json, {"dropped": ident, "pipeline_uid": uid}))
@@ -255,7 +255,10 @@ async def _find_uid(catalog: Catalog, uid_or_name: str) -> str:
 
     End the command if there is none.
     """
-    if await catalog.find(uid_or_name) is None and uid_or_name in await catalog.letters.count():
+    if (
+        await catalog.find(uid_or_name) is None
+        and uid_or_name in await catalog.dead_letters.count()
+    ):
         return uid_or_name
     return (await find_pipeline(catalog, uid_or_name)).uid
 
@@ -264,21 +267,21 @@ async def _choose(catalog: Catalog, uid: str, idents: list[str] | None, reason: 
     """Return the given ids, or the ids of all dead letters with this reason."""
     if idents:
         return list(dict.fromkeys(idents))
-    return [one.id async for one in _list_letters(catalog, uid, reason)]
+    return [one.id async for one in _list_dead_letters(catalog, uid, reason)]
 
 
-async def _list_letters(catalog: Catalog, uid: str, reason: str) -> AsyncIterator[Listed]:
+async def _list_dead_letters(catalog: Catalog, uid: str, reason: str) -> AsyncIterator[Listed]:
     after = 0
-    while page := await catalog.letters.page([uid] if uid else None, after=after, limit=PAGE):
+    while page := await catalog.dead_letters.page([uid] if uid else None, after=after, limit=PAGE):
         for one in page:
             if reason.lower() in one.error.lower():
                 yield one
         after = page[-1].place
 
 
-def _print_letters(found: list[Listed]) -> None:
+def _print_dead_letters(found: list[Listed]) -> None:
     rows = [
-        (one.pipeline, one.id, str(one.attempts), moment(one.buried_at), _short_reason(one.error))
+        (one.pipeline, one.id, str(one.attempts), moment(one.failed_at), _short_reason(one.error))
         for one in found
     ]
     for line in table([("PIPELINE", "ID", "ATTEMPTS", "LAST", "REASON"), *rows]):

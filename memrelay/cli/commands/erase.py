@@ -15,7 +15,7 @@ from memrelay.bus.errors import BusBusy, BusUnavailable, NoAnswer, NoOwner
 from memrelay.bus.request import NewCall, Requester
 from memrelay.cli.backups.store_files import existing_stores
 from memrelay.cli.composition import bus_address, fail, note, run
-from memrelay.cli.operation_command import ACTOR, answer_of, encode_input
+from memrelay.cli.operation_command import ACTOR, encode_input, send_call
 from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.pipeline import pipelines_with_stores
 from memrelay.cli.settings import Settings
@@ -115,7 +115,7 @@ async def _erase(
     async with Requester(bus_address(settings)) as requester:
         for name in stores:
             call = NewCall(found.uid, NAME, data, True, name, ACTOR)
-            await answer_of(requester, call, max(deadline - time.monotonic(), ANSWER_TIMEOUT_S))
+            await send_call(requester, call, max(deadline - time.monotonic(), ANSWER_TIMEOUT_S))
         for name in stores:
             call = NewCall(found.uid, ERASURES, b'{"limit": 1}', False, name, ACTOR)
             erasure = await _wait_for_end(requester, call, deadline)

@@ -23,7 +23,7 @@ from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import end_unread, print_json, print_line
 from memrelay.cli.terminal.readable import counted
 from memrelay.memory.engine.disk import fsync_path
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.models import list_formats, load, models
 from memrelay.memory.records.export_fields import LineWriter
 from memrelay.memory.records.ids import UID, replace_uid
@@ -163,7 +163,7 @@ async def export_foreign(
     """Write memories of a pipeline to stdout or a file, in a format of `list_formats`."""
     store, write = format_[0], load(format_[1])
     (found,) = await pipelines_with_stores(settings, [pipeline])
-    name = home_of(found.uid, store)
+    name = built_in_store(found.uid, store)
     existing = existing_stores(settings, [name])
     with closing(_exported_stores(settings, found.uid, existing, lambda _: None)) as stores:
         lines = (line for _, of_store in stores for line in of_store)

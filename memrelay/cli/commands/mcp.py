@@ -234,7 +234,7 @@ def _print_configuration(
     command, first = _find_command()
     arguments = [*first, "mcp", *served, *options]
     print_json(
-        make_configuration(client, command, arguments, _environment_of(settings)), indent=True
+        make_configuration(client, command, arguments, _make_environment(settings)), indent=True
     )
 
 
@@ -246,7 +246,7 @@ def _find_command() -> tuple[str, list[str]]:
     return sys.executable, ["-m", "memrelay.cli.main"]
 
 
-def _environment_of(settings: Settings) -> dict[str, str]:
+def _make_environment(settings: Settings) -> dict[str, str]:
     """Return the variables with which the client finds the same data from any folder."""
     config = default_config_file()
     variables = {CONFIG_VARIABLE: str(config.absolute())} if config else {}

@@ -28,7 +28,7 @@ from memrelay.cli.options import Json, Pipeline
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.interrupts import interruptible
 from memrelay.cli.terminal.output import print_json, print_line
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.errors import MemoryFault, RecordNotFound, VersionConflict
 from memrelay.memory.models.shared_stores.seals import PREFIX, SealAddress, Sealer, is_sealed
 from memrelay.memory.models.shared_stores.table import InternalEntry, list_internal_entries
@@ -95,7 +95,7 @@ async def _reseal(settings: Settings, *, pipeline: str, wait_s: float) -> Counte
     sealer = await make_seal_keys(settings).load()
     if sealer is None:
         fail("memory.seal_keys is empty; set it to the key that shall seal the values")
-    store = home_of(uid, "stores")
+    store = built_in_store(uid, "stores")
     if not existing_stores(settings, [store]):
         return counts
     async with Requester(bus_address(settings)) as requester:

@@ -6,8 +6,8 @@ import typer
 
 from memrelay.cli.composition import fail, open_catalog, run
 from memrelay.cli.deployment import deployments, print_deployed
-from memrelay.cli.options import IfMatch, JsonAnyway, Pipeline, precondition_of
-from memrelay.cli.pipeline import uid_of
+from memrelay.cli.options import IfMatch, JsonAnyway, Pipeline, make_precondition
+from memrelay.cli.pipeline import find_uid
 from memrelay.cli.settings import Settings
 from memrelay.pipelines.checked import BundleRefused
 from memrelay.web.api.deployments import NoSuchVersion
@@ -34,10 +34,10 @@ def rollback(
 
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
-            uid = await uid_of(catalog, pipeline)
+            uid = await find_uid(catalog, pipeline)
         async with deployments(settings) as service:
             try:
-                swapped = await service.rollback(uid, to, precondition_of(if_match))
+                swapped = await service.rollback(uid, to, make_precondition(if_match))
             except NoSuchVersion as error:
                 fail(f"{error}; list the versions with `memrelay versions {uid}`")
             except BundleRefused as error:

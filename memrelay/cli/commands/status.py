@@ -87,8 +87,8 @@ def _condition(one: dict[str, Any], silence: str) -> str:
     parts = [lag]
     if one["waiting"]:
         parts.append(f"{one['waiting']} to be retried")
-    if one["errands"]:
-        parts.append(counted(one["errands"], "open errand"))
+    if one["deferred_calls"]:
+        parts.append(counted(one["deferred_calls"], "open deferred call"))
     if one["vectors_todo"]:
         parts.append(f"{counted(one['vectors_todo'], 'vector')} to compute")
     vectors_fault = f" ({one['vectors_fault']})" if one["vectors_fault"] else ""

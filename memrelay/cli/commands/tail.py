@@ -31,7 +31,7 @@ READER_CHECK_S = 1.0
 # Wait before the next attempt to reach a lost bus.
 BUS_RETRY_S = 0.5
 # Returns the owner of a swarm, which is part of the key of its log.
-HomeOf = Callable[[str], str]
+SwarmOwner = Callable[[str], str]
 PrintEntry = Callable[[str, LogEntry], None]
 
 
@@ -42,9 +42,9 @@ class MergedLogs:
     """
 
     def __init__(
-        self, connection: ReconnectingConnection, home_of: HomeOf, after: dict[str, str]
+        self, connection: ReconnectingConnection, swarm_owner: SwarmOwner, after: dict[str, str]
     ) -> None:
-        self._connection, self._home_of, self._after = connection, home_of, after
+        self._connection, self._swarm_owner, self._after = connection, swarm_owner, after
         self._pages: dict[str, deque[LogEntry]] = {swarm: deque() for swarm in after}
 
     async def unread(self) -> AsyncIterator[tuple[str, LogEntry]]:
@@ -70,20 +70,21 @@ class MergedLogs:
 
     async def _read_page(self, swarm: str) -> bool:
         """Return whether the log had another page."""
-        page, home = self._pages[swarm], self._home_of(swarm)
-        page += await read_log(self._connection, home, swarm, after=self._after[swarm], limit=PAGE)
+        page, owner = self._pages[swarm], self._swarm_owner(swarm)
+        page += await read_log(self._connection, owner, swarm, after=self._after[swarm], limit=PAGE)
         return bool(page)
 
 
 async def cursors_before_last(
-    connection: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], count: int
+    connection: ReconnectingConnection, swarm_owner: SwarmOwner, swarms: Sequence[str], count: int
 ) -> dict[str, str]:
     """Return the cursor per log after which the newest `count` messages of all logs come.
 
     Raises BusUnavailable: if the bus is lost.
     """
     places = {
-        swarm: await _newest(connection, home_of(swarm), swarm, max(count, 1)) for swarm in swarms
+        swarm: await _newest(connection, swarm_owner(swarm), swarm, max(count, 1))
+        for swarm in swarms
     }
     chosen = nlargest(count, ((place, swarm) for swarm in swarms for place in places[swarm]))
     after = {swarm: _cursor(*found[0]) if found else "" for swarm, found in places.items()}
@@ -92,14 +93,14 @@ async def cursors_before_last(
 
 
 async def _newest(
-    connection: ReconnectingConnection, home: str, swarm: str, count: int
+    connection: ReconnectingConnection, owner: str, swarm: str, count: int
 ) -> list[tuple[int, int]]:
     """Return (millisecond, sequence) of the newest messages, newest first."""
     places: list[tuple[int, int]] = []
     before = ""
     while len(places) < count:
         limit = min(PAGE, count - len(places))
-        page = await read_log_backward(connection, home, swarm, before=before, limit=limit)
+        page = await read_log_backward(connection, owner, swarm, before=before, limit=limit)
         if not page:
             break
         places += [entry.place for entry in page]
@@ -166,8 +167,8 @@ def tail(
             if not no_follow:
                 follower = await stack.enter_async_context(Follower(bus_address(settings)))
                 for name in swarms:
-                    await follower.follow(found.home_of(name), name, lambda _: changed.set())
-            logs = await _open_logs(connection, found.home_of, swarms, since)
+                    await follower.follow(found.swarm_owner(name), name, lambda _: changed.set())
+            logs = await _open_logs(connection, found.swarm_owner, swarms, since)
             show = _print_json if as_json else _print_text
             await (_print_unread(logs, show) if no_follow else _follow(logs, show, changed))
 
@@ -179,12 +180,12 @@ def tail(
 
 
 async def _open_logs(
-    connection: ReconnectingConnection, home_of: HomeOf, swarms: Sequence[str], since: str
+    connection: ReconnectingConnection, swarm_owner: SwarmOwner, swarms: Sequence[str], since: str
 ) -> MergedLogs:
     if "-" in since:
-        return MergedLogs(connection, home_of, dict.fromkeys(swarms, since))
-    after = await cursors_before_last(connection, home_of, swarms, int(since))
-    return MergedLogs(connection, home_of, after)
+        return MergedLogs(connection, swarm_owner, dict.fromkeys(swarms, since))
+    after = await cursors_before_last(connection, swarm_owner, swarms, int(since))
+    return MergedLogs(connection, swarm_owner, after)
 
 
 async def _follow(logs: MergedLogs, show: PrintEntry, changed: asyncio.Event) -> None:

@@ -4,7 +4,7 @@ import sys
 
 from memrelay.cli.composition import open_catalog, run
 from memrelay.cli.options import Json, Pipeline
-from memrelay.cli.pipeline import uid_of
+from memrelay.cli.pipeline import find_uid
 from memrelay.cli.settings import Settings
 from memrelay.cli.terminal.output import print_json, print_line
 from memrelay.cli.terminal.readable import moment, table
@@ -18,7 +18,7 @@ def versions(pipeline: Pipeline, *, as_json: Json = False) -> None:
 
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
-            uid = await uid_of(catalog, pipeline)
+            uid = await find_uid(catalog, pipeline)
             found, active = await catalog.versions(uid), await catalog.serving(uid)
         if as_json or not sys.stdout.isatty():
             for one in found:

@@ -59,6 +59,6 @@ def unknown(check: str, what: str, command: str) -> Finding:
     )
 
 
-def list_of(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return the first MAX_LISTED names, separated by commas."""
     return f"{', '.join(names[:MAX_LISTED])}{', ...' if len(names) > MAX_LISTED else ''}"

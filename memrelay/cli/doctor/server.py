@@ -16,7 +16,7 @@ from memrelay.bus.permissions import (
     server_user_rules,
 )
 from memrelay.cli.composition import bus_address
-from memrelay.cli.doctor import DoctorContext, Finding, fault, list_of, ok, unknown, warning
+from memrelay.cli.doctor import DoctorContext, Finding, fault, join_names, ok, unknown, warning
 from memrelay.cli.doctor.service import find_deployed
 from memrelay.memory.errors import MemoryFault
 from memrelay.web.api.status import DURABILITIES, NOT_PERSISTENT
@@ -106,8 +106,8 @@ async def check_writes(context: DoctorContext) -> list[Finding]:
 
 async def check_durability(context: DoctorContext) -> list[Finding]:
     """Check that acknowledged data is on disk."""
-    enabled = await config_of(context.connection, "appendonly")
-    sync = await config_of(context.connection, "appendfsync")
+    enabled = await read_config(context.connection, "appendonly")
+    sync = await read_config(context.connection, "appendfsync")
     if enabled is None or sync is None:
         return [unknown("durability", "whether acknowledged data is on disk", "CONFIG GET")]
     meaning = DURABILITIES.get((enabled, sync), NOT_PERSISTENT)
@@ -130,8 +130,8 @@ async def check_durability(context: DoctorContext) -> list[Finding]:
 
 async def check_eviction(context: DoctorContext) -> list[Finding]:
     """Check that the server does not evict messages as if they were a cache."""
-    policy = await config_of(context.connection, "maxmemory-policy")
-    limit = await config_of(context.connection, "maxmemory")
+    policy = await read_config(context.connection, "maxmemory-policy")
+    limit = await read_config(context.connection, "maxmemory")
     if policy is None or limit is None:
         return [unknown("eviction", "whether it evicts", "CONFIG GET")]
     text = f"maxmemory-policy {policy}, maxmemory {limit}"
@@ -162,7 +162,7 @@ async def check_memory(context: DoctorContext) -> list[Finding]:
 
 async def check_idle(context: DoctorContext) -> list[Finding]:
     """Check the idle timeout. An idle worker is silent for some seconds."""
-    seconds = await config_of(context.connection, "timeout")
+    seconds = await read_config(context.connection, "timeout")
     if seconds is None:
         return [unknown("idle", "whether it closes idle connections", "CONFIG GET")]
     if not 0 < int(seconds) < MINIMUM_IDLE_S:
@@ -200,7 +200,7 @@ async def _info(connection: ReconnectingConnection, section: str) -> dict[str, s
         return {}
 
 
-async def config_of(connection: ReconnectingConnection, name: str) -> str | None:
+async def read_config(connection: ReconnectingConnection, name: str) -> str | None:
     """Return a configuration value of the server, or None if it refuses the command."""
     try:
         words: list[bytes] = await connection.call("CONFIG", "GET", name)
@@ -224,7 +224,7 @@ async def check_limits(context: DoctorContext) -> list[Finding]:
     }
     found = []
     for name, minimum in needed.items():
-        value = await config_of(context.connection, name)
+        value = await read_config(context.connection, name)
         if value is None:
             return [unknown("limits", "the limits of one connection", "CONFIG GET")]
         allowed = min(_limits(value), default=minimum)
@@ -273,7 +273,7 @@ async def check_permissions(context: DoctorContext) -> list[Finding]:
 
 
 def _commands(refused: Iterable[RefusedCommand]) -> str:
-    return list_of(list(dict.fromkeys(one.command for one in refused)))
+    return join_names(list(dict.fromkeys(one.command for one in refused)))
 
 
 def _grant() -> str:

@@ -20,7 +20,7 @@ from memrelay.cli.doctor import (
     DoctorContext,
     Finding,
     fault,
-    list_of,
+    join_names,
     ok,
     unknown,
     warning,
@@ -75,7 +75,7 @@ async def check_stores(settings: Settings) -> list[Finding]:
         return []
     if not strays:
         return []
-    text = f"{root / NAME} does not know the pipelines of the stores of {list_of(strays)}"
+    text = f"{root / NAME} does not know the pipelines of the stores of {join_names(strays)}"
     return [warning("stores", text, LOST)]
 
 
@@ -84,7 +84,7 @@ async def check_copies(settings: Settings) -> list[Finding]:
     kept = sorted(settings.memory.root.glob("instances/**/*.diverged-*[0-9]"))
     if not kept:
         return []
-    text = f"PostgreSQL lost commits of these stores: {list_of([str(file) for file in kept])}"
+    text = f"PostgreSQL lost commits of these stores: {join_names([str(file) for file in kept])}"
     remedy = (
         "compare each file with the store and import what is missing (docs/operations.md, "
         "PostgreSQL), then delete the file"
@@ -96,13 +96,13 @@ async def check_dead_letters(settings: Settings) -> list[Finding]:
     """Count the dead letters."""
     try:
         async with open_existing_catalog(settings) as catalog:
-            counts = await catalog.letters.count() if catalog is not None else {}
+            counts = await catalog.dead_letters.count() if catalog is not None else {}
     except (MemoryFault, sqlite3.Error):
         # check_catalog reports it.
         return []
     if not counts:
         return [ok("dead letters", "none")]
-    pipelines = list_of([f"{uid} has {count}" for uid, count in counts.items()])
+    pipelines = join_names([f"{uid} has {count}" for uid, count in counts.items()])
     return [
         warning(
             "dead letters",
@@ -129,7 +129,7 @@ async def check_workers(context: DoctorContext) -> list[Finding]:
         # check_catalog reports it.
         deployed = []
     if unserved := [one.name for one in deployed if one.uid not in served]:
-        text = f"no worker serves {list_of(unserved)}"
+        text = f"no worker serves {join_names(unserved)}"
         remedy = "see the log of the worker; `memrelay status` lists the owners"
         return [warning("workers", text, remedy)]
     text = f"{counted(len(workers), 'worker')} with {counted(len(served), 'pipeline')}"
@@ -182,7 +182,7 @@ async def check_listeners(context: DoctorContext) -> list[Finding]:
     unserved = sorted(listening - {uid for worker in workers for uid in worker["pipelines"]})
     if unserved:
         text = (
-            f"no worker serves {list_of(unserved)}, and messages of public swarms collect in the "
+            f"no worker serves {join_names(unserved)}, and messages of public swarms collect in the "
             "inputs"
         )
         remedy = "start their workers, or remove unused pipelines with `memrelay rm`"

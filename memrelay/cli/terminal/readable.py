@@ -142,7 +142,7 @@ def hit_lines(items: Sequence[Json]) -> Iterator[str]:
 def explanation_lines(output: Json) -> Iterator[str]:
     """Yield the query as it ran, and a table of hits.
 
-    The score of a hit is the sum of its arms times its factors.
+    The score of a hit is the sum of its retrievers times its factors.
     """
     explanation = output["explanation"]
     for name, text in _query_lines(explanation):
@@ -211,7 +211,7 @@ def _term(term: Json) -> str:
 
 
 def _row(hit: Json, item: Json, names: Sequence[str]) -> tuple[str, ...]:
-    arms = {arm["arm"]: _arm(arm) for arm in hit["arms"]}
+    arms = {arm["arm"]: _format_retriever(arm) for arm in hit["arms"]}
     factors = " ".join(f"{name} {factor:.2f}" for name, factor in hit["factors"].items())
     found_by = [term["term"] + PLACES[term["where"]] for term in hit["terms"]]
     if hit["speaker"]:
@@ -231,7 +231,7 @@ def _row(hit: Json, item: Json, names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _arm(arm: Json) -> str:
+def _format_retriever(arm: Json) -> str:
     """Return the share, and in parentheses rank, raw score, calibrated score and weight."""
     rank = "-" if arm["rank"] is None else f"#{arm['rank']}"
     return (

@@ -66,7 +66,7 @@ class Catalog:
     def __init__(self, root: Path, storage_url: str = "") -> None:
         self.root, self._is_remote = root, bool(storage_url)
         self._database = open_database(root, storage_url)
-        self.letters = DeadLetters(self._database)
+        self.dead_letters = DeadLetters(self._database)
         self.keys, self.sessions = Keys(self._database), Sessions(self._database)
 
     async def __aenter__(self) -> Self:

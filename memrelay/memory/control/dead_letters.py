@@ -8,19 +8,19 @@ from memrelay.memory.control.database import ControlDatabase, Row, Sql
 
 # Letters that an erasure reads at once.
 BATCH = 20
-# Bytes of content that the letters of a pipeline may have.
+# Bytes of content that the dead letters of a pipeline may have.
 CONTENT_BYTES = 64 << 20
 # Letters that a pipeline may have.
 MAX_LETTERS = 50_000
-# The part of a bound that remains when it was exceeded, so that letters are seldom trimmed.
+# The part of a bound that remains when it was exceeded, so that dead letters are seldom trimmed.
 KEPT_SHARE = 0.9
-# Characters of the reason that a letter without content keeps.
+# Characters of the reason that a dead letter without content keeps.
 KEPT_REASON = 500
-# Characters of the first line of an error, by which letters are grouped.
+# Characters of the first line of an error, by which dead letters are grouped.
 MAX_REASON = 300
 # Characters at the end of a reason, where it names the agent.
 END_OF_REASON = 500
-# Ends the reason of a letter whose content was deleted.
+# Ends the reason of a dead letter whose content was deleted.
 WITHOUT_CONTENT = (
     " (the content was deleted: the dead letters of this pipeline exceeded "
     "worker.dead_letter_bytes)"
@@ -40,7 +40,7 @@ class DeadLetter(NamedTuple):
     # Hash of the bundle version under which it failed last.
     bundle: str
     # Time of the last failure, Unix ms.
-    buried_at: int
+    failed_at: int
     # Alias of the one agent that it is addressed to, "" for the swarm.
     agent: str = ""
     producer_id: str = ""
@@ -67,33 +67,33 @@ class Listed(NamedTuple):
     bundle: str
     attempts: int
     # Unix ms
-    buried_at: int
+    failed_at: int
     # Size of the data, bytes.
     size: int
 
 
 def first_line(error: str) -> str:
-    """Return the part of an error by which letters are grouped."""
+    """Return the part of an error by which dead letters are grouped."""
     return error.partition("\n")[0][:MAX_REASON]
 
 
-class LetterGroup(NamedTuple):
-    """The letters of a pipeline whose errors have the same first line, `reason`."""
+class DeadLetterGroup(NamedTuple):
+    """The dead letters of a pipeline whose errors have the same first line, `reason`."""
 
     pipeline: str
     reason: str
     letters: int
-    # Most attempts of one letter.
+    # Most attempts of one dead letter.
     attempts: int
     # Times of the oldest and the newest failure, Unix ms.
     first_at: int
     last_at: int
-    # Position of the newest letter.
+    # Position of the newest dead letter.
     place: int
 
 
 class Trimmed(NamedTuple):
-    """How many letters of a pipeline lost their content, and how many were deleted."""
+    """How many dead letters of a pipeline lost their content, and how many were deleted."""
 
     pipeline: str
     cut: int
@@ -105,26 +105,26 @@ class DeadLetters:
 
     def __init__(self, database: ControlDatabase) -> None:
         self._database = database
-        # By pipeline: the bytes and the number of its letters at the last count, and those that
-        # this process has added since then.
+        # By pipeline: the bytes and the number of its dead letters at the last count, and those
+        # that this process has added since then.
         self._sizes: dict[str, _Size] = {}
 
     async def add(
-        self, buried: Sequence[DeadLetter], content_bytes: int = CONTENT_BYTES
+        self, dead_letters: Sequence[DeadLetter], content_bytes: int = CONTENT_BYTES
     ) -> list[Trimmed]:
         """Store dead letters, all or none, and return what had to be trimmed for them.
 
-        A letter that the same entry brings again stays as it is. Brought by another entry, it gets
-        the newest reason, and the attempts are added.
+        A dead letter that the same entry brings again stays as it is. Brought by another entry, it
+        gets the newest reason, and the attempts are added.
 
-        Beyond `content_bytes` in a pipeline, the oldest letters lose their content and keep
-        everything else. Beyond MAX_LETTERS, the oldest letters are deleted.
+        Beyond `content_bytes` in a pipeline, the oldest dead letters lose their content and keep
+        everything else. Beyond MAX_LETTERS, the oldest dead letters are deleted.
         """
         bound = _Size(content_bytes, MAX_LETTERS)
         trimmed = []
         async with self._database.changing() as database:
-            await _upsert(database, buried)
-            for uid, added in _measure_by_pipeline(buried).items():
+            await _upsert(database, dead_letters)
+            for uid, added in _measure_by_pipeline(dead_letters).items():
                 before = self._sizes.get(uid)
                 now = before.plus(*added) if before else await _measure(database, uid)
                 if now.exceeds(bound):
@@ -134,13 +134,13 @@ class DeadLetters:
         return [one for one in trimmed if one.cut or one.deleted]
 
     async def find(self, uid: str, ident: str) -> DeadLetter | None:
-        """Return one letter of a pipeline, None if it does not exist."""
+        """Return one dead letter of a pipeline, None if it does not exist."""
         async with self._database.reading() as database:
             rows = await _select_one(database, uid, ident)
         return next(map(DeadLetter._make, rows), None)
 
     async def find_of_entry(self, uid: str, entry: str) -> Listed | None:
-        """Return the first letter of an entry or of a later step of its cascade, None without."""
+        """Return the first dead letter of an entry or of a later step of its cascade, None without."""
         async with self._database.reading() as database:
             rows = await _select_of_entry(database, uid, entry)
         return next(map(Listed._make, rows), None)
@@ -153,9 +153,9 @@ class DeadLetters:
         after: int = 0,
         limit: int,
     ) -> list[Listed]:
-        """Return letters after a position, in the order in which they first arrived.
+        """Return dead letters after a position, in the order in which they first arrived.
 
-        `uids` None selects all pipelines, `reason` only the letters of these groups.
+        `uids` None selects all pipelines, `reason` only the dead letters of these groups.
         """
         async with self._database.reading() as database:
             rows = await _select_page(database, uids, reason, (after, limit))
@@ -168,32 +168,35 @@ class DeadLetters:
         reason: str | None = None,
         before: int = 2**63 - 1,
         limit: int,
-    ) -> list[LetterGroup]:
-        """Return groups of letters whose newest letter is before a position, the newest first.
+    ) -> list[DeadLetterGroup]:
+        """Return groups of dead letters whose newest dead letter is before a position, the newest
+        first.
 
         `uids` None selects all pipelines, `reason` only one group of each.
         """
         async with self._database.reading() as database:
             rows = await _select_groups(database, uids, reason, (before, limit))
-            return list(map(LetterGroup._make, rows))
+            return list(map(DeadLetterGroup._make, rows))
 
     async def latest(self, uid: str, swarm: str, *, limit: int) -> list[Listed]:
-        """Return the newest letters of a pipeline that were sent to a swarm, the newest first."""
+        """Return the newest dead letters of a pipeline that were sent to a swarm, the newest first."""
         async with self._database.reading() as database:
             return list(map(Listed._make, await _select_latest(database, uid, swarm, limit)))
 
     async def read_data(self, places: Sequence[int], most_bytes: int) -> dict[int, bytes]:
-        """Return the data of letters by their positions, without longer data than `most_bytes`."""
+        """Return the data of dead letters by their positions, without longer data than
+        `most_bytes`.
+        """
         async with self._database.reading() as database:
             rows = await _select_data(database, places, most_bytes)
             return {int(n): data for n, data in rows}
 
     async def read_version(self) -> tuple[int, int]:
-        """Return a value that changes with every change of a letter."""
+        """Return a value that changes with every change of a dead letter."""
         return await self._database.read_version()
 
     async def latest_errors(self, uid: str, bundle: str, limit: int) -> list[str]:
-        """Return the ends of the newest letters' reasons under one version of a pipeline.
+        """Return the ends of the newest dead letters' reasons under one version of a pipeline.
 
         `bundle` is the version's hash. An end has up to END_OF_REASON characters.
         """
@@ -207,12 +210,12 @@ class DeadLetters:
             return {ident for (ident,) in await _select_ids(database, uid, idents)}
 
     async def remove(self, uid: str, idents: Sequence[str]) -> set[str]:
-        """Delete letters of a pipeline and return the ids that existed."""
+        """Delete dead letters of a pipeline and return the ids that existed."""
         async with self._database.changing() as database:
             return {ident for (ident,) in await _delete(database, uid, idents)}
 
     async def erase(self, uids: Sequence[str], holds: Callable[[bytes], bool]) -> int:
-        """Delete the letters of these pipelines whose data, error or idempotency key `holds`
+        """Delete the dead letters of these pipelines whose data, error or idempotency key `holds`
         accepts. Return their number.
         """
         count = 0
@@ -256,8 +259,8 @@ _OF_GROUPS = (
 _IN_PIPELINE = "pipeline = ? AND id IN (SELECT value FROM json_each(CAST(? AS TEXT)))"
 
 
-async def _upsert(database: Sql, letters: Iterable[DeadLetter]) -> None:
-    """Insert rows of DeadLetter, or update letters that another entry brings again."""
+async def _upsert(database: Sql, dead_letters: Iterable[DeadLetter]) -> None:
+    """Insert rows of DeadLetter, or update dead letters that another entry brings again."""
     await database.change_many(
         f"INSERT INTO dead_letters({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT(pipeline, id) DO UPDATE SET error = excluded.error, "
@@ -281,7 +284,7 @@ class _Size(NamedTuple):
         return self.content > bound.content or self.letters > bound.letters
 
 
-def _measure_by_pipeline(letters: Iterable[DeadLetter]) -> dict[str, _Size]:
+def _measure_by_pipeline(dead_letters: Iterable[DeadLetter]) -> dict[str, _Size]:
     found: dict[str, _Size] = {}
     for one in letters:
         size = found.get(one.pipeline, _Size(0, 0))
@@ -298,7 +301,7 @@ async def _measure(database: Sql, uid: str) -> _Size:
 
 
 async def _trim(database: Sql, uid: str, bound: _Size) -> Trimmed:
-    """Cut and delete the oldest letters that exceed a bound, if they still do."""
+    """Cut and delete the oldest dead letters that exceed a bound, if they still do."""
     size, cut, deleted = await _measure(database, uid), 0, 0
     if size.letters > bound.letters:
         most = int(bound.letters * KEPT_SHARE)
@@ -310,7 +313,7 @@ async def _trim(database: Sql, uid: str, bound: _Size) -> Trimmed:
         size = await _measure(database, uid)
     if size.content > bound.content:
         cut = await database.change(
-            # `newer` is the content of a letter and of all that are newer.
+            # `newer` is the content of a dead letter and of all that are newer.
             "UPDATE dead_letters SET data = ?5, error = substr(error, 1, ?1) || ?2 WHERE n IN "
             "(SELECT n FROM (SELECT n, length(data) AS size, sum(length(data)) "
             "OVER (ORDER BY n DESC) AS newer FROM dead_letters WHERE pipeline = ?3) AS ages "
@@ -374,7 +377,7 @@ async def _select_groups(
     reason: str | None,
     window: tuple[int, int],
 ) -> Iterable[Row]:
-    """Return rows of LetterGroup. `window` is (position, limit)."""
+    """Return rows of DeadLetterGroup. `window` is (position, limit)."""
     return await database.fetch(
         f"SELECT pipeline, {_REASON} AS reason, count(*), max(attempts), min(buried_at), "
         f"max(buried_at), max(n) FROM dead_letters WHERE {_OF_GROUPS} "
@@ -408,7 +411,7 @@ async def _delete(database: Sql, uid: str, idents: Sequence[str]) -> Iterable[Ro
 
 
 async def _select_texts(database: Sql, uid: str, after: int, limit: int) -> Iterable[Row]:
-    """Return (n, id, data, error, producer_id) of a pipeline's letters after a position."""
+    """Return (n, id, data, error, producer_id) of a pipeline's dead letters after a position."""
     return await database.fetch(
         "SELECT n, id, data, error, producer_id FROM dead_letters WHERE pipeline = ? AND n > ? "
         "ORDER BY n LIMIT ?",

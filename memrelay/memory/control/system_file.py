@@ -71,7 +71,7 @@ VERSIONS = (
 )
 # All fields that a replay needs, and `n`, an increasing number that is the position of a letter in
 # lists.
-LETTERS_TO_REPLAY = (
+DEAD_LETTERS_TO_REPLAY = (
     "CREATE TABLE letters(n INTEGER PRIMARY KEY AUTOINCREMENT, pipeline TEXT NOT NULL, "
     "id TEXT NOT NULL, swarm TEXT NOT NULL, data BLOB NOT NULL, error TEXT NOT NULL, "
     "bundle TEXT NOT NULL, buried_at INTEGER NOT NULL, agent TEXT NOT NULL, "
@@ -92,7 +92,7 @@ KEYS_AND_SESSIONS = (
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     BUNDLES_AND_DEAD_LETTERS,
     VERSIONS,
-    LETTERS_TO_REPLAY,
+    DEAD_LETTERS_TO_REPLAY,
     KEYS_AND_SESSIONS,
 )
 

@@ -15,10 +15,10 @@ from memrelay.memory.engine.damage import (
     EMPTIED,
     STEPS,
     check,
-    condemn_on_damage,
     is_emptied,
     keep_log,
     mark_damaged,
+    mark_on_damage,
     needs_check,
 )
 from memrelay.memory.engine.disk import FREE_SPACE, ROOM_OR_DISK, make_folder, write_whole_file
@@ -143,7 +143,7 @@ def open_store_file(path: Path) -> apsw.Connection:
             connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
             undo.callback(connection.close)
             keep_log(connection, is_suspect)
-            with condemn_on_damage(path):
+            with mark_on_damage(path):
                 _prepare(connection, path)
             if is_suspect:
                 check(connection, path)

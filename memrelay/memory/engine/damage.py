@@ -165,7 +165,7 @@ def keep_log(connection: apsw.Connection, keep: bool) -> None:
 
 
 @contextmanager
-def condemn_on_damage(path: Path) -> Iterator[None]:
+def mark_on_damage(path: Path) -> Iterator[None]:
     """Write a damage note for errors that SQLite itself meets in the block.
 
     Raises StoreBroken: the tables do not match the schema version.

@@ -208,7 +208,8 @@ class Erasures:
         """Remove erased texts from stored replies and pending messages. Return how many had them.
 
         A reply is replaced, because its row marks the input as done. A pending message is deleted,
-        with the committed responses of its errand, also if its idempotency key has an erased text.
+        with the committed responses of its deferred call, also if its idempotency key has an erased
+        text.
         """
         self._inbox.complete()
         run, run_many = self._connection.execute, self._connection.executemany

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import apsw
 import orjson
 
-from memrelay.memory.engine.memory_id import HOMES
+from memrelay.memory.engine.memory_id import BUILT_IN_STORES
 from memrelay.memory.engine.versions import VersionTable
 
 ChangeType = Literal[
@@ -77,9 +77,11 @@ class Change(NamedTuple):
 
 
 def has_feed(memory_id: str) -> bool:
-    """Return whether the feed of a store is always on, because it is the home of a memory model."""
+    """Return whether the feed of a store is always on, because it is the built-in store of a memory
+    model.
+    """
     top, _, rest = memory_id.partition("/")
-    return top == "instances" and rest.partition("/")[2] in HOMES
+    return top == "instances" and rest.partition("/")[2] in BUILT_IN_STORES
 
 
 class ChangeFeed:

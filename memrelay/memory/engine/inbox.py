@@ -10,15 +10,15 @@ import apsw
 from memrelay.memory.engine.idempotency import IdempotencyKeys
 from memrelay.memory.engine.rows import RowInsert
 
-# How long the result of an errand is kept for the replay of a dead letter.
+# How long the result of a deferred call is kept for the replay of a dead letter.
 PARKED_MS = 30 * 86_400_000
-# Suffix of the key of an errand among the attempts. Its input has the key without it.
-ERRAND_SUFFIX = ".errand"
+# Suffix of the key of a deferred call among the attempts. Its input has the key without it.
+DEFERRED_CALL_SUFFIX = ".errand"
 # Suffix of the key of a pending input that waits for a retry after its entry was acknowledged.
 RETRY_SUFFIX = ".again"
 # In the data of a message with fields that a block or the ingress vouches for.
 VOUCHED = b'"vouched":'
-OF_INPUTS = f"FROM attempts WHERE id NOT LIKE '%{ERRAND_SUFFIX}'"
+OF_INPUTS = f"FROM attempts WHERE id NOT LIKE '%{DEFERRED_CALL_SUFFIX}'"
 INSERT = RowInsert("inbox", "id, bundle, outputs", "n")
 
 
@@ -102,23 +102,26 @@ class Inbox:
         """Return the recorded attempts by input."""
         return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
-    def count_errand_attempts(self, idents: Iterable[str]) -> dict[str, int]:
-        """Record that errands are about to be repeated after a crash. Return how often by id.
+    def count_deferred_call_attempts(self, idents: Iterable[str]) -> dict[str, int]:
+        """Record that deferred calls are about to be repeated after a crash. Return how often by
+        id.
 
-        Attempts of errands that no longer exist are deleted.
+        Attempts of deferred calls that no longer exist are deleted.
         """
-        keys = {ident: ident + ERRAND_SUFFIX for ident in idents}
+        keys = {ident: ident + DEFERRED_CALL_SUFFIX for ident in idents}
         self._connection.execute(
-            f"DELETE FROM attempts WHERE id LIKE '%{ERRAND_SUFFIX}' AND id NOT IN "
-            f"(SELECT id || '{ERRAND_SUFFIX}' FROM pending)"
+            f"DELETE FROM attempts WHERE id LIKE '%{DEFERRED_CALL_SUFFIX}' AND id NOT IN "
+            f"(SELECT id || '{DEFERRED_CALL_SUFFIX}' FROM pending)"
         )
         self.count_attempts(keys.values())
         counts = self.attempts()
         return {ident: counts[key] for ident, key in keys.items()}
 
-    def clear_errand_attempts(self, ident: str) -> None:
-        """Delete the attempts of an errand that has a result."""
-        self._connection.execute("DELETE FROM attempts WHERE id = ?", (ident + ERRAND_SUFFIX,))
+    def clear_deferred_call_attempts(self, ident: str) -> None:
+        """Delete the attempts of a deferred call that has a result."""
+        self._connection.execute(
+            "DELETE FROM attempts WHERE id = ?", (ident + DEFERRED_CALL_SUFFIX,)
+        )
 
     def has_attempts(self) -> bool:
         """Return whether an attempt of an input is recorded."""
@@ -170,14 +173,14 @@ class Pending(NamedTuple):
     producer: str = ""
     # 1 if its sender published it on the channel, 2 if it was published to a public swarm.
     published: int = 0
-    # The errand for which it waits, as JSON; None if it waits for none.
+    # The deferred call for which it waits, as JSON; None if it waits for none.
     request: bytes | None = None
-    # The result of the errand as JSON; None while the errand is open.
+    # The result of the deferred call as JSON; None while the deferred call is open.
     result: bytes | None = None
 
     @property
-    def is_errand(self) -> bool:
-        """Return whether an errand is open."""
+    def is_deferred_call(self) -> bool:
+        """Return whether a deferred call is open."""
         return self.request is not None and self.result is None
 
     @property
@@ -187,8 +190,8 @@ class Pending(NamedTuple):
         return *keys, self.data, self.request or b"", self.result or b""
 
     @property
-    def errand_id(self) -> str:
-        """Return the id of its errand, which is the same after a replay and a retry."""
+    def deferred_call_id(self) -> str:
+        """Return the id of its deferred call, which is the same after a replay and a retry."""
         return self.id.removesuffix(RETRY_SUFFIX)
 
 
@@ -233,7 +236,7 @@ class PendingTable:
         )
 
     def keep_result(self, pending: Pending) -> bool:
-        """Store the result of an errand, and that its continuation has not been tried.
+        """Store the result of a deferred call, and that its continuation has not been tried.
 
         Return whether the row exists.
         """
@@ -250,8 +253,8 @@ class PendingTable:
         )
 
     def park(self, idents: Iterable[str], now_ms: int) -> None:
-        """Keep the results of errands and the vouched fields for replays of dead letters. Delete
-        the other messages.
+        """Keep the results of deferred calls and the vouched fields for replays of dead letters.
+        Delete the other messages.
         """
         keys = [(ident,) for ident in idents]
         run_many = self._connection.executemany

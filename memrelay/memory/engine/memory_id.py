@@ -14,9 +14,9 @@ SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 RESERVED_NAMES = re.compile(r"\.db[-.]|^owner\.lock$")
 MAX_SEGMENTS = 8
 # Names of the stores in a pipeline's folder that belong to a memory model.
-HOMES = ("memories", "stores", "recipes", "langgraph")
-# Homes whose records only the operations of the home reach, since these check the access.
-CLOSED_HOME = re.compile(r"instances/[^/]+/stores")
+BUILT_IN_STORES = ("memories", "stores", "recipes", "langgraph")
+# Built-in stores whose records only their own operations reach, since these check the access.
+CLOSED_STORE = re.compile(r"instances/[^/]+/stores")
 RULE = (
     "a memory_id is a path of 2 to 8 parts below the memory root, like "
     '"instances/${pipeline_uid}/memories"; a part has letters, digits, `_`, `-` and `.`, does '
@@ -47,14 +47,14 @@ def is_memory_id(text: str) -> bool:
     )
 
 
-def home_of(uid: str, home: str = "memories") -> str:
-    """Return the memory_id of a home of a pipeline."""
-    return f"instances/{uid}/{home}"
+def built_in_store(uid: str, store: str = "memories") -> str:
+    """Return the memory_id of a built-in store of a pipeline."""
+    return f"instances/{uid}/{store}"
 
 
 def is_closed(memory_id: str) -> bool:
-    """Return whether a store is a closed home, of any pipeline."""
-    return CLOSED_HOME.fullmatch(memory_id) is not None
+    """Return whether a store is a closed store, of any pipeline."""
+    return CLOSED_STORE.fullmatch(memory_id) is not None
 
 
 def _is_valid_segment(part: str) -> bool:

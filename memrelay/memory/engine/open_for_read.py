@@ -1,4 +1,4 @@
-"""A store that an operation or block reads beside its own. Writes through it fail."""
+"""A store that an operation or block reads next to its own. Writes through it fail."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast

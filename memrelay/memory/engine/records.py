@@ -115,7 +115,7 @@ class RecordTable:
         for hook in self.hooks.values():
             hook.reset()
 
-    def acts(self, now_ms: int, actor: str, reason: str = "") -> None:
+    def set_actor(self, now_ms: int, actor: str, reason: str = "") -> None:
         """Set the time (Unix ms), actor and reason of the following changes.
 
         The time also decides which records have expired.

@@ -32,7 +32,7 @@ def delete_expired(store: "Store", now_ms: int, history_days: float) -> Retentio
     next_ms, gone = _next_ms(store, history_days), 0
     if next_ms is not None and next_ms <= now_ms:
         with store.transaction() as tx:
-            tx.records.acts(now_ms, "")
+            tx.records.set_actor(now_ms, "")
             gone = tx.records.delete_expired(now_ms, MAX_PER_STEP)
             gone += tx.records.versions.delete_expired(now_ms, MAX_PER_STEP)
             gone += tx.records.versions.delete_before(before_ms, MAX_PER_STEP)

@@ -51,7 +51,7 @@ class Turns(NamedTuple):
     sources: list[str]
 
 
-class Outline(NamedTuple):
+class RowMetadata(NamedTuple):
     """Records and their lengths in words, ascending by row. Records without a thread are in no
     `threads`.
     """
@@ -63,17 +63,17 @@ class Outline(NamedTuple):
     threads: list[Turns]
 
 
-NOTHING = Outline(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), [])
+NO_ROWS = RowMetadata(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), [])
 
 
-def read_outline(connection: apsw.Connection, since: Since) -> Outline:
-    """Read the outline. The full-text indexes must be in sync with the records."""
+def read_row_metadata(connection: apsw.Connection, since: Since) -> RowMetadata:
+    """Read the row metadata. The full-text indexes must be in sync with the records."""
     rows, tokens = _sizes(connection, "records_fts", since)
     threads = connection.execute(
         CHANGED_THREADS if since.row else ALL_THREADS, since.values if since.row else ()
     )
     lengths = _lengths(connection, since, rows, tokens)
-    return Outline(
+    return RowMetadata(
         rows, lengths, tokens, [Turns(name, *map(orjson.loads, lists)) for name, *lists in threads]
     )
 

@@ -17,9 +17,9 @@ from memrelay.memory.engine.connection import (
     translate_errors,
 )
 from memrelay.memory.engine.damage import (
-    condemn_on_damage,
     found_damaged,
     keep_log,
+    mark_on_damage,
     structural_faults,
 )
 from memrelay.memory.engine.disk import inode_of
@@ -76,7 +76,7 @@ class Store:
         self._ranker: Ranker | None = None
         self._inode, self._log, self._log_inode = inode_of(path), f"{path}-wal", 0
         try:
-            with translate_errors(self.path), condemn_on_damage(path):
+            with translate_errors(self.path), mark_on_damage(path):
                 if link is None and self._connection.execute(HAS_JOURNAL).get:
                     raise StoreBroken(f"{path} {IS_A_COPY}")
                 self._create_tables()

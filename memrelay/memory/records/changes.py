@@ -63,7 +63,9 @@ class ChangeList:
     """The number of the oldest change that is kept; 0 for none. Changes up to `after` that are not
     yet read have expired if it is higher than `after` + 1."""
     enabled: bool
-    """Whether the store has a feed: the homes do, others by `changes` in `stores` of the bundle."""
+    """Whether the store has a feed: the built-in stores do, others by `changes` in `stores` of the
+    bundle.
+    """
 
 
 @operation("changes.list", access="read", mutates=False, shows_ids_only=True)

@@ -18,8 +18,8 @@ from memrelay.memory.search.boosts import QUESTION_FACTOR
 from memrelay.memory.search.explanation import (
     MAX_EXPLAINED,
     EmptyReason,
-    ExplainedArm,
     ExplainedHit,
+    ExplainedRetriever,
     ExplainedTerm,
     Explanation,
     MatchedTerm,
@@ -29,9 +29,9 @@ from memrelay.memory.search.explanation import (
 from memrelay.memory.search.fusion import TEXT_SHARE, VECTOR_SHARE, fuse, semantic_scores
 from memrelay.memory.search.query import Query, match_all
 from memrelay.memory.search.results import (
-    ArmScores,
     Floats,
     Ranked,
+    RetrieverScores,
     SearchContext,
     candidate_places,
 )
@@ -168,7 +168,7 @@ def _notes(
     cut = ", ".join(term.text for term, _ in text.terms if not term.whole) if text else ""
     lacking = int(np.count_nonzero(~vector.known)) if vector else 0
     notes = (
-        ranked.missing_arm,
+        ranked.missing_retriever,
         LACKING.format(lacking, len(ranked.context.layout)) if lacking else "",
         CUT.format(cut) if cut else "",
         LONG if text and is_truncated(query, language) else "",
@@ -255,7 +255,7 @@ def _ranked_hits(
                 at + 1,
                 record.score,
                 tuple(
-                    _explain_arm(arm, place, shares[arm.arm], ranks[arm.arm][at])
+                    _explain_retriever(arm, place, shares[arm.arm], ranks[arm.arm][at])
                     for arm in ranked.arms
                 ),
                 _factors(ranked, place),
@@ -268,7 +268,7 @@ def _ranked_hits(
     return hits
 
 
-def _ranks(arm: ArmScores, context: SearchContext, places: list[int]) -> list[int | None]:
+def _ranks(arm: RetrieverScores, context: SearchContext, places: list[int]) -> list[int | None]:
     """Return the rank of each place among the allowed records; None without a score."""
     allowed: Floats = np.sort(arm.score if context.allowed is None else arm.score[context.allowed])
     above = len(allowed) - np.searchsorted(allowed, arm.score[places], side="right")
@@ -300,7 +300,7 @@ def _matched_terms(
 def _arm_weights(
     place: int, text: TextScores | None, vector: VectorScores | None
 ) -> dict[str, float]:
-    """Return the weights of the arms as in fusion: a single arm has weight 1."""
+    """Return the weights of the retrievers as in fusion: a single one has weight 1."""
     if text is None or vector is None:
         return {"text": 1.0, "vector": 1.0}
     if not vector.known[place]:
@@ -308,9 +308,11 @@ def _arm_weights(
     return {"text": TEXT_SHARE, "vector": VECTOR_SHARE}
 
 
-def _explain_arm(arm: ArmScores, place: int, weight: float, rank: int | None) -> ExplainedArm:
+def _explain_retriever(
+    arm: RetrieverScores, place: int, weight: float, rank: int | None
+) -> ExplainedRetriever:
     score = float(arm.score[place])
-    return ExplainedArm(arm.arm, rank, float(arm.raw[place]), score, weight, weight * score)
+    return ExplainedRetriever(arm.arm, rank, float(arm.raw[place]), score, weight, weight * score)
 
 
 def _factors(ranked: Ranked, place: int) -> dict[str, float]:
@@ -336,7 +338,7 @@ def _is_named_speaker(ranked: Ranked, text: TextScores | None, place: int) -> bo
 def _match_hits(
     vocabulary: Vocabulary, match: str, terms: Sequence[ExplainedTerm], found: Sequence[Record]
 ) -> tuple[ExplainedHit, ...]:
-    """Explain hits by FTS5's relevance: uncalibrated, and comparable only within an arm."""
+    """Explain hits by FTS5's relevance: uncalibrated, and comparable only within a retriever."""
     if not match:
         return tuple(
             ExplainedHit(record.guid, at, record.score, (), {}, (), False)
@@ -348,7 +350,9 @@ def _match_hits(
     hits = []
     for at, record in enumerate(found, 1):
         name = "content" if record.guid in by_content else "parts"
-        arm = ExplainedArm(name, next(ranks[name]), record.score, record.score, 1.0, record.score)
+        arm = ExplainedRetriever(
+            name, next(ranks[name]), record.score, record.score, 1.0, record.score
+        )
         hits.append(ExplainedHit(record.guid, at, record.score, (arm,), {}, matched, False))
     return tuple(hits)
 

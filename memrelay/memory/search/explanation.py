@@ -55,15 +55,15 @@ class ExplainedTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedArm:
-    """The score of a hit in one arm.
+class ExplainedRetriever:
+    """The score of a hit in one retriever.
 
-    The score of the hit is the sum of its arms' shares, multiplied by its factors.
+    The score of the hit is the sum of its retrievers' shares, multiplied by its factors.
     """
 
     arm: str  # "text" or "vector"; in mode fts, "content" or "parts"
-    rank: int | None  # among all records that may be found; None if the arm does not find it
-    raw: float  # in the arm's own measure: BM25, a cosine
+    rank: int | None  # among all records that may be found; None if the retriever does not find it
+    raw: float  # in the retriever's own measure: BM25, a cosine
     score: float  # calibrated, from 0 to 1; in mode fts, the raw score
     weight: float
     share: float  # weight times score
@@ -84,7 +84,7 @@ class ExplainedHit:
     guid: str
     rank: int
     score: float
-    arms: tuple[ExplainedArm, ...]
+    arms: tuple[ExplainedRetriever, ...]
     factors: dict[str, float]  # time, asks, recency, importance: multiply the sum of shares
     terms: tuple[MatchedTerm, ...]
     speaker: bool  # whether the query names the speaker; included in the raw text score

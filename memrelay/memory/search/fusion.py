@@ -1,15 +1,15 @@
-"""Fusion: combines the calibrated scores of the arms into one absolute score from 0 to 1."""
+"""Fusion: combines the calibrated scores of the retrievers into one absolute score from 0 to 1."""
 
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.search.results import ArmScores, Floats
+from memrelay.memory.search.results import Floats, RetrieverScores
 from memrelay.memory.search.text_retriever import SPEAKER_BOOST
 from memrelay.memory.search.vector_retriever import VectorScores
 
-# Shares of the arms. Vector shares from 0.25 to 0.4 score the same (docs/recall.md).
+# Shares of the retrievers. Vector shares from 0.25 to 0.4 score the same (docs/recall.md).
 TEXT_SHARE, VECTOR_SHARE = 0.65, 0.35
 # In a hybrid search, the minimum vector score is higher by this factor.
 HYBRID_MINIMUM_FACTOR = 1.05
@@ -17,8 +17,8 @@ DATE_BOOST = 1.2  # the factor for records of a date or month that the question 
 DATE_SCORE = 0.1  # the least word score of such a record if no other word is found
 
 
-def fuse(text: ArmScores, vector: VectorScores, vector_share: float = VECTOR_SHARE) -> Floats:
-    """Return the fused scores of records that at least one arm finds.
+def fuse(text: RetrieverScores, vector: VectorScores, vector_share: float = VECTOR_SHARE) -> Floats:
+    """Return the fused scores of records that at least one retriever finds.
 
     A record without a vector keeps its text score.
     """
@@ -30,14 +30,14 @@ def fuse(text: ArmScores, vector: VectorScores, vector_share: float = VECTOR_SHA
 
 
 def raise_minimum(vector: VectorScores) -> VectorScores:
-    """Raise the vector arm's minimum score, because words are searched too."""
+    """Raise the vector retriever's minimum score, because words are searched too."""
     return replace(vector, min_score=HYBRID_MINIMUM_FACTOR * vector.min_score)
 
 
 def standalone_scores(
-    text: ArmScores, vector: VectorScores, speaker_turns: NDArray[np.bool_] | None
+    text: RetrieverScores, vector: VectorScores, speaker_turns: NDArray[np.bool_] | None
 ) -> Floats:
-    """Return scores of records without their neighbors; the vector arm has the larger share.
+    """Return scores of records without their neighbors; the vector retriever has the larger share.
 
     `speaker_turns` marks the turns of the one speaker that the query names: their vector score is
     raised too. Ten records found by words leave threads that share few words with the question
@@ -56,7 +56,7 @@ def standalone_scores(
 
 
 def semantic_scores(vector: VectorScores) -> Floats:
-    """Return the scores of the vector arm alone; 0 below its minimum."""
+    """Return the scores of the vector retriever alone; 0 below its minimum."""
     scores: Floats = vector.score * (vector.score >= vector.min_score)
     return scores
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memrelay.memory.engine.row_arrays import Rows
-from memrelay.memory.engine.row_metadata import Outline
+from memrelay.memory.engine.row_metadata import RowMetadata
 from memrelay.memory.search.text.words import plain_tokens
 
 Places = NDArray[np.int64]
@@ -107,13 +107,13 @@ class Layout:
     def __len__(self) -> int:
         return len(self.row)
 
-    def updated(self, gone: Rows, outline: Outline) -> Self:
-        """Return a layout without the `gone` rows and with the records of the outline inserted."""
+    def updated(self, gone: Rows, metadata: RowMetadata) -> Self:
+        """Return a layout without the `gone` rows and with the records of the metadata inserted."""
         old = self._entries
         if len(gone):
             places = self.places(gone)
             old = old.map_columns(lambda column: np.delete(column, places))
-        new = _sorted(_number_records(outline, self.names))
+        new = _sorted(_number_records(metadata, self.names))
         at = _insert_positions(old, new)
         return type(self)(self.names, Entries(*map(np.insert, old, repeat(at), new)))  # type: ignore[arg-type]
 
@@ -184,21 +184,21 @@ def _entries(*columns: object) -> Entries:
     return Entries(*map(np.asarray, columns, kinds))
 
 
-def _number_records(outline: Outline, names: Names) -> Entries:
-    """Return the records of the outline with thread and speaker numbers, in its order."""
-    count = len(outline.rows)
+def _number_records(metadata: RowMetadata, names: Names) -> Entries:
+    """Return the records of the metadata with thread and speaker numbers, in its order."""
+    count = len(metadata.rows)
     thread, seq, source = (
         np.full(count, -1, np.int32),
         np.zeros(count, np.int64),
         np.full(count, -1, np.int32),
     )
-    for turns in outline.threads:
-        at = np.searchsorted(outline.rows, np.asarray(turns.rows, np.int64))
+    for turns in metadata.threads:
+        at = np.searchsorted(metadata.rows, np.asarray(turns.rows, np.int64))
         thread[at], seq[at] = names.thread(turns.thread), turns.seqs
         source[at] = [names.source(name) for name in turns.sources]
     alone = thread < 0
     thread[alone] = names.reserve_threads(int(alone.sum()))
-    return _entries(thread, seq, outline.rows, outline.lengths, outline.tokens, source)
+    return _entries(thread, seq, metadata.rows, metadata.lengths, metadata.tokens, source)
 
 
 def _sorted(entries: Entries) -> Entries:

@@ -1,4 +1,4 @@
-"""The ranker of one store: keeps the layout up to date and runs the arms of a search."""
+"""The ranker of one store: keeps the layout up to date and runs the retrievers of a search."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from memrelay.memory.engine.conditions import Conditions
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.row_arrays import Rows
-from memrelay.memory.engine.row_metadata import NOTHING, Since, read_outline
+from memrelay.memory.engine.row_metadata import NO_ROWS, Since, read_row_metadata
 from memrelay.memory.engine.rows import Changes
 from memrelay.memory.engine.vectors import VectorTable
 from memrelay.memory.engine.vocabulary import Vocabulary
@@ -38,9 +38,9 @@ from memrelay.memory.search.pool import POOL, SemanticResources
 from memrelay.memory.search.query import NO_BOOSTS, Boosts, Query, match_all, match_any
 from memrelay.memory.search.rerank import READ, Reader, rerank
 from memrelay.memory.search.results import (
-    ArmScores,
     Floats,
     Ranked,
+    RetrieverScores,
     ScoreFactors,
     SearchContext,
     best_places,
@@ -378,7 +378,7 @@ class Ranker:
             self._changes.add(row)
         layout, self._expired = self._current(), rows
         if len(expired) and len(layout.places(expired)):
-            layout = self._layout = layout.updated(expired, NOTHING)
+            layout = self._layout = layout.updated(expired, NO_ROWS)
             self._granularities = Granularities(layout)
         return layout
 
@@ -410,8 +410,8 @@ class Ranker:
             layout, since = self._layout, Since(self._known, tuple(sorted(self._changes.rows)))
             self._filters.change(since)
         with self._without_limit():
-            outline = read_outline(self._connection, since)
-        self._layout = layout.updated(np.asarray(since.changed, np.int64), outline)
+            metadata = read_row_metadata(self._connection, since)
+        self._layout = layout.updated(np.asarray(since.changed, np.int64), metadata)
         self._granularities = Granularities(self._layout)
         self._vocabulary.change(since.row, since.changed, last)
         self._known = last
@@ -446,7 +446,7 @@ def _ranked(
     scores: Floats,
     context: SearchContext,
     limit: int,
-    arms: tuple[ArmScores, ...],
+    arms: tuple[RetrieverScores, ...],
     *,
     without: str = "",
     base: Floats | None = None,

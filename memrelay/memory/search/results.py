@@ -34,14 +34,14 @@ class SearchContext:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmScores:
-    """Scores of one arm, by place: 0 for a record that the arm does not find.
+class RetrieverScores:
+    """Scores of one retriever, by place: 0 for a record that the retriever does not find.
 
     Records that are not allowed may have a score.
     """
 
     arm: str  # "text" or "vector"
-    raw: Floats  # in the arm's own measure: BM25, a cosine
+    raw: Floats  # in the retriever's own measure: BM25, a cosine
     score: Floats  # from 0 to 1, comparable between queries
 
 
@@ -51,9 +51,9 @@ class Ranked:
 
     places: Places
     scores: Floats  # of all places; boosts are applied only where they could change the result
-    arms: tuple[ArmScores, ...]
+    arms: tuple[RetrieverScores, ...]
     context: SearchContext
-    missing_arm: str = ""  # why an arm is missing
+    missing_retriever: str = ""  # why a retriever is missing
     base: Floats | None = None  # scores before the date boost; None if the query names no date
     factors: Mapping[str, Floats] = field(default_factory=dict)  # by boost name and place
     reranked: Mapping[int, float] = field(default_factory=dict)  # place -> score after reranking
@@ -66,7 +66,7 @@ class Ranked:
         return dict(zip(rows.tolist(), scores.tolist(), strict=True))
 
     def arm_scores_by_row(self) -> dict[int, dict[str, float]]:
-        """Return row -> arm name -> score of that arm."""
+        """Return row -> retriever name -> score."""
         rows = self.context.layout.row[self.places]
         named = [(arm.arm, arm.score[self.places]) for arm in self.arms]
         return {

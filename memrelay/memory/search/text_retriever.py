@@ -1,4 +1,4 @@
-"""The text arm: the sum of BM25 scores of a record, its window and its thread segment.
+"""The text retriever: the sum of BM25 scores of a record, its window and its thread segment.
 
 The sum finds a quarter more relevant records than the record alone (docs/recall.md).
 `Relevance` computes FTS5's own scores in memory, for the search modes that use FTS5.
@@ -19,7 +19,13 @@ from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.search.granularities import Scores, idf
 from memrelay.memory.search.layout import Layout, Places
 from memrelay.memory.search.query import Query
-from memrelay.memory.search.results import ArmScores, Doubles, Floats, SearchContext, best_places
+from memrelay.memory.search.results import (
+    Doubles,
+    Floats,
+    RetrieverScores,
+    SearchContext,
+    best_places,
+)
 from memrelay.memory.search.spelling import correct_terms
 from memrelay.memory.search.terms import Term, emphasize, parse_terms, stop_words_of
 from memrelay.memory.search.text.dates import NO_TIMES, Times
@@ -49,8 +55,8 @@ GROWTH = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class TextScores(ArmScores):
-    """Scores of the text arm, with the terms behind them."""
+class TextScores(RetrieverScores):
+    """Scores of the text retriever, with the terms behind them."""
 
     terms: tuple[tuple[Term, Places], ...]  # each term that was scored, and the places that hold it
     left_out: tuple[Term, ...]  # terms that too many records hold

@@ -1,4 +1,4 @@
-"""The vector arm: the exact cosine of the question with each record and each turn's window.
+"""The vector retriever: the exact cosine of the question with each record and each turn's window.
 
 Filters apply first. The matrix stays in memory while it fits, and follows the store's changes.
 The vectors of a larger store are read from its file in blocks for each search: only the newest
@@ -20,7 +20,7 @@ from memrelay.memory.search.embedding.loading import NO_EMBEDDER
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Floats, Matrix, in_blocks
 from memrelay.memory.search.pool import SemanticResources
-from memrelay.memory.search.results import ArmScores, SearchContext
+from memrelay.memory.search.results import RetrieverScores, SearchContext
 
 BYTES_PER_NUMBER = 4
 # Newest vectors read from a file for one search: about one second.
@@ -35,8 +35,8 @@ NO_VECTORS = (
 
 
 @dataclass(frozen=True, slots=True)
-class VectorScores(ArmScores):
-    """Scores of the vector arm, with what could be compared."""
+class VectorScores(RetrieverScores):
+    """Scores of the vector retriever, with what could be compared."""
 
     known: NDArray[np.bool_]  # by place: whether the record has a vector
     min_score: float  # the minimum score to be found by meaning alone

@@ -25,10 +25,10 @@ class NotReplayable(Exception):
 
 async def find_dead_letter(catalog: Catalog, uid: str, ident: str) -> DeadLetter:
     """Return a pipeline's dead letter. Raises NoDeadLetter and StoreBusy."""
-    letter = await catalog.letters.find(uid, ident)
-    if letter is None:
+    dead_letter = await catalog.dead_letters.find(uid, ident)
+    if dead_letter is None:
         raise NoDeadLetter(uid, ident)
-    return letter
+    return dead_letter
 
 
 async def make_replay_entry(catalog: Catalog, uid: str, ident: str) -> NewEntry:
@@ -37,66 +37,66 @@ async def make_replay_entry(catalog: Catalog, uid: str, ident: str) -> NewEntry:
     The dead letter remains until the replay has succeeded, when the pipeline's owner deletes it.
     Appending the entry twice has one effect. Raises NoDeadLetter, NotReplayable, and StoreBusy.
     """
-    letter = await find_dead_letter(catalog, uid, ident)
+    dead_letter = await find_dead_letter(catalog, uid, ident)
     if await catalog.serving(uid) is None:
         raise NotReplayable(
             f"pipeline {uid} is not active; deploy it with that uid and then replay, or drop the "
             "dead letter"
         )
-    if not letter.swarm and not letter.agent:
+    if not dead_letter.swarm and not dead_letter.agent:
         raise NotReplayable(
             "this is a call, or names neither a swarm nor an agent; its caller got an error and "
             "may call again. Drop the dead letter"
         )
-    if not letter.data:
+    if not dead_letter.data:
         raise NotReplayable("this dead letter has no message; drop it, and send the message again")
-    if "." in ident and not letter.agent:
+    if "." in ident and not dead_letter.agent:
         raise NotReplayable(
             "an older version stored this cascade step without its agent; drop it and send its "
             "content again"
         )
     return NewEntry(
         uid,
-        letter.data,
-        letter.swarm,
-        letter.agent,
-        letter.producer_id,
-        published=bool(letter.published),
-        hop=letter.hop,
+        dead_letter.data,
+        dead_letter.swarm,
+        dead_letter.agent,
+        dead_letter.producer_id,
+        published=bool(dead_letter.published),
+        hop=dead_letter.hop,
         replay_of=ident,
     )
 
 
-def to_item(letter: Listed) -> dict[str, Any]:
+def to_item(dead_letter: Listed) -> dict[str, Any]:
     """Return a list item as JSON."""
-    return _summarize(letter) | {"bytes": letter.size}
+    return _summarize(dead_letter) | {"bytes": dead_letter.size}
 
 
-def to_detail(letter: DeadLetter) -> dict[str, Any]:
+def to_detail(dead_letter: DeadLetter) -> dict[str, Any]:
     """Return a dead letter with all fields as JSON.
 
     `data` is text if the message is UTF-8, otherwise base64. `encoding` states which.
     """
-    text, encoding = _encode(letter.data)
-    return _summarize(letter) | {
-        "bytes": len(letter.data),
-        "producer_id": letter.producer_id,
-        "hop": letter.hop,
+    text, encoding = _encode(dead_letter.data)
+    return _summarize(dead_letter) | {
+        "bytes": len(dead_letter.data),
+        "producer_id": dead_letter.producer_id,
+        "hop": dead_letter.hop,
         "encoding": encoding,
         "data": text,
     }
 
 
-def _summarize(letter: Listed | DeadLetter) -> dict[str, Any]:
+def _summarize(dead_letter: Listed | DeadLetter) -> dict[str, Any]:
     return {
-        "pipeline_uid": letter.pipeline,
-        "id": letter.id,
-        "swarm": letter.swarm,
-        "agent": letter.agent,
-        "error": letter.error,
-        "attempts": letter.attempts,
-        "bundle": letter.bundle,
-        "buried_at": format_time(letter.buried_at),
+        "pipeline_uid": dead_letter.pipeline,
+        "id": dead_letter.id,
+        "swarm": dead_letter.swarm,
+        "agent": dead_letter.agent,
+        "error": dead_letter.error,
+        "attempts": dead_letter.attempts,
+        "bundle": dead_letter.bundle,
+        "buried_at": format_time(dead_letter.failed_at),
     }
 
 

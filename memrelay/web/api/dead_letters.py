@@ -56,7 +56,7 @@ async def list_all(request: web.Request) -> web.Response:
     Returns {items, next_cursor, total} for `pipeline`, or for all pipelines of the caller.
     """
     refuse_unknown(request, ("pipeline", "reason", "cursor", "limit"))
-    letters, caller = get_services(request).catalog.letters, get_caller(request)
+    letters, caller = get_services(request).catalog.dead_letters, get_caller(request)
     limit = parse_limit(request, PAGE_SIZE)
     after = parse_numeric_cursor(request.query.get("cursor") or "0", MAX_POSITION)
     counts = {uid: count for uid, count in (await letters.count()).items() if caller.sees(uid)}
@@ -130,7 +130,7 @@ async def replay(request: web.Request) -> web.Response:
 async def drop(request: web.Request) -> web.Response:
     """Delete a dead letter."""
     uid, ident = _parse_path(request)
-    if not await get_services(request).catalog.letters.remove(uid, [ident]):
+    if not await get_services(request).catalog.dead_letters.remove(uid, [ident]):
         raise NotFound(str(NoDeadLetter(uid, ident)))
     return web.Response(status=204)
 

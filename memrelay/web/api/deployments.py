@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.errors import BusError
-from memrelay.bus.keys import CHANGES, all_cells, cell_of
+from memrelay.bus.keys import CHANGES, all_cells, find_cell
 from memrelay.bus.lease.workers import wait_until_served
 from memrelay.memory.control.catalog import Catalog, Deployed, DeployResult
 from memrelay.memory.control.precondition import ANYTHING, NOTHING, Precondition, over
@@ -136,13 +136,13 @@ def _find_other_cells(bundle: CheckedBundle) -> list[Fault]:
     """Return a fault for each thing that other cells of the cluster have (memrelay/bus/keys.py)."""
     if len(all_cells()) == 1:
         return []
-    here, faults = cell_of(bundle.uid), []
+    here, faults = find_cell(bundle.uid), []
     for swarm in bundle.public:
         rule = f"the public swarm {swarm!r} needs a bus with one cell; set bus.cells to 1"
         faults.append(Fault("/swarms", rule))
     for store in Plan(bundle).all_stores:
         folder, owner, *_ = [*store.split("/"), ""]
-        if cell_of(owner if folder == "instances" else store) != here:
+        if find_cell(owner if folder == "instances" else store) != here:
             rule = f"the store {store!r} belongs to another cell of the cluster"
             faults.append(Fault("", rule, "deploy the bundle under another uid, or share no store"))
     return faults

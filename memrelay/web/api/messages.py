@@ -19,7 +19,7 @@ from memrelay.bus.streams.log import (
     read_log_backward,
 )
 from memrelay.memory.errors import StoreBroken, StoreBusy
-from memrelay.pipelines.commands import commands_of, hint_for
+from memrelay.pipelines.commands import hint_for, list_commands
 from memrelay.web.api.answers import json_response, parse_limit, refuse_unknown
 from memrelay.web.api.directory import Served
 from memrelay.web.api.listener import follow_live
@@ -89,19 +89,19 @@ async def read(request: web.Request) -> web.StreamResponse:
     """
     services = get_services(request)
     served, swarm = await _find_swarm(request)
-    home = served.bundle.home_of(swarm)
+    owner = served.bundle.swarm_owner(swarm)
     if request.headers.get(hdrs.UPGRADE, "").lower() == "websocket":
-        return await follow_live(request, home, swarm)
+        return await follow_live(request, owner, swarm)
     refuse_unknown(request, ("cursor", "limit", "order"))
     cursor, limit = _parse_cursor(request), parse_limit(request, PAGE_SIZE)
     order = request.query.get("order", "asc")
     if order not in ("asc", "desc"):
         raise BadRequest("`order` must be asc (oldest first) or desc")
     if order == "asc":
-        entries = await read_log(services.line, home, swarm, after=cursor, limit=limit)
+        entries = await read_log(services.line, owner, swarm, after=cursor, limit=limit)
     else:
-        entries = await read_log_backward(services.line, home, swarm, before=cursor, limit=limit)
-    total = await services.line.call("XLEN", swarm_key(home, swarm))
+        entries = await read_log_backward(services.line, owner, swarm, before=cursor, limit=limit)
+    total = await services.line.call("XLEN", swarm_key(owner, swarm))
     return json_response(
         {
             "items": [to_item(one) for one in entries],
@@ -221,4 +221,4 @@ async def _find_hint(request: web.Request, entry: NewEntry) -> str:
     except (NotFound, StoreBusy, StoreBroken):
         return ""
     message = decode(entry.data, len(entry.data))
-    return hint_for(message.text, dict(commands_of(served.bundle)))
+    return hint_for(message.text, dict(list_commands(served.bundle)))

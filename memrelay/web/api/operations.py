@@ -83,8 +83,8 @@ from memrelay.web.services import get_services
 
 # The actor in the audit trail if no key was needed.
 NO_KEY_ACTOR = "http"
-# The home of the operations that a JWT reaches. Its callers have no access `admin`.
-AGENT_HOME = "stores"
+# The built-in store of the operations that a JWT reaches. Its callers have no access `admin`.
+AGENT_STORE = "stores"
 # The value of ACTION for a new record.
 CREATED = "created"
 # Hexadecimal digits of the id of an agent's call.
@@ -118,7 +118,7 @@ def make_handler(operation: Operation) -> Handler:
     """Return the handler of an operation's route."""
     route, has_store = route_of(operation), selects_store(operation)
 
-    @requires(*scopes_of(operation), is_for_agents=operation.home == AGENT_HOME)
+    @requires(*scopes_of(operation), is_for_agents=operation.store == AGENT_STORE)
     async def handle(request: web.Request) -> web.Response:
         uid = request.match_info["uid"]
         await get_services(request).directory.find(uid)

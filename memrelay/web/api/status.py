@@ -64,7 +64,7 @@ async def read_status(catalog: Catalog, line: ReconnectingConnection) -> dict[st
         "storage": await _read_storage(catalog, line),
         "workers": [_describe_worker(one) for one in workers],
         "pipelines": await _describe_pipelines(
-            deployed, workers, await catalog.letters.count(), line
+            deployed, workers, await catalog.dead_letters.count(), line
         ),
     }
 
@@ -143,9 +143,9 @@ async def _describe_pipelines(
 ) -> list[dict[str, Any]]:
     """Return the status of each pipeline.
 
-    "retried" counts inputs that were postponed, "waiting" those that are postponed now. "errands"
-    counts requests of blocks that have no result yet. "gaps" counts the times when no worker
-    listened to the channels, and "deaf_s" is their duration.
+    "retried" counts inputs that were postponed, "waiting" those that are postponed now.
+    "deferred_calls" counts requests of blocks that have no result yet. "gaps" counts the times when
+    no worker listened to the channels, and "deaf_s" is their duration.
     """
     owners = {
         uid: (report["name"], figures)

@@ -30,7 +30,7 @@ MAX_ENTRIES, MAX_SWARMS = 50, 20
 # The newest dead letters in which failing agents are looked for.
 MAX_LETTERS = 50
 # The end of a dead letter's reason (memrelay/worker/errors.py).
-STATION = re.compile(r"\(agent (.*?), block [^()]*\)")
+SUBSCRIBER = re.compile(r"\(agent (.*?), block [^()]*\)")
 SENDER = re.compile(rb'\{"from":("(?:[^"\\]|\\.)*")')
 
 
@@ -66,7 +66,7 @@ async def read_activity(
 ) -> Activity:
     """Return the activity of a pipeline. Raises BusUnavailable, StoreBusy."""
     swarms = bundle.swarms[:MAX_SWARMS]
-    logs = [(bundle.home_of(swarm), swarm) for swarm in swarms]
+    logs = [(bundle.swarm_owner(swarm), swarm) for swarm in swarms]
     recent = await read_recent(line, logs, within_ms=WINDOW_MS, limit=MAX_ENTRIES)
     seen = [
         parse_entry(swarm, entry)
@@ -142,7 +142,7 @@ def count_failures(agents: Sequence[AgentView], errors: Iterable[str]) -> dict[s
     known = {agent.alias for agent in agents}
     found: dict[str, int] = defaultdict(int)
     for error in errors:
-        named = STATION.findall(error)
+        named = SUBSCRIBER.findall(error)
         if named and named[-1] in known:
             found[named[-1]] += 1
     return dict(found)
@@ -183,7 +183,7 @@ async def read_live(request: web.Request, served: Served, paused: str) -> LiveGr
         if len(caches) >= MAX_GRAPHS:
             caches.clear()
         agents = list_agents(served.bundle)
-        letters = services.catalog.letters
+        letters = services.catalog.dead_letters
         read = partial(read_activity, services.line, letters, served.bundle, agents, graph)
         caches[key] = CachedRead(read)
     return LiveGraph(graph, await caches[key].get(), bool(paused))

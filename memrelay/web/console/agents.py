@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import orjson
 
-from memrelay.memory.engine.memory_id import home_of, is_closed
+from memrelay.memory.engine.memory_id import built_in_store, is_closed
 from memrelay.pipelines.check import CheckedAgent, CheckedBundle
 from memrelay.web.api.directory import Served
 
@@ -16,7 +16,7 @@ class AgentView(NamedTuple):
     `name` is the name under which it publishes. `listens_on` is "" if it listens to no swarm, and
     `publishes_on` is "" if it publishes nothing. `accepts` holds sender names, or `!name` for
     excluded senders. It is empty if the agent accepts all senders. An agent `is_idle` if its block
-    is not called for the messages that it hears. It `is_called` if its block is called for them.
+    is not called for the messages that it receives. It `is_called` if its block is called for them.
     """
 
     name: str
@@ -80,5 +80,5 @@ def _view_agent(checked: CheckedAgent, description: str) -> AgentView:
 def list_record_stores(served: Served) -> list[str]:
     """Return the memory_ids of the stores with records: those of blocks, and the agents' memory."""
     named = [agent.args.store for agent in served.bundle.agents if agent.args.store]
-    every = dict.fromkeys((*named, home_of(served.deployed.uid, "memories")))
+    every = dict.fromkeys((*named, built_in_store(served.deployed.uid, "memories")))
     return [name for name in every if not is_closed(name)]

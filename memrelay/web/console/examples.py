@@ -25,14 +25,15 @@ class Example(NamedTuple):
 class SwarmAddress(NamedTuple):
     """A swarm and the ways to reach it.
 
-    `url` is this server's. `redis_cli` connects to the bus. `home` is the owner in the swarm's key.
+    `url` is this server's. `redis_cli` connects to the bus. `owner` is the owner in the swarm's
+    key.
     """
 
     url: str
     redis_cli: str
     uid: str
     swarm: str
-    home: str
+    owner: str
 
     @property
     def path(self) -> str:
@@ -98,7 +99,7 @@ def _memrelay_examples(address: SwarmAddress, text: str) -> list[Example]:
 
 
 def _redis_examples(address: SwarmAddress, first: str, second: str) -> list[Example]:
-    client, channel = address.redis_cli, quote(swarm_key(address.home, address.swarm))
+    client, channel = address.redis_cli, quote(swarm_key(address.owner, address.swarm))
     return [
         Example("Follow the swarm", f"{client} SUBSCRIBE {channel}"),
         Example(

@@ -120,8 +120,8 @@ def _to_log_row(entry: LogEntry, uid: str) -> LogRow:
     except MalformedMessage:
         sender, text = "", entry.data.decode(errors="replace")
     hidden = max(0, len(text) - MAX_MESSAGE_CHARACTERS)
-    home, _, _ = entry.mid.rpartition("/")
-    input_id = parse_entry_id(entry.mid) if home in ("", uid) else ""
+    owner, _, _ = entry.mid.rpartition("/")
+    input_id = parse_entry_id(entry.mid) if owner in ("", uid) else ""
     return LogRow(entry.place[0], sender, text[:MAX_MESSAGE_CHARACTERS], hidden, input_id)
 
 

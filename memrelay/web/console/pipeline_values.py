@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from memrelay.bus.streams.log import read_log_backward
-from memrelay.pipelines.commands import commands_of
+from memrelay.pipelines.commands import list_commands
 from memrelay.web.api.directory import Served
 from memrelay.web.console.agents import AgentView, list_agents, list_input_swarms
 from memrelay.web.console.examples import (
@@ -44,13 +44,13 @@ def digest_values(request: web.Request, versions: Sequence[tuple[str, str]]) -> 
 async def pipeline_values(request: web.Request, served: Served) -> dict[str, Any]:
     """Return the template values of a pipeline's chat and examples."""
     agents, options = list_agents(served.bundle), get_services(request).options
-    values, commands = await log_values(request, served), commands_of(served.bundle)
+    values, commands = await log_values(request, served), list_commands(served.bundle)
     address = SwarmAddress(
         f"{request.scheme}://{request.host}",
         redis_cli(options.bus_name, options.bus_password_file),
         served.deployed.uid,
         values["swarm"],
-        served.bundle.home_of(values["swarm"]),
+        served.bundle.swarm_owner(values["swarm"]),
     )
     return values | {
         "uid": served.deployed.uid,
@@ -95,8 +95,8 @@ async def log_values(request: web.Request, served: Served) -> dict[str, Any]:
             f"Pipeline {served.deployed.name} has no swarm {swarm[:100]!r}; it has "
             f"{', '.join(served.swarms)}."
         )
-    line, home = get_services(request).line, served.bundle.home_of(swarm)
-    entries = await read_log_backward(line, home, swarm, limit=MAX_LOG_ROWS) if swarm else []
+    line, owner = get_services(request).line, served.bundle.swarm_owner(swarm)
+    entries = await read_log_backward(line, owner, swarm, limit=MAX_LOG_ROWS) if swarm else []
     uid = served.deployed.uid
     rows = [*to_log_rows(entries, uid), *await _read_failed(request, uid, swarm)]
     rows.sort(key=lambda row: row.published_at_ms, reverse=True)
@@ -111,7 +111,7 @@ async def log_values(request: web.Request, served: Served) -> dict[str, Any]:
 
 async def _read_failed(request: web.Request, uid: str, swarm: str) -> list[LogRow]:
     """Return the newest messages of a swarm that failed, at the times of their arrival."""
-    letters = get_services(request).catalog.letters
+    letters = get_services(request).catalog.dead_letters
     found = await letters.latest(uid, swarm, limit=MAX_LOG_ROWS) if swarm else []
     return [
         LogRow(

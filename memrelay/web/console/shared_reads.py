@@ -69,7 +69,7 @@ class PipelineStates:
         self._watched = {uid: one for uid, one in self._watched.items() if one.asked_at >= oldest}
         watched = {uid: one.served for uid, one in self._watched.items()}
         reads = {uid: _commands(served) for uid, served in watched.items()}
-        letters = await self._catalog.letters.count()
+        letters = await self._catalog.dead_letters.count()
         commands = [command for some in reads.values() for command in some]
         replies = iter(await self._line.call_all(commands, keep_refusals=True))
         return {
@@ -86,7 +86,7 @@ STATES = web.AppKey("states", PipelineStates)
 def _commands(served: Served) -> list[Sequence[str | int]]:
     """Return the commands that read what changes in a pipeline."""
     logs = [
-        ("XLEN", swarm_key(served.bundle.home_of(swarm), swarm))
+        ("XLEN", swarm_key(served.bundle.swarm_owner(swarm), swarm))
         for swarm in served.swarms[:MAX_SWARMS]
     ]
     return [("HGETALL", stores_key(served.deployed.uid)), *logs]

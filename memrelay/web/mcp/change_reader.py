@@ -18,7 +18,7 @@ from memrelay.bus.keys import changed_channel
 from memrelay.bus.request import BROKEN, BUSY, LEAVING, UNAVAILABLE, NewCall, Requester
 from memrelay.bus.streams.channels import Channels
 from memrelay.memory.engine.feed import ERASED
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.operations import known_operation
 from memrelay.web.mcp.resources.uris import ResourceKind, ResourceUri
 
@@ -60,10 +60,10 @@ FindChanges = Callable[[CallOperation, str, Sequence[Json], set[ResourceUri]], A
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A feed: its home, "" for the first store, and the operation that reads it."""
+    """A feed: its built-in store, "" for the first store, and the operation that reads it."""
 
     name: str
-    home: str
+    store: str
     operation: str
     kinds: frozenset[ResourceKind]
     # Whether the list of resources has some of it.
@@ -103,7 +103,7 @@ async def _of_memories(
         changed |= memories
     elif memories:
         for guid in guids:
-            scope = await _find_scope(call, guid, home_of(uid, "memories"))
+            scope = await _find_scope(call, guid, built_in_store(uid, "memories"))
             changed |= memories if scope is None else {ResourceUri("memory", uid, scope)}
     return Changes(frozenset(changed), is_list_changed)
 
@@ -294,7 +294,7 @@ class _Reader:
         ]
 
     def _store_of(self, source: Source) -> str:
-        return home_of(self._uid, source.home) if source.home else ""
+        return built_in_store(self._uid, source.store) if source.store else ""
 
     async def _call(self, operation: str, given: dict[str, Any], store: str = "") -> Any:
         return await _call(self._bus, self._uid, operation, given, store)

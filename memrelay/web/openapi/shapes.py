@@ -343,7 +343,7 @@ class PipelineStatus(_InputCount):
     duplicates: int
     retried: int
     waiting: int
-    errands: int
+    deferred_calls: int
     pauses: int
     store_bytes: int
     wal_bytes: int

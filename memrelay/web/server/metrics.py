@@ -144,9 +144,9 @@ PIPELINE_METRICS = (
     ),
     _MetricSpec(
         GaugeMetricFamily,
-        "memrelay_errands_open",
+        "memrelay_deferred_calls_open",
         "Requests of blocks that have no result yet.",
-        _field("errands"),
+        _field("deferred_calls"),
     ),
     _MetricSpec(
         GaugeMetricFamily,

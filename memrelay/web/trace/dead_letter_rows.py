@@ -57,7 +57,7 @@ def _to_row(letter: Listed, data: bytes | None) -> DeadLetterRow:
         letter.agent,
         first_line(letter.error),
         letter.attempts,
-        format_time(letter.buried_at),
+        format_time(letter.failed_at),
         letter.size,
         sender,
         text[:MAX_CHARACTERS],

@@ -2,7 +2,7 @@
 
 A log does not contain these. The worker handles the messages of a cascade in their order. For each
 it calls the agents that hear it, in the order of the bundle, and each answers at most once. So an
-answer belongs to the first message that its agent hears and has not answered.
+answer belongs to the first message that its agent receives and has not answered.
 """
 
 import asyncio
@@ -188,7 +188,7 @@ class _Tree:
         publishers = self._publishers.get((message.sender, message.swarm), ())
         for at in range(max(after[0], 0), len(heard)):
             for index, agent in publishers:
-                if (at, index) > after and _hears(agent, heard[at]):
+                if (at, index) > after and _receives(agent, heard[at]):
                     return at, index
         return None
 
@@ -203,7 +203,7 @@ class _Tree:
         return placed
 
 
-def _hears(agent: CheckedAgent, message: Published) -> bool:
+def _receives(agent: CheckedAgent, message: Published) -> bool:
     if not agent.calls or agent.rec_swarm != message.swarm:
         return False
     selector = agent.args.selector
@@ -232,7 +232,9 @@ async def read_messages(
     prefixes = (f"{entry}.", f"{uid}/{entry}.")
     logs = await asyncio.gather(
         *[
-            read_message_log(client, served.bundle.home_of(swarm), swarm, prefixes, MAX_MESSAGES)
+            read_message_log(
+                client, served.bundle.swarm_owner(swarm), swarm, prefixes, MAX_MESSAGES
+            )
             for swarm in served.swarms
         ]
     )

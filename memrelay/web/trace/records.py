@@ -113,7 +113,7 @@ def _list_writers(
 @cache
 def _operations() -> list[str]:
     """Return the names of the operations that change any store."""
-    return [one.name for one in all_operations().values() if one.mutates and not one.home]
+    return [one.name for one in all_operations().values() if one.mutates and not one.store]
 
 
 def _has_steps(agents: Sequence[CheckedAgent]) -> bool:

@@ -66,7 +66,7 @@ async def read_trace(request: web.Request, served: Served, entry: str) -> Trace:
     """
     services, uid = get_services(request), served.deployed.uid
     cascade = await read_messages(services.line, served, entry)
-    letter = await services.catalog.letters.find_of_entry(uid, entry)
+    letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     written = await find_records(request, served, entry, cascade.messages)
     return Trace(entry, cascade, written, letter)
 

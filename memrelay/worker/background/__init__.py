@@ -1,1 +1,1 @@
-"""Tasks that run beside the batches of a group."""
+"""Tasks that run in the background of the batches of a group."""

@@ -252,7 +252,7 @@ class ErasureTask:
         if erasure.wanted:
             await self._erase_quotes(control, name, erasure)
         self._shared.checkpoint("quotes erased")
-        await self._shared.catalog.letters.rewrite()
+        await self._shared.catalog.dead_letters.rewrite()
         await self._in_thread(OpenStores.rewrite, name)
         self._shared.checkpoint("store rewritten")
         left_over = await rewrite_file(control)
@@ -280,7 +280,7 @@ class ErasureTask:
         messages = await purge(control, (), self._public, asked_at, content.in_json)
         for uid in self._uids:
             messages += await purge(control, [uid], (), asked_at, partial(content.in_log, uid))
-        letters = await self._shared.catalog.letters.erase(self._uids, content.in_json)
+        letters = await self._shared.catalog.dead_letters.erase(self._uids, content.in_json)
         replies = 0
         for store in self._stores:
             replies += await self._in_thread(partial(_redact, content=content), store) or 0

@@ -11,7 +11,7 @@ from typing import Self
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
-from memrelay.worker.waiting import beside
+from memrelay.worker.waiting import in_background
 
 # A loop that is blocked for longer than this is always noticed.
 TICK_S = 0.05
@@ -35,9 +35,9 @@ class Watchdog:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(beside(self._probe()))
+        await self._stack.enter_async_context(in_background(self._probe()))
         if self._measures_loop:
-            await self._stack.enter_async_context(beside(self._measure_lag()))
+            await self._stack.enter_async_context(in_background(self._measure_lag()))
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -45,7 +45,7 @@ class PublicMembers:
         """
         if len(all_cells()) > 1:
             return
-        self._members = [member for plan in plans for member in members_of(plan)]
+        self._members = [member for plan in plans for member in make_members(plan)]
         uids, wanted = {plan.uid for plan in plans}, set(self._members)
         registered = await list_members(self._control)
         stale = [
@@ -88,7 +88,7 @@ class PublicMembers:
             log.warning("public_swarms_not_entered", pipelines=uids, reason=str(error))
 
 
-def members_of(plan: Plan) -> Iterable[Member]:
+def make_members(plan: Plan) -> Iterable[Member]:
     """Return the memberships of a pipeline."""
     return [
         Member(swarm, plan.uid, swarm in plan.listens_in_public) for swarm in sorted(plan.public)

@@ -18,7 +18,7 @@ from memrelay.bus.public_listeners import Member, pack_log_if_first
 from memrelay.bus.streams.entry import NewEntry
 from memrelay.bus.streams.log_size import LogTrimmer
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.deliver.public_members import members_of
+from memrelay.worker.deliver.public_members import make_members
 from memrelay.worker.limits import WorkerLimits
 
 log = structlog.stdlib.get_logger(__name__)
@@ -65,7 +65,7 @@ class PublicChannel(NamedTuple):
 Channel = PrivateChannel | PublicChannel
 
 
-def channels_of(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Channel]:
+def list_channels(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Channel]:
     """Return the channels of all swarms of these pipelines, by name."""
     found: dict[bytes, Channel] = {}
     public: dict[str, list[Member]] = {}
@@ -75,7 +75,7 @@ def channels_of(plans: Iterable[Plan], limits: WorkerLimits) -> dict[bytes, Chan
             swarm_key(plan.uid, swarm).encode(): PrivateChannel(plan.uid, swarm)
             for swarm in private
         }
-        for member in members_of(plan):
+        for member in make_members(plan):
             public.setdefault(member.swarm, []).append(member)
     return found | {
         swarm_key(PUBLIC, swarm).encode(): PublicChannel(swarm, members, limits)
@@ -146,7 +146,7 @@ class Subscriber:
 
         Raises BusUnavailable, and BusRefused if the user may not subscribe.
         """
-        channels = channels_of(plans, self._limits)
+        channels = list_channels(plans, self._limits)
         handlers = {ask_channel(uid).encode(): handle for uid, handle in query_handlers.items()}
         wanted = channels.keys() | handlers.keys()
         subscribed = self._channels.keys() | self._query_handlers.keys()

@@ -24,8 +24,8 @@ MARGIN_S = 0.001
 class Timers:
     """Asks the server for ticks. The server decides by its own clock whether one is due.
 
-    `is_waiting` returns whether an agent of a pipeline still waits for an errand. `clock` returns
-    seconds and never goes back; it only measures the waits.
+    `is_waiting` returns whether an agent of a pipeline still waits for a deferred call. `clock`
+    returns seconds and never goes back; it only measures the waits.
     """
 
     def __init__(

@@ -24,15 +24,15 @@ from memrelay.worker.intake.reader import (
     read_unfinished,
 )
 from memrelay.worker.ownership.host_locks import HostLocks
-from memrelay.worker.ownership.rest_note import (
-    RestNote,
+from memrelay.worker.ownership.idle_checkpoint import (
+    IdleCheckpoint,
     describe_files,
     is_valid,
-    merge_notes,
-    pack_note,
-    parse_note,
+    merge_checkpoints,
+    pack_checkpoint,
+    parse_checkpoint,
 )
-from memrelay.worker.run.inputs import Entry, arrival_of_id
+from memrelay.worker.run.inputs import Entry, parse_arrival
 
 # Other values in the hash are not marks, and are ignored.
 MARK = re.compile(rb"[ -9;-~]*:[0-9]{1,18}")
@@ -62,8 +62,8 @@ class GroupLease:
         self.unfinished: set[str] = set()
         # Each store with its last commit that the bus knows.
         self.commits: list[tuple[str, str]] = []
-        self._notes: dict[str, RestNote | None] = {}
-        # Whether rest notes count.
+        self._notes: dict[str, IdleCheckpoint | None] = {}
+        # Whether idle checkpoints count.
         self.may_rest = True
         # Whether workers of other hosts may own the stores: their commits do not change the files
         # here, so a note counts only if no other worker was the owner since.
@@ -82,7 +82,7 @@ class GroupLease:
 
     def may_reuse_ids(self, uid: str, known: tuple[int, int]) -> bool:
         """Return whether the input may assign an ID again that a store knows."""
-        return known > arrival_of_id(self._last[uid].decode())
+        return known > parse_arrival(self._last[uid].decode())
 
     async def read_unfinished(self, slot: Slot) -> list[Entry]:
         """Return some of the entries that any worker has read and none has finished."""
@@ -101,8 +101,8 @@ class GroupLease:
         """Return the command that reads the first entry that any worker has read."""
         return "XRANGE", input_key(uid), "-", self._last[uid], "COUNT", 1
 
-    def find_rest(self) -> RestNote | None:
-        """Return the valid rest note of the whole group, None if its stores must be opened."""
+    def find_idle_checkpoint(self) -> IdleCheckpoint | None:
+        """Return the valid idle checkpoint of the whole group, None if its stores must be opened."""
         notes = [self._notes.get(plan.uid) for plan in self.plans]
         found = [
             note
@@ -113,21 +113,24 @@ class GroupLease:
         ]
         if self.unfinished or len(found) < len(notes) or not self.may_rest:
             return None
-        return merge_notes(found)
+        return merge_checkpoints(found)
 
     def note_rest(self, uid: str, data: bytes | None) -> None:
-        """Note the rest note that the server has for a pipeline."""
-        self._notes[uid] = parse_note(data)
+        """Remember the idle checkpoint that the server has for a pipeline."""
+        self._notes[uid] = parse_checkpoint(data)
 
     async def write_rest(self, due_ms: int | None, vectors: VectorState) -> bool:
-        """Write rest notes, after the stores were closed. Return whether the files allow it."""
+        """Write idle checkpoints, after the stores were closed.
+
+        Return whether the files allow it.
+        """
         data = {}
         for plan in self.plans:
             files = describe_files(self.host_locks.root, plan.all_stores)
             if files is None:
                 return False
-            data[plan.uid] = pack_note(
-                RestNote(plan.hash, files, due_ms, *vectors, epoch=self.epoch)
+            data[plan.uid] = pack_checkpoint(
+                IdleCheckpoint(plan.hash, files, due_ms, *vectors, epoch=self.epoch)
             )
         await self.lease.note_rest(data)
         return True

@@ -49,7 +49,7 @@ class HostLocks:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with ExitStack() as undo:
             undo.enter_context(_share_lock(self.root / "owner.lock", self._bus))
-            file = self._file_of(self._identity)
+            file = self._find_file(self._identity)
             fcntl.flock(undo.enter_context(_open_file(file)), fcntl.LOCK_EX)
             undo.callback(self._delete_file, file)
             self._stack = undo.pop_all()
@@ -80,7 +80,7 @@ class HostLocks:
         identity, _, number = lease.partition("/")
         if identity == self._identity:
             return int(number) < self._leases
-        return _is_unlocked(self._file_of(identity))
+        return _is_unlocked(self._find_file(identity))
 
     def find_identity(self, process: int) -> str:
         """Return the identity of another worker of this memory root; "" for another process."""
@@ -89,7 +89,7 @@ class HostLocks:
                 return file.name.removesuffix(".lock")
         return ""
 
-    def _file_of(self, identity: str) -> Path:
+    def _find_file(self, identity: str) -> Path:
         return self._folder / f"{identity}.lock"
 
     def _delete_file(self, file: Path) -> None:

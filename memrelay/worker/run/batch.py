@@ -22,10 +22,10 @@ from memrelay.memory.records.ids import input_time_ms
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
 from memrelay.worker.deliver.settled import SettledInputs
-from memrelay.worker.errors import CascadeFault, describe_error, find_station, station_note
+from memrelay.worker.errors import CascadeFault, describe_error, find_subscriber, subscriber_note
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.attempt_journal import AttemptJournal
-from memrelay.worker.run.calls import answer_by_key, carry_out, digest_of, key_of
+from memrelay.worker.run.calls import answer_by_key, carry_out, make_digest, make_producer_key
 from memrelay.worker.run.cascade import Cascade
 from memrelay.worker.run.crash_isolation import CrashIsolation
 from memrelay.worker.run.inputs import (
@@ -107,8 +107,8 @@ class Batch:
         self._secrets = secrets
         self._result = BatchResult()
         self._has_logged_traceback = False
-        # By pipeline: the homes that exist.
-        self._homes: dict[str, set[str]] = {}
+        # By pipeline: the built-in stores that exist.
+        self._built_in_stores: dict[str, set[str]] = {}
         self._size = 0  # bytes of the published messages
         self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
         self._stores: OpenStores
@@ -158,7 +158,7 @@ class Batch:
             raise
         # The fault of a block fails only its message, never the batch or the worker.
         except (Exception, SystemExit) as error:
-            self._note_station(error)
+            self._note_subscriber(error)
             self._roll_back()
             return len(outcomes), error
         self._result.outcomes += outcomes
@@ -166,11 +166,11 @@ class Batch:
         self._size += size
         return len(outcomes), None
 
-    def _note_station(self, error: BaseException) -> None:
+    def _note_subscriber(self, error: BaseException) -> None:
         """Note the agent whose block has raised an exception."""
-        station, self._cascade.calling = self._cascade.calling, None
-        if station is not None:
-            error.add_note(station_note(station.agent.alias, station.block))
+        subscriber, self._cascade.calling = self._cascade.calling, None
+        if subscriber is not None:
+            error.add_note(subscriber_note(subscriber.agent.alias, subscriber.block))
 
     def _count_together(self) -> int:
         if self._journal is None:
@@ -188,7 +188,7 @@ class Batch:
         """Return the context of the next inputs: a suspect of a crash runs alone."""
         if self._journal is not None and self._journal.is_suspect(self._rest[0]):
             return self._isolation.alone()
-        return self._isolation.beside()
+        return self._isolation.concurrent()
 
     def _run_inputs(self, work: Sequence[Work], outcomes: list[Outcome]) -> int:
         """Run inputs up to the limits of the batch. Return the bytes of the published messages."""
@@ -277,7 +277,7 @@ class Batch:
             call,
             self._begin,
             self._limits.message_bytes,
-            beside=self._cascade.open_beside,
+            open_for_read=self._cascade.open_second_store,
             may_wait=self._may_wait,
         )
         outcome.size = len(outcome.answer)
@@ -286,11 +286,11 @@ class Batch:
     def _call(self, work: Input, call: Call) -> Outcome:
         outcome = self._carry_out(work, call)
         self._result.erased |= call.operation.erases
-        if outcome.store in work.plan.homes.values():
+        if outcome.store in work.plan.built_in_stores.values():
             # The call may have created it.
-            self._find_homes(work.plan).add(outcome.store)
+            self._find_built_in_stores(work.plan).add(outcome.store)
         needs_vectors = call.operation.embeds or call.operation.needs_vectors
-        if needs_vectors or outcome.store in work.plan.vector_homes:
+        if needs_vectors or outcome.store in work.plan.vector_stores:
             self._result.embedded.add(outcome.store)
         if call.operation.imports:
             self._result.imported.add(outcome.store)
@@ -305,7 +305,7 @@ class Batch:
         Raises Transient, only `with_steps`, while steps of the first input have not ended.
         """
         key, touched = work.key, self._cascade.touched
-        digest = key_of(work).digest if work.producer_id else b""
+        digest = make_producer_key(work).digest if work.producer_id else b""
         stores = (
             work.plan.stores if work.call is None and not self._former else self._all_stores(work)
         )
@@ -351,19 +351,24 @@ class Batch:
         return None
 
     def _all_stores(self, work: Input) -> list[str]:
-        """Return all stores that may know an input; for calls also the homes that exist."""
+        """Return all stores that may know an input; for calls also the built-in stores that exist."""
         stores = [*work.plan.stores, *self._former]
         if work.call is not None:
-            stores += self._find_homes(work.plan)
+            stores += self._find_built_in_stores(work.plan)
         return stores
 
-    def _find_homes(self, plan: Plan) -> set[str]:
-        """Return the homes that exist. The disk is asked once for each pipeline and batch."""
-        homes = self._homes.get(plan.uid)
-        if homes is None:
-            homes = {name for name in plan.homes.values() if self._stores.exists(name)}
-            self._homes[plan.uid] = homes
-        return homes
+    def _find_built_in_stores(self, plan: Plan) -> set[str]:
+        """Return the built-in stores that exist.
+
+        The disk is asked once for each pipeline and batch.
+        """
+        built_in_stores = self._built_in_stores.get(plan.uid)
+        if built_in_stores is None:
+            built_in_stores = {
+                name for name in plan.built_in_stores.values() if self._stores.exists(name)
+            }
+            self._built_in_stores[plan.uid] = built_in_stores
+        return built_in_stores
 
     def _add_inbox_row(self, work: Input, outcome: Outcome) -> None:
         """Mark an input as done. An input without a row runs again, with the same messages.
@@ -377,8 +382,8 @@ class Batch:
         if work.step_of:
             keep_step_results(inbox, work, outcome, now_ms)
         if work.producer_id:
-            digest = digest_of(work.call) if work.call is not None else 0
-            inbox.keys.add(key_of(work), outcome.to_answer(digest), now_ms)
+            digest = make_digest(work.call) if work.call is not None else 0
+            inbox.keys.add(make_producer_key(work), outcome.to_answer(digest), now_ms)
         if work.step_of or work.producer_id:
             inbox.keys.expire(now_ms - int(self._limits.producer_id_days * DAY_MS))
 
@@ -429,19 +434,19 @@ class Batch:
             return
         text, attempts = describe_error(fault, self._secrets), 1
         reason = f"{type(fault).__name__}: {text}"
-        station = find_station(fault)
+        subscriber = find_subscriber(fault)
         if isinstance(fault, Transient):
             work = self._decode(one) if isinstance(one, Entry) else one
             self._restore(work)  # the rollback has put its rows back
             reason = self._retries.note(work, fault, text, self._stores)
             attempts = self._limits.retries + 1
         if reason:
-            where = f" ({station})" if station else ""
+            where = f" ({subscriber})" if subscriber else ""
             self._result.outcomes.append(failed_outcome(one, reason + where, attempts))
             if not isinstance(fault, CascadeFault | Transient):
-                self._log_failure(one, station, fault)
+                self._log_failure(one, subscriber, fault)
 
-    def _log_failure(self, one: Work, station: str, fault: BaseException) -> None:
+    def _log_failure(self, one: Work, subscriber: str, fault: BaseException) -> None:
         """Log one traceback per batch, which is enough to find the fault. It has no message."""
         if self._has_logged_traceback:
             return
@@ -450,7 +455,7 @@ class Batch:
             "block_failed",
             pipeline=one.plan.uid,
             message_id=one.id,
-            station=station,
+            subscriber=subscriber,
             exception=self._secrets.redact("".join(format_exception(fault))),
         )
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from memrelay.bus.request import KEY_REUSED, REFUSED, error_answer
 from memrelay.memory.engine.idempotency import ProducerKey
-from memrelay.memory.engine.memory_id import home_of, is_closed
+from memrelay.memory.engine.memory_id import built_in_store, is_closed
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import InvalidInput, Refused
 from memrelay.memory.operations import Context, Operation, Steps
@@ -20,14 +20,14 @@ from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.run.inputs import CALL_KEY_PREFIX, Call, Input
-from memrelay.worker.run.outcome import Outcome, call_digest_of, new_outcome
+from memrelay.worker.run.outcome import Outcome, new_outcome, read_call_digest
 
 # Maximum size of an answer, in maximum messages. An answer goes to one caller and into no log.
 MAX_ANSWER_MESSAGES = 8
 # Stands for the output of a stepwise operation that is not at its end.
 CONTINUES: Final = object()
 # Returns a store of a plan for the reads of an actor at a time (Unix ms). Raises Refused.
-OpenBeside = Callable[[Plan, str, tuple[int, str]], Store]
+OpenSecondStore = Callable[[Plan, str, tuple[int, str]], Store]
 
 
 def carry_out(
@@ -36,13 +36,13 @@ def carry_out(
     begin: Callable[[str], Store],
     message_bytes: int,
     *,
-    beside: OpenBeside,
+    open_for_read: OpenSecondStore,
     may_wait: bool = True,
 ) -> tuple[str, bytes]:
     """Run an operation and return its store and its answer.
 
-    `begin` returns a store with an open transaction, `beside` another one for reads. A replay
-    gives the same answer.
+    `begin` returns a store with an open transaction, `open_for_read` another one for reads. A
+    replay gives the same answer.
 
     Raises VectorPending: when `may_wait` is set and the call needs a vector that is not there yet.
     """
@@ -59,7 +59,7 @@ def carry_out(
         lambda: derive_guid(uid, work.id, call.operation.name, next(numbers)),
         work.plan.languages.get(memory_id, DEFAULT_LANGUAGE),
         may_wait,
-        lambda other: beside(work.plan, other, (now_ms, call.actor)),
+        lambda other: open_for_read(work.plan, other, (now_ms, call.actor)),
     )
     return memory_id, answer_call(call.operation, call.data, begin(memory_id), context)
 
@@ -104,12 +104,12 @@ def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
     pipeline.
     """
     if memory_id and "/" not in memory_id:
-        memory_id = home_of(plan.uid, memory_id)
-    if operation.home and (memory_id in ("", plan.homes[operation.home])):
-        return plan.homes[operation.home]
+        memory_id = built_in_store(plan.uid, memory_id)
+    if operation.store and (memory_id in ("", plan.built_in_stores[operation.store])):
+        return plan.built_in_stores[operation.store]
     if not operation.takes_store:
         raise Refused(
-            f"{operation.name} works only on {plan.homes[operation.home]}; leave the store out"
+            f"{operation.name} works only on {plan.built_in_stores[operation.store]}; leave the store out"
         )
     if not memory_id:
         return _default_store(plan, operation)
@@ -135,7 +135,7 @@ def _default_store(plan: Plan, operation: Operation) -> str:
 DIGEST_BYTES = 8
 
 
-def key_of(work: Input) -> ProducerKey:
+def make_producer_key(work: Input) -> ProducerKey:
     """Return the idempotency key under which stores remember an input."""
     return ProducerKey(work.plan.uid, work.producer_id, work.call is not None)
 
@@ -151,7 +151,7 @@ def answer_by_key(work: Input, kept: bytes) -> Outcome:
     return outcome
 
 
-def digest_of(call: Call) -> int:
+def make_digest(call: Call) -> int:
     """Return a digest of the operation, the store as given, and the parsed input.
 
     Fields with their default value do not count, so a new optional field keeps old digests valid.
@@ -176,8 +176,8 @@ def key_conflict(work: Input, kept: bytes) -> bytes:
 
     An erased answer has no digest and counts as the same call.
     """
-    digest = call_digest_of(kept) if work.call is not None else 0
-    if work.call is None or not digest or digest == digest_of(work.call):
+    digest = read_call_digest(kept) if work.call is not None else 0
+    if work.call is None or not digest or digest == make_digest(work.call):
         return b""
     return error_answer(
         KEY_REUSED,

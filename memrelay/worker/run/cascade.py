@@ -6,7 +6,7 @@ another store becomes a continuation.
 
 from dataclasses import replace
 
-from memrelay.blocks.contract import Call, Errand, Limits
+from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
 from memrelay.bus.message import Message
 from memrelay.bus.public_swarms import PublicSwarm
@@ -17,13 +17,13 @@ from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.pipelines.plan import Plan, PlannedAgent
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
-from memrelay.worker.errands.execute import resume
-from memrelay.worker.errands.stored import pack_request
+from memrelay.worker.deferred_calls.execute import resume
+from memrelay.worker.deferred_calls.stored import pack_request
 from memrelay.worker.errors import BlockFault, TooManyBytes, TooManyHops, TooManyMessages
 from memrelay.worker.limits import WorkerLimits
-from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
+from memrelay.worker.run.second_store import open_second_store
 
 PUBLIC_NEXT = Published.PUBLIC_NEXT
 
@@ -71,37 +71,39 @@ class Cascade:
             else:
                 self._publish(work.swarm, work.message, work.hop)
             outcome.published = work.published
-        audiences, deliver = work.plan.audiences, self._deliver
+        index, deliver = work.plan.subscribers, self._deliver
         for number, (swarm, message, hop) in enumerate(queue):
-            audience = audiences[swarm, message.sender]
-            stations = audience.of(message.text) if audience.has_selectors else audience.stations
-            for station in stations:
-                deliver(station, swarm, message, hop)
-            if not stations and (number or work.only_agent):
+            subscribers = index[swarm, message.sender]
+            selected = (
+                subscribers.of(message.text) if subscribers.has_selectors else subscribers.agents
+            )
+            for subscriber in selected:
+                deliver(subscriber, swarm, message, hop)
+            if not selected and (number or work.only_agent):
                 outcome.results.append(number)
         return outcome
 
     def _deliver_to_one(self, work: Input) -> None:
         """Deliver the message of a webhook or continuation, which is not published itself."""
-        station = work.plan.station(work.only_agent)
-        if station is not None and station.wants(work.message.text):
+        subscriber = work.plan.subscriber(work.only_agent)
+        if subscriber is not None and subscriber.wants(work.message.text):
             if work.got is not None:
-                station = replace(station, handle=resume(station, work.got))
-            self._deliver(station, work.swarm, work.message, work.hop)
+                subscriber = replace(subscriber, handle=resume(subscriber, work.got))
+            self._deliver(subscriber, work.swarm, work.message, work.hop)
 
-    def _deliver(self, station: PlannedAgent, swarm: str, message: Message, hop: int) -> None:
-        agent, memory_id, tx = station.agent, station.store, None
+    def _deliver(self, subscriber: PlannedAgent, swarm: str, message: Message, hop: int) -> None:
+        agent, memory_id, tx = subscriber.agent, subscriber.store, None
         if memory_id:
             outcome = self.outcome
             if outcome.store and outcome.store != memory_id:
-                self._continue_later(station, swarm, message, hop)
+                self._continue_later(subscriber, swarm, message, hop)
                 return
             outcome.store, tx = memory_id, self.touched.get(memory_id) or self.begin(memory_id)
-            tx.records.acts(self._now_ms, agent.name)
+            tx.records.set_actor(self._now_ms, agent.name)
         call = Call(agent, message, self._now_ms, self._bounds, self, tx)
-        self.calling = station
+        self.calling = subscriber
         try:
-            answer = station.handle(call, station.args)
+            answer = subscriber.handle(call, subscriber.args)
         except Refused as refused:
             answer = call.error(self._secrets.redact(str(refused)))
         # Outside of a block, these mean that a store cannot be used.
@@ -111,12 +113,12 @@ class Cascade:
         if answer is None:
             return
         if answer.__class__ is not Message:
-            self._keep_errand(station, swarm, message, hop, answer)
+            self._keep_deferred_call(subscriber, swarm, message, hop, answer)
             return
-        if station.send_swarm:
-            self._publish(station.send_swarm, answer, hop + 1)
-        elif station.public_swarm:
-            self._publish_in_public(station.public_swarm, answer, hop + 1)
+        if subscriber.send_swarm:
+            self._publish(subscriber.send_swarm, answer, hop + 1)
+        elif subscriber.public_swarm:
+            self._publish_in_public(subscriber.public_swarm, answer, hop + 1)
         else:
             self.outcome.silent += (agent.alias,)
 
@@ -157,46 +159,46 @@ class Cascade:
         self.touched[memory_id] = store
         return store
 
-    def beside(self, memory_id: str) -> Store:
+    def open_for_read(self, memory_id: str) -> Store:
         """Return another store of the pipeline for the block that runs. Raises Refused."""
         actor = self.calling.agent.name if self.calling is not None else ""
-        return self.open_beside(self._work.plan, memory_id, (self._now_ms, actor))
+        return self.open_second_store(self._work.plan, memory_id, (self._now_ms, actor))
 
-    def open_beside(self, plan: Plan, memory_id: str, act: tuple[int, str]) -> Store:
+    def open_second_store(self, plan: Plan, memory_id: str, act: tuple[int, str]) -> Store:
         """Return another store of a pipeline for reads. Raises Refused."""
-        return open_beside(self._stores, plan, memory_id, act, self.touched)
+        return open_second_store(self._stores, plan, memory_id, act, self.touched)
 
     def _continue_later(
-        self, station: PlannedAgent, swarm: str, message: Message, hop: int
+        self, subscriber: PlannedAgent, swarm: str, message: Message, hop: int
     ) -> None:
         """Keep a step for another store in this store's transaction. It runs as its own input."""
-        self._add_pending(station, swarm, message, hop)
+        self._add_pending(subscriber, swarm, message, hop)
 
-    def _keep_errand(
-        self, station: PlannedAgent, swarm: str, message: Message, hop: int, answer: object
+    def _keep_deferred_call(
+        self, subscriber: PlannedAgent, swarm: str, message: Message, hop: int, answer: object
     ) -> None:
         """Keep a request in the store of the block, or in the first one. The block is called again
         with the result.
         """
-        if not isinstance(answer, Errand):
+        if not isinstance(answer, DeferredCall):
             raise TypeError(
                 f"the block returned {type(answer).__name__}: return call.reply(text) or None"
             )
-        if station.executor is None:
+        if subscriber.executor is None:
             raise TypeError(
-                f"the block {station.block} returned an Errand and names no executor: write "
-                f'@block("{station.block}", ..., errand="module:function")'
+                f"the block {subscriber.block} returned a DeferredCall and names no executor: write "
+                f'@block("{subscriber.block}", ..., deferred_call="module:function")'
             )
         request, outcome = pack_request(answer, self._bounds.message_bytes), self.outcome
         if not outcome.store:
             outcome.store = self._work.plan.stores[0]
         if outcome.store not in self.touched:
             self.begin(outcome.store)
-        self._add_pending(station, swarm, message, hop, request)
+        self._add_pending(subscriber, swarm, message, hop, request)
 
     def _add_pending(
         self,
-        station: PlannedAgent,
+        subscriber: PlannedAgent,
         swarm: str,
         message: Message,
         hop: int,
@@ -205,10 +207,10 @@ class Cascade:
         work, outcome = self._work, self.outcome
         producer_id = work.producer_id or work.step_of
         pending = Pending(
-            self.next_errand_id(),
+            self.next_deferred_call_id(),
             work.plan.uid,
             work.plan.hash,
-            station.agent.alias,
+            subscriber.agent.alias,
             swarm,
             hop,
             encode_kept(message),
@@ -233,7 +235,7 @@ class Cascade:
         """Return a secret that the operator has listed for blocks. Raises LookupError."""
         return self._secrets.read_for_block(reference)
 
-    def next_errand_id(self) -> str:
+    def next_deferred_call_id(self) -> str:
         """Return the id of the next continuation. A replay returns the same one."""
         work, outcome = self._work, self.outcome
         return f"{work.plan.uid}/{work.id}.{len(outcome.messages)}+{len(outcome.continuations)}"

@@ -18,13 +18,13 @@ import structlog
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.errands.open_errands import OpenErrand, OpenErrands
-from memrelay.worker.errands.runner import Ended
-from memrelay.worker.errands.stored import pack_error
+from memrelay.worker.deferred_calls.open_deferred_calls import OpenDeferredCall, OpenDeferredCalls
+from memrelay.worker.deferred_calls.runner import Ended
+from memrelay.worker.deferred_calls.stored import pack_error
 from memrelay.worker.errors import TooManyMessages
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.busy_retry import BusyRetry
-from memrelay.worker.run.inputs import Input, arrival_of_id, from_pending
+from memrelay.worker.run.inputs import Input, from_pending, parse_arrival
 from memrelay.worker.run.outcome import NewDeadLetter, Outcome
 from memrelay.worker.run.retries import Delayed, pause_s
 from memrelay.worker.shared import WorkerContext
@@ -143,7 +143,7 @@ class Continuations:
 
     def __init__(self, retry: BusyRetry, shared: WorkerContext, wanted: asyncio.Event) -> None:
         self._retry, self._shared = retry, shared
-        self.errands = OpenErrands(shared.errands, wanted, shared.limits)
+        self.deferred_calls = OpenDeferredCalls(shared.deferred_calls, wanted, shared.limits)
         # By key of a continuation: the store with its pending row.
         self.stores: dict[str, str] = {}
         self.delay_queue, self.replies = DelayQueue(), ReplyTracker()
@@ -156,33 +156,36 @@ class Continuations:
     ) -> None:
         """Schedule everything that these stores keep for these pipelines.
 
-        Of open errands, the first ones may have ended the worker.
+        Of open deferred calls, the first ones may have ended the worker.
         """
         found = await self._retry.in_thread(partial(_find_pending, names=stores, uids=uids))
         # The others are in the delay queue.
         new = [one for one in found if one[0].id not in self.stores]
         for pending, memory_id in new:
-            if not pending.is_errand:
+            if not pending.is_deferred_call:
                 await self._schedule(pending, memory_id)
-        errands = sorted(
-            (one for one in new if one[0].is_errand), key=lambda one: arrival_of_id(one[0].root)
+        deferred_calls = sorted(
+            (one for one in new if one[0].is_deferred_call),
+            key=lambda one: parse_arrival(one[0].root),
         )
-        crashes = await self._count_crashes(errands) if after_crash and errands else {}
-        for pending, memory_id in errands:
+        crashes = (
+            await self._count_crashes(deferred_calls) if after_crash and deferred_calls else {}
+        )
+        for pending, memory_id in deferred_calls:
             await self._schedule(pending, memory_id, crashes.get(pending.id, 0))
 
-    async def _count_crashes(self, errands: Sequence[tuple[Pending, str]]) -> dict[str, int]:
-        """Return, by id, how often the worker has ended while it may have executed an errand.
+    async def _count_crashes(self, deferred_calls: Sequence[tuple[Pending, str]]) -> dict[str, int]:
+        """Return, by id, how often the worker has ended while it may have executed a deferred call.
 
-        Errands begin in this order, one of each conversation.
+        Deferred calls begin in this order, one of each conversation.
         """
         heads: dict[str, tuple[Pending, str]] = {}
-        for pending, memory_id in errands:
-            plan = await self._plan_of(pending)
+        for pending, memory_id in deferred_calls:
+            plan = await self._find_plan(pending)
             if plan is not None:
-                name = self.errands.conversation_of(pending, plan)
+                name = self.deferred_calls.name_conversation(pending, plan)
                 heads.setdefault(name, (pending, memory_id))
-        first = [*heads.values()][: self._shared.limits.errands]
+        first = [*heads.values()][: self._shared.limits.deferred_calls]
         counts: dict[str, int] = {}
         for memory_id in dict.fromkeys(name for _, name in first):
             keys = [one.id for one, name in first if name == memory_id]
@@ -191,7 +194,7 @@ class Continuations:
             )
         return counts
 
-    async def _plan_of(self, pending: Pending) -> Plan | None:
+    async def _find_plan(self, pending: Pending) -> Plan | None:
         version = partial(self._shared.plans.version, pending.pipeline, pending.bundle)
         return await self._retry.attempt(version)
 
@@ -201,16 +204,22 @@ class Continuations:
         return due
 
     async def keep_results(self) -> None:
-        """Store the results of errands, each in its own transaction, and schedule what follows."""
-        ended = self.errands.ended
+        """Store the results of deferred calls, each in its own transaction, and schedule what
+        follows.
+        """
+        ended = self.deferred_calls.ended
         while ended:
             await self._keep_result(*ended[0])
             ended.popleft()
 
-    async def _keep_result(self, errand: OpenErrand, ended: Ended) -> None:
-        pending, memory_id, now_ms = errand.pending, errand.memory_id, time.time_ns() // 1_000_000
-        if self.errands.is_dropped(pending.id):
-            self._end_dropped(errand)
+    async def _keep_result(self, deferred_call: OpenDeferredCall, ended: Ended) -> None:
+        pending, memory_id, now_ms = (
+            deferred_call.pending,
+            deferred_call.memory_id,
+            time.time_ns() // 1_000_000,
+        )
+        if self.deferred_calls.is_dropped(pending.id):
+            self._end_dropped(deferred_call)
             return
         limits, fault = self._shared.limits, ended.transient
         attempts = max(1, pending.attempts + fault.counts) if fault is not None else 0
@@ -219,23 +228,23 @@ class Continuations:
             pending = pending._replace(due=now_ms + int(1000 * in_s), attempts=attempts)
             await self._retry.in_thread(partial(_put_off, name=memory_id, pending=pending))
             self._shared.metrics.count_retried([pending.pipeline])
-            self.errands.repeat(errand._replace(pending=pending), in_s)
+            self.deferred_calls.repeat(deferred_call._replace(pending=pending), in_s)
             return
         pending = pending._replace(result=ended.result, due=now_ms, attempts=0)
         is_kept = await self._retry.in_thread(
             partial(_keep_result, name=memory_id, pending=pending)
         )
-        self._shared.checkpoint("errand result stored")
-        if not is_kept or self.errands.is_dropped(pending.id):  # an erasure deletes the row
-            self._end_dropped(errand)
+        self._shared.checkpoint("deferred call result stored")
+        if not is_kept or self.deferred_calls.is_dropped(pending.id):  # an erasure deletes the row
+            self._end_dropped(deferred_call)
             return
-        self.errands.take_result(errand)
+        self.deferred_calls.take_result(deferred_call)
         await self._schedule(pending, memory_id)
 
-    def _end_dropped(self, errand: OpenErrand) -> None:
-        self.errands.take_result(errand)
-        self.stores.pop(errand.pending.id, None)
-        self.errands.finish(errand.pending.id)
+    def _end_dropped(self, deferred_call: OpenDeferredCall) -> None:
+        self.deferred_calls.take_result(deferred_call)
+        self.stores.pop(deferred_call.pending.id, None)
+        self.deferred_calls.finish(deferred_call.pending.id)
 
     async def follow(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Schedule the continuations of a batch. Return outcomes of those that fail at once."""
@@ -251,7 +260,7 @@ class Continuations:
                     self.stores[pending.id] = outcome.store
                     failed.append(_exceed_limit(pending, outcome.store, self._shared.limits))
             if outcome.pending_store:
-                self.errands.finish(outcome.key)
+                self.deferred_calls.finish(outcome.key)
         return failed
 
     async def delay(self, delayed: Sequence[Delayed]) -> None:
@@ -272,7 +281,7 @@ class Continuations:
 
     async def forget(self, outcomes: Iterable[Outcome]) -> None:
         """Delete the pending rows of outcomes that are on the bus. For dead letters, results of
-        errands stay.
+        deferred calls stay.
 
         This happens before the stores that ran them delete the inbox rows.
         """
@@ -285,14 +294,14 @@ class Continuations:
             self._shared.checkpoint("continuations forgotten")
 
     def drop(self, holds: Callable[[bytes], bool]) -> None:
-        """Forget retries and errands with a text that `holds` accepts, and cancel those that run.
-        The caller deletes their pending rows.
+        """Forget retries and deferred calls with a text that `holds` accepts, and cancel those that
+        run. The caller deletes their pending rows.
         """
         for work in self.delay_queue.drop(lambda work: any(map(holds, work.texts))):
             self.stores.pop(work.key, None)
-        pending = [one.pending for one in self.errands.open]
+        pending = [one.pending for one in self.deferred_calls.open]
         unwanted = {one.id for one in pending if any(map(holds, one.texts))}
-        self.errands.drop(unwanted)
+        self.deferred_calls.drop(unwanted)
         for key in unwanted:
             self.stores.pop(key, None)
 
@@ -301,23 +310,25 @@ class Continuations:
         return self.replies.expect(f"{pending.pipeline}/{pending.root}", pending.id)
 
     async def _schedule(self, pending: Pending, memory_id: str, crashes: int = 0) -> None:
-        """Schedule an input or errand under the bundle version with which it began.
+        """Schedule an input or deferred call under the bundle version with which it began.
 
-        `crashes` counts how often the errand may have ended the worker.
+        `crashes` counts how often the deferred call may have ended the worker.
         """
         limits = self._shared.limits
-        plan = await self._plan_of(pending)
+        plan = await self._find_plan(pending)
         if plan is None:
             log.warning("continuation_without_bundle", message_id=pending.id, bundle=pending.bundle)
             return
         self.may_publish_in_public = self.may_publish_in_public or bool(plan.public)
         self.stores[pending.id] = memory_id
         self._expect(pending)
-        if pending.is_errand:
-            self._begin_errand(OpenErrand(pending, memory_id, plan, crashes > 1), crashes)
+        if pending.is_deferred_call:
+            self._begin_deferred_call(
+                OpenDeferredCall(pending, memory_id, plan, crashes > 1), crashes
+            )
             return
         if pending.request is not None:
-            self.errands.hold(pending, plan)
+            self.deferred_calls.hold(pending, plan)
         work, in_s = from_pending(pending, plan), pending.due / 1000 - time.time()
         if pending.attempts and in_s > 0:
             # A changed clock never makes a pause longer than the maximum.
@@ -326,18 +337,18 @@ class Continuations:
         else:
             self._due.append(work)
 
-    def _begin_errand(self, errand: OpenErrand, crashes: int) -> None:
+    def _begin_deferred_call(self, deferred_call: OpenDeferredCall, crashes: int) -> None:
         most = self._shared.limits.attempts
         if crashes > most:
             reason = f"the worker ended {most} times while it executed this request"
-            self.errands.hold(errand.pending, errand.plan)
-            self.errands.ended.append((errand, Ended(pack_error(reason))))
+            self.deferred_calls.hold(deferred_call.pending, deferred_call.plan)
+            self.deferred_calls.ended.append((deferred_call, Ended(pack_error(reason))))
         else:
-            self.errands.add(errand)
+            self.deferred_calls.add(deferred_call)
 
 
 def _exceed_limit(pending: Pending, memory_id: str, limits: WorkerLimits) -> Outcome:
-    letter = NewDeadLetter(
+    dead_letter = NewDeadLetter(
         str(TooManyMessages(limits.max_cascade)),
         pending.swarm,
         pending.data,
@@ -352,7 +363,7 @@ def _exceed_limit(pending: Pending, memory_id: str, limits: WorkerLimits) -> Out
         pending.root,
         pending.reply,
         pending_store=memory_id,
-        dead_letter=letter,
+        dead_letter=dead_letter,
     )
 
 
@@ -376,13 +387,13 @@ def _put_off(stores: OpenStores, name: str, pending: Pending) -> None:
 
 def _keep_result(stores: OpenStores, name: str, pending: Pending) -> bool:
     with stores.get(name).transaction() as store:
-        store.inbox.clear_errand_attempts(pending.id)
+        store.inbox.clear_deferred_call_attempts(pending.id)
         return store.pending.keep_result(pending)
 
 
 def _count_crashes(stores: OpenStores, name: str, keys: Sequence[str]) -> dict[str, int]:
     with stores.get(name).transaction() as store:
-        return store.inbox.count_errand_attempts(keys)
+        return store.inbox.count_deferred_call_attempts(keys)
 
 
 def _delete_pending(stores: OpenStores, name: str, outcomes: Sequence[Outcome]) -> None:

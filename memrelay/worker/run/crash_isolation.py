@@ -24,12 +24,12 @@ class CrashIsolation:
         # When other batches go on in any case, by time.monotonic().
         self._until_s = 0.0
 
-    def beside(self) -> "_Beside":
-        """Return the context in which a batch runs beside others."""
-        return _Beside(self)
+    def concurrent(self) -> "_Concurrent":
+        """Return the context in which a batch runs next to others."""
+        return _Concurrent(self)
 
     def enter(self) -> None:
-        """Count a batch that runs beside others, after waiting for an input that runs alone."""
+        """Count a batch that runs next to others, after waiting for an input that runs alone."""
         with self._changed:
             if self._alone is not None:
                 self._wait(lambda: self._alone is None)
@@ -62,7 +62,7 @@ class CrashIsolation:
         self._changed.wait_for(ready, max(0.0, self._until_s - time.monotonic()))
 
 
-class _Beside:
+class _Concurrent:
     """The context of each batch. A context from a generator costs four times as much."""
 
     __slots__ = ("_isolation",)

@@ -21,7 +21,7 @@ MAX_REASON = 10_000
 _replay_entry = attrgetter("replay_entry")
 
 
-class KnownLetters(NamedTuple):
+class KnownDeadLetters(NamedTuple):
     """The keys of inputs with a dead letter, and of replays whose dead letter is gone.
 
     A dead letter is gone after a replay, or if it was dropped.
@@ -45,9 +45,9 @@ def split_repeats(work: Sequence[Work]) -> tuple[Sequence[Work], list[Work]]:
     return together, later
 
 
-async def find_letters(
-    letters: DeadLetters, work: Sequence[Work], *, recovering: bool
-) -> KnownLetters:
+async def find_dead_letters(
+    dead_letters: DeadLetters, work: Sequence[Work], *, recovering: bool
+) -> KnownDeadLetters:
     """Return the dead letters of the replays in a batch.
 
     During recovery, look for those of all inputs: a crash may have come between the dead letter and
@@ -58,13 +58,13 @@ async def find_letters(
     for uid, idents in _by_pipeline((one.plan.uid, one.id) for one in wanted):
         existing |= {f"{uid}/{ident}" for ident in await letters.among(uid, idents)}
     gone = [one.key for one in wanted if one.replay_entry and one.key not in existing]
-    return KnownLetters(frozenset(existing), frozenset(gone))
+    return KnownDeadLetters(frozenset(existing), frozenset(gone))
 
 
-async def store_letters(
-    letters: DeadLetters,
+async def store_dead_letters(
+    dead_letters: DeadLetters,
     outcomes: Sequence[Outcome],
-    known: KnownLetters,
+    known: KnownDeadLetters,
     now_ms: int,
     content_bytes: int,
 ) -> list[DeadLetter]:
@@ -94,21 +94,21 @@ async def store_letters(
 
 
 def _to_letter(outcome: Outcome, now_ms: int) -> DeadLetter:
-    letter = outcome.dead_letter
-    assert letter is not None
+    dead_letter = outcome.dead_letter
+    assert dead_letter is not None
     return DeadLetter(
         outcome.uid,
         outcome.id,
-        letter.swarm,
-        letter.data,
-        letter.error[:MAX_REASON],
-        letter.bundle,
+        dead_letter.swarm,
+        dead_letter.data,
+        dead_letter.error[:MAX_REASON],
+        dead_letter.bundle,
         now_ms,
-        agent=letter.agent,
-        producer_id=letter.producer_id,
-        hop=letter.hop,
-        published=letter.published,
-        attempts=letter.attempts,
+        agent=dead_letter.agent,
+        producer_id=dead_letter.producer_id,
+        hop=dead_letter.hop,
+        published=dead_letter.published,
+        attempts=dead_letter.attempts,
         entry=outcome.replay_entry or outcome.id,
     )
 

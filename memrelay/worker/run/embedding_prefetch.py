@@ -124,7 +124,7 @@ class EmbeddingPrefetch:
         texts = defaultdict[str, list[str]](list)
         for entry, text in calls:
             operation = find_operation(entry.text(b"op"))
-            store = "" if operation is None else _store_of(entry.plan, operation)
+            store = "" if operation is None else _find_store(entry.plan, operation)
             texts[self._fingerprint_of(store)].append(text)
         async with asyncio.timeout(MAX_WAIT_S):
             await asyncio.gather(
@@ -144,7 +144,7 @@ class EmbeddingPrefetch:
         operation = find_operation(entry.text(b"op"))
         if operation is None or not operation.embeds:
             return ""
-        fingerprint = self._fingerprint_of(_store_of(entry.plan, operation))
+        fingerprint = self._fingerprint_of(_find_store(entry.plan, operation))
         maker = embedder.ready(fingerprint) if fingerprint else embedder.loaded
         if maker is None and embedder.fault:
             return ""
@@ -154,9 +154,12 @@ class EmbeddingPrefetch:
         return text
 
 
-def _store_of(plan: Plan, operation: Operation) -> str:
-    """Return the store whose vectors a call needs. Every operation that embeds has a home."""
-    return plan.homes[operation.home] if operation.home else plan.stores[0]
+def _find_store(plan: Plan, operation: Operation) -> str:
+    """Return the store whose vectors a call needs.
+
+    Every operation that embeds has a built-in store.
+    """
+    return plan.built_in_stores[operation.store] if operation.store else plan.stores[0]
 
 
 def _text_to_embed(entry: Entry, operation: Operation) -> str:

@@ -30,21 +30,21 @@ from memrelay.worker.run.batch import Batch, BatchResult
 from memrelay.worker.run.busy_retry import BusyRetry
 from memrelay.worker.run.continuations import Continuations
 from memrelay.worker.run.dead_letters import (
-    KnownLetters,
-    find_letters,
+    KnownDeadLetters,
+    find_dead_letters,
     split_repeats,
-    store_letters,
+    store_dead_letters,
 )
 from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
-from memrelay.worker.run.inputs import Entry, Work, arrival_of
+from memrelay.worker.run.inputs import Entry, Work, get_arrival
 from memrelay.worker.run.outcome import Outcome
 from memrelay.worker.run.overflow import Overflow
 from memrelay.worker.run.queries import Queries
-from memrelay.worker.run.recovery import Recovery, close_stores, feeds_of
+from memrelay.worker.run.recovery import Recovery, close_stores, list_feeds
 from memrelay.worker.run.recovery_turns import RecoveryTurns
 from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
-from memrelay.worker.waiting import beside, wait
+from memrelay.worker.waiting import in_background, wait
 
 log = structlog.stdlib.get_logger(__name__)
 # Time without a batch after which a group closes its stores.
@@ -81,7 +81,7 @@ class Group:
     def __init__(
         self, plans: Sequence[Plan], stores: Sequence[str], parts: GroupParts, shared: WorkerContext
     ) -> None:
-        self.plans, self.key, self.stores = plans, key_of(plans), stores
+        self.plans, self.key, self.stores = plans, make_group_key(plans), stores
         self.slots, self.vectors = parts.slots, parts.vectors
         self._parts, self._shared = parts, shared
         self._wanted, self._retry, self._recovery = parts.wanted, parts.retry, parts.recovery
@@ -91,7 +91,7 @@ class Group:
         self._todo: deque[Work] = deque()
         self._overflow = Overflow()
         self._settled = SettledInputs(shared.replication)
-        # Whether the bus has a valid rest note.
+        # Whether the bus has a valid idle checkpoint.
         self._is_at_rest = False
         # Batches that the server may not have yet, the oldest first.
         self._leaving: deque[_SentBatch] = deque()
@@ -110,13 +110,13 @@ class Group:
         """Return how many inputs of a pipeline wait for a retry."""
         return self._continuations.delay_queue.counts[uid]
 
-    def count_errands(self, uid: str) -> int:
-        """Return how many errands of a pipeline are open."""
-        return self._continuations.errands.count(uid)
+    def count_deferred_calls(self, uid: str) -> int:
+        """Return how many deferred calls of a pipeline are open."""
+        return self._continuations.deferred_calls.count(uid)
 
-    def has_errand(self, uid: str, alias: str) -> bool:
-        """Return whether an agent waits for an errand."""
-        return self._continuations.errands.has_agent(uid, alias)
+    def has_deferred_call(self, uid: str, alias: str) -> bool:
+        """Return whether an agent waits for a deferred call."""
+        return self._continuations.deferred_calls.has_agent(uid, alias)
 
     @property
     def has_open_erasure(self) -> bool:
@@ -152,10 +152,10 @@ class Group:
             for slot in self.slots.values():
                 slot.open()
             async with (
-                beside(parts.vectors.run()),
-                beside(parts.expiry.run(lease.control)),
-                beside(parts.index_merge.run()),
-                beside(parts.erasure.run(lease.control)),
+                in_background(parts.vectors.run()),
+                in_background(parts.expiry.run(lease.control)),
+                in_background(parts.index_merge.run()),
+                in_background(parts.erasure.run(lease.control)),
             ):
                 await self._serve(lease)
                 is_idle = self._is_idle
@@ -166,17 +166,18 @@ class Group:
         finally:
             parts.queries.end()
             self._prefetch.close()
-            self._continuations.errands.leave()
+            self._continuations.deferred_calls.leave()
         await parts.thread.run(partial(close_stores, names=self.stores))
         if is_idle:
             await self._note_rest(lease)
 
-    def stop(self, errands_s: float = 0.0) -> None:
+    def stop(self, deferred_calls_s: float = 0.0) -> None:
         """Take nothing more and finish what was taken. Work on a locked store stays pending.
 
-        Wait at most `errands_s` for the errands that run. The others run in the next group.
+        Wait at most `deferred_calls_s` for the deferred calls that run. The others run in the next
+        group.
         """
-        self._continuations.errands.stop(errands_s)
+        self._continuations.deferred_calls.stop(deferred_calls_s)
         self._retry.stop()
         self._wanted.set()
 
@@ -201,7 +202,7 @@ class Group:
             await self._prefetch.prepare(entries)
             # An entry comes before its continuations.
             together = [*entries, *self._todo, *self._continuations.take()]
-            self._todo = deque(sorted(together, key=arrival_of))
+            self._todo = deque(sorted(together, key=get_arrival))
             await self._work_off(journal)
         await self._work_off(journal)
         for memory_id, keys in (await self._recovery.end()).items():
@@ -215,19 +216,19 @@ class Group:
         await self._confirm(0)
 
     async def _take_continuations(self) -> None:
-        if self._continuations.errands.ended:
+        if self._continuations.deferred_calls.ended:
             await self._continuations.keep_results()
         self._todo.extend(self._continuations.take())
 
     async def _begin_at_rest(self, lease: GroupLease) -> bool:
-        """Skip the recovery if rest notes prove that there is nothing to recover.
+        """Skip the recovery if idle checkpoints prove that there is nothing to recover.
 
         The first message opens the stores, which fences earlier owners.
         """
-        note = lease.find_rest()
+        note = lease.find_idle_checkpoint()
         if note is None or note.embedder != self._parts.vectors.embedder_name:
             return False
-        feeds = feeds_of(self.plans)
+        feeds = list_feeds(self.plans)
         later = partial(_take_over_later, names=self.stores, feeds=feeds, epoch=lease.epoch)
         await self._parts.thread.run(later)
         self._parts.vectors.rest(note.wanted, note.fingerprints)
@@ -265,12 +266,15 @@ class Group:
         self._shared.checkpoint("at rest")
 
     async def _serve(self, lease: GroupLease) -> None:
-        delay_queue, errands = self._continuations.delay_queue, self._continuations.errands
+        delay_queue, deferred_calls = (
+            self._continuations.delay_queue,
+            self._continuations.deferred_calls,
+        )
         while True:
             await self._take_continuations()
             self._todo.extend(delay_queue.take())
             self._todo.extend(self._prefetch.take())
-            is_full = delay_queue.is_full or errands.is_full
+            is_full = delay_queue.is_full or deferred_calls.is_full
             may_read = not (is_full or self._prefetch.has_calls or self._retry.has_stopped)
             has_room = len(self._todo) < self._shared.limits.batch
             if has_room and (is_full or not self._overflow):
@@ -285,7 +289,7 @@ class Group:
                 return
             else:
                 self._wanted.clear()
-                left_s = errands.left_s
+                left_s = deferred_calls.left_s
                 pause_s = delay_queue.next_s if left_s is None else left_s
                 if pause_s is None and not self._is_at_rest:
                     pause_s = REST_AFTER_S
@@ -299,7 +303,7 @@ class Group:
             self._retry.has_stopped
             and not self._leaving
             and not self._prefetch.has_calls
-            and self._continuations.errands.left_s is None
+            and self._continuations.deferred_calls.left_s is None
         )
 
     def _take_entries(self, is_full: bool) -> None:
@@ -326,7 +330,10 @@ class Group:
         work, later = split_repeats([self._todo.popleft() for _ in range(count)])
         known = await self._retry.attempt(
             partial(
-                find_letters, shared.catalog.letters, work, recovering=self._recovery.is_running
+                find_dead_letters,
+                shared.catalog.dead_letters,
+                work,
+                recovering=self._recovery.is_running,
             )
         )
         result = await self._retry.in_thread(self._make_batch(work, known, journal).run)
@@ -335,7 +342,7 @@ class Group:
         self._todo.extendleft(reversed([*result.left, *later]))
         self._prefetch.postpone(result.awaiting)
         outcomes = result.outcomes + await continuations.follow(result.outcomes)
-        await self._store_letters(outcomes, known)
+        await self._store_dead_letters(outcomes, known)
         shared.metrics.count(outcomes, result.took_s, result.duplicates)
         await continuations.delay(result.delayed)
         await self._confirm(1)
@@ -345,7 +352,7 @@ class Group:
         self._parts.index_merge.wake(result.marks)
 
     def _make_batch(
-        self, work: Sequence[Work], known: KnownLetters, journal: AttemptJournal | None
+        self, work: Sequence[Work], known: KnownDeadLetters, journal: AttemptJournal | None
     ) -> Batch:
         shared, now_ms = self._shared, time.time_ns() // 1_000_000
         return Batch(
@@ -363,19 +370,19 @@ class Group:
             checkpoint=shared.checkpoint,
         )
 
-    async def _store_letters(self, outcomes: list[Outcome], known: KnownLetters) -> None:
+    async def _store_dead_letters(self, outcomes: list[Outcome], known: KnownDeadLetters) -> None:
         """Bring dead letters to disk before anything is acknowledged."""
         if not known.existing and not any(map(_dead_letter, outcomes)):
             return
-        self._shared.checkpoint("before burial")
-        letters, now_ms = self._shared.catalog.letters, time.time_ns() // 1_000_000
+        self._shared.checkpoint("before dead letters")
+        letters, now_ms = self._shared.catalog.dead_letters, time.time_ns() // 1_000_000
         content_bytes = self._shared.limits.dead_letter_bytes
         added = await self._retry.attempt(
-            partial(store_letters, letters, outcomes, known, now_ms, content_bytes)
+            partial(store_dead_letters, letters, outcomes, known, now_ms, content_bytes)
         )
-        self._shared.checkpoint("buried")
+        self._shared.checkpoint("dead letters stored")
         if added:
-            self._shared.metrics.count_dead([letter.pipeline for letter in added])
+            self._shared.metrics.count_dead([dead_letter.pipeline for dead_letter in added])
             log.warning(
                 "messages_dead_lettered",
                 count=len(added),
@@ -480,7 +487,7 @@ def _make_queries(
 
 
 def _unnamed(stores: Iterable[str], plans: Iterable[Plan]) -> list[str]:
-    """Return the homes that no agent of the pipelines names."""
+    """Return the built-in stores that no agent of the pipelines names."""
     named = {name for plan in plans for name in plan.stores}
     return [name for name in stores if name not in named]
 
@@ -493,6 +500,6 @@ def _take_over_later(
         stores.take_over_later(name, epoch)
 
 
-def key_of(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:
+def make_group_key(plans: Iterable[Plan]) -> frozenset[tuple[str, str]]:
     """Return the pipelines and their versions. A group goes on while they stay the same."""
     return frozenset((plan.uid, plan.hash) for plan in plans)

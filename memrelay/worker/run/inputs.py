@@ -16,7 +16,7 @@ from memrelay.memory.engine.inbox import RETRY_SUFFIX, Pending
 from memrelay.memory.operations import Operation, all_operations, find_operation, is_dry_run
 from memrelay.memory.records.ids import input_time_ms
 from memrelay.pipelines.plan import Plan
-from memrelay.worker.errands.stored import pack_again, result_of
+from memrelay.worker.deferred_calls.stored import pack_again, parse_result
 
 # The message of a call, which publishes nothing.
 NO_MESSAGE = Message("", "", "", PLAIN, UNSET, ())
@@ -96,7 +96,7 @@ class Input(Struct, gc=False):
     # The ID of the entry that replays a dead letter; "" for other inputs.
     replay_entry: str = ""
     call: Call | None = None
-    # The result of the errand that the block of `only_agent` has asked for.
+    # The result of the deferred call that the block of `only_agent` has asked for.
     got: Got | None = None
 
     @property
@@ -156,12 +156,12 @@ class Entry(Struct, frozen=True, gc=False):
 Work = Entry | Input
 
 
-def arrival_of(work: Work) -> tuple[int, int]:
+def get_arrival(work: Work) -> tuple[int, int]:
     """Return the order of arrival: Unix ms and number from the ID of the cascade's first entry."""
-    return arrival_of_id(work.id if isinstance(work, Entry) else work.root or work.id)
+    return parse_arrival(work.id if isinstance(work, Entry) else work.root or work.id)
 
 
-def arrival_of_id(ident: str) -> tuple[int, int]:
+def parse_arrival(ident: str) -> tuple[int, int]:
     """Return Unix ms and number from the id of an input."""
     ms, _, rest = ident.partition("-")
     return int(ms), int(rest.partition(".")[0])
@@ -286,9 +286,9 @@ def _decode_for_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
     A chat agent publishes the message in the name of its user.
     """
     plan, alias, message = entry.plan, entry.text(b"agent"), decode(data, max_bytes)
-    voice = plan.voice(alias)
-    if voice is not None:
-        agent = voice.agent
+    publisher = plan.publisher(alias)
+    if publisher is not None:
+        agent = publisher.agent
         message = new_message(
             agent.name,
             alias,
@@ -297,13 +297,13 @@ def _decode_for_agent(entry: Entry, data: bytes, max_bytes: int) -> Input:
             now_ms=input_time_ms(entry.id),
             kind=message.type,
         )
-        return Input(entry.key, entry.id, plan, voice.send_swarm, message, first_kept=0)
-    if plan.station(alias) is None:
+        return Input(entry.key, entry.id, plan, publisher.send_swarm, message, first_kept=0)
+    if plan.subscriber(alias) is None:
         raise MalformedMessage(
             f"pipeline {plan.name} has no agent {alias[:100]!r} that takes messages"
         )
     return Input(
-        entry.key, entry.id, plan, plan.hears(alias), message, only_agent=alias, first_kept=0
+        entry.key, entry.id, plan, plan.input_swarm(alias), message, only_agent=alias, first_kept=0
     )
 
 
@@ -341,7 +341,7 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
     ident = pending.id.partition("/")[2].removesuffix(RETRY_SUFFIX)
     message = decode_kept(pending.data)
     published, swarm = Published.PUBLIC_NEXT, pending.swarm
-    is_step, got = pending.producer.startswith(STEP_MARK), result_of(pending)
+    is_step, got = pending.producer.startswith(STEP_MARK), parse_result(pending)
     producer_id = "" if is_step else pending.producer
     if pending.published >= 0:
         published = Published(pending.published)
@@ -368,12 +368,13 @@ def from_pending(pending: Pending, plan: Plan) -> Input:
 
 
 def restore_parked(work: Input, parked: Pending) -> None:
-    """Give a replay what its dead letter lacks: the result of its errand, and the vouched fields.
+    """Give a replay what its dead letter lacks: the result of its deferred call, and the vouched
+    fields.
 
     The fields count only in the message for which they were vouched: the entry of a replay comes
     from outside.
     """
-    work.got = result_of(parked) or work.got
+    work.got = parse_result(parked) or work.got
     message, kept = work.message, decode_kept(parked.data)
     if parked.agent == work.only_agent and encode(message) == encode(kept):
         vouched = dict.fromkeys((*message.vouched, *kept.vouched))

@@ -126,7 +126,7 @@ class Outcome(Struct, gc=False):
             first = [(PublicSwarm(str(swarm), hop), data) for swarm, data in unkept]
         self.publish_id, self.results, self.answer = kept.id, kept.results, kept.answer
         self.published = Published(max(kept.published, 0))
-        self.messages = [*first, *[(_swarm_of(name), data) for name, data in kept.messages]]
+        self.messages = [*first, *[(_find_swarm(name), data) for name, data in kept.messages]]
         self.size = sum(len(data) for _, data in self.messages) + len(self.answer)
 
 
@@ -143,7 +143,7 @@ def redact_answer(answer: bytes) -> bytes:
     return _to_msgpack(_Answer(kept.id, [], _ERASED if kept.answer else b""))
 
 
-def call_digest_of(answer: bytes) -> int:
+def read_call_digest(answer: bytes) -> int:
     """Return the digest of the call that led to an answer; 0 if it has none."""
     return _from_answer(answer).call_digest
 
@@ -184,7 +184,7 @@ def failed_outcome(work: Work, error: str, attempts: int = 1) -> Outcome:
 def _fail_entry(entry: Entry, error: str, attempts: int) -> Outcome:
     if name := entry.text(b"op"):
         error = f"{name[:100]}: {error}"
-    letter = NewDeadLetter(
+    dead_letter = NewDeadLetter(
         error,
         entry.text(b"swarm"),
         entry.field(b"data"),
@@ -202,7 +202,7 @@ def _fail_entry(entry: Entry, error: str, attempts: int) -> Outcome:
         entry.id,
         entry.reply,
         replay_entry=entry.replay_entry,
-        dead_letter=letter,
+        dead_letter=dead_letter,
     )
 
 
@@ -236,7 +236,7 @@ _to_msgpack = msgspec.msgpack.Encoder().encode
 _from_msgpack = msgspec.msgpack.Decoder(_Outputs).decode
 
 
-def _swarm_of(name: SwarmName) -> SwarmName:
+def _find_swarm(name: SwarmName) -> SwarmName:
     """Read the names of public swarms in rows of earlier versions, such as `{3}news`."""
     if not isinstance(name, str) or not name.startswith("{"):
         return name

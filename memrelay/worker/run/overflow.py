@@ -1,6 +1,6 @@
-"""Messages that stay in the input while too many inputs wait for an errand or a retry.
+"""Messages that stay in the input while too many inputs wait for a deferred call or a retry.
 
-Calls of operations go on meanwhile, because an errand that runs may await one.
+Calls of operations go on meanwhile, because a deferred call that runs may await one.
 """
 
 from collections.abc import Mapping

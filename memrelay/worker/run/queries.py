@@ -31,7 +31,6 @@ from memrelay.memory.operations import Context, Operation, Steps, all_operations
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.errors import describe_error
-from memrelay.worker.run.beside import open_beside
 from memrelay.worker.run.busy_retry import run_guarded
 from memrelay.worker.run.calls import (
     CONTINUES,
@@ -41,6 +40,7 @@ from memrelay.worker.run.calls import (
     begin_call,
     resolve_store,
 )
+from memrelay.worker.run.second_store import open_second_store
 
 log = structlog.stdlib.get_logger(__name__)
 MAX_WAITING = 1000
@@ -264,8 +264,8 @@ def _answer_all(
     until_s = time.perf_counter() + TOGETHER_S
     for query in queries:
         act = query.act = query.act or (now_ms, query.question.actor)
-        beside = partial(_open_beside, stores, query.plan, act)
-        context = Context(*act, answer_bytes, _no_guid, query.language, beside=beside)
+        open_for_read = partial(_open_second_store, stores, query.plan, act)
+        context = Context(*act, answer_bytes, _no_guid, query.language, open_for_read=open_for_read)
         store = stores.get(query.memory_id)
         if query.operation.begin is None:
             answers.append(
@@ -280,7 +280,7 @@ def _answer_all(
 
 def _continue(query: Query, store: Store, context: Context) -> bytes | None:
     """Run a part of a stepwise query. Return its answer, None if the query is not at its end."""
-    store.records.acts(context.now_ms, context.actor)
+    store.records.set_actor(context.now_ms, context.actor)
     until_s = time.perf_counter() + SLICE_S
     return answer_with(query.operation, partial(_advance, query, store, context, until_s))
 
@@ -300,8 +300,10 @@ def _advance(query: Query, store: Store, context: Context, until_s: float) -> An
     return CONTINUES
 
 
-def _open_beside(stores: OpenStores, plan: Plan, act: tuple[int, str], memory_id: str) -> Store:
-    return open_beside(stores, plan, memory_id, act, {})
+def _open_second_store(
+    stores: OpenStores, plan: Plan, act: tuple[int, str], memory_id: str
+) -> Store:
+    return open_second_store(stores, plan, memory_id, act, {})
 
 
 def _no_guid() -> str:

@@ -18,7 +18,7 @@ from memrelay.memory.errors import StoreBroken, StoreFenced
 from memrelay.pipelines.plan import Plan
 from memrelay.worker.ownership.group_lease import GroupLease
 from memrelay.worker.run.busy_retry import BusyRetry
-from memrelay.worker.run.inputs import arrival_of_id
+from memrelay.worker.run.inputs import parse_arrival
 from memrelay.worker.shared import WorkerContext
 
 log = structlog.stdlib.get_logger(__name__)
@@ -27,14 +27,18 @@ log = structlog.stdlib.get_logger(__name__)
 class Recovery:
     """Call `take_over`, then run what was in flight, then call `end`.
 
-    `stores` are those of the bundle versions in service. `homes` are the stores of named memories
-    that no bundle names, although an earlier version may have used them.
+    `stores` are those of the bundle versions in service. `built_in_stores` are the stores of named
+    memories that no bundle names, although an earlier version may have used them.
     """
 
     def __init__(
-        self, stores: Sequence[str], homes: Collection[str], retry: BusyRetry, shared: WorkerContext
+        self,
+        stores: Sequence[str],
+        built_in_stores: Collection[str],
+        retry: BusyRetry,
+        shared: WorkerContext,
     ) -> None:
-        self._stores, self._homes = tuple(stores), homes
+        self._stores, self._built_in_stores = tuple(stores), built_in_stores
         self._retry, self._shared = retry, shared
         self._former: tuple[str, ...] = ()
         # By pipeline: the first store that its bundle names.
@@ -46,7 +50,7 @@ class Recovery:
     @property
     def former(self) -> tuple[str, ...]:
         """Stores of earlier bundle versions during recovery: their inboxes may know an input."""
-        return (*self._former, *self._homes) if self.is_running else ()
+        return (*self._former, *self._built_in_stores) if self.is_running else ()
 
     def skip(self) -> None:
         """Note that there is nothing to recover."""
@@ -60,7 +64,7 @@ class Recovery:
         self._first_stores = {plan.uid: plan.stores[0] for plan in lease.plans}
         former = await self._find_former_stores(lease)
         take_over = partial(
-            _take_over, names=self._stores, former=former, feeds=feeds_of(lease.plans)
+            _take_over, names=self._stores, former=former, feeds=list_feeds(lease.plans)
         )
         while True:
             try:
@@ -104,10 +108,10 @@ class Recovery:
     async def _move_keys(self, former: Sequence[str]) -> None:
         """Move the producers' idempotency keys to the stores in which they are looked up now.
 
-        The keys of calls stay in the pipeline's home, where they are looked up too.
+        The keys of calls stay in the built-in store, where they are looked up too.
         """
-        for old in (*former, *self._homes):
-            uid, with_calls = old.split("/")[1], old not in self._homes
+        for old in (*former, *self._built_in_stores):
+            uid, with_calls = old.split("/")[1], old not in self._built_in_stores
             if uid in self._first_stores:
                 new = self._first_stores[uid]
                 move = partial(_move_some_keys, uid=uid, old=old, new=new, with_calls=with_calls)
@@ -118,19 +122,19 @@ class Recovery:
         """Return the pipelines' stores that no version in service uses.
 
         Only they know what an earlier version has left. Also check the recorded commits, and narrow
-        `homes` to existing stores.
+        `built_in_stores` to existing stores.
         """
         found = await self._retry.in_thread(
             partial(_check_and_find, commits=lease.commits, uids=lease.uids)
         )
-        self._homes = [name for name in self._homes if name in found]
+        self._built_in_stores = [name for name in self._built_in_stores if name in found]
         if found := [name for name in found if name not in self._stores]:
             active = await self._retry.attempt(self._shared.plans.active)
             found = [name for name in found if all(name not in plan.stores for plan in active)]
         return found
 
 
-def feeds_of(plans: Iterable[Plan]) -> frozenset[str]:
+def list_feeds(plans: Iterable[Plan]) -> frozenset[str]:
     """Return the stores of these pipelines that have a change feed."""
     return frozenset(name for plan in plans for name in plan.feeds)
 
@@ -211,7 +215,7 @@ def _clear_attempts(stores: OpenStores, names: Sequence[str]) -> dict[str, list[
 def _recover_models(stores: OpenStores, names: Sequence[str], uids: Sequence[str]) -> None:
     """Let the models end what belongs to deferred calls that no store keeps any more."""
     existing = [name for name in names if stores.exists(name)]
-    running = {one.errand_id for name in existing for one in stores.get(name).pending.all()}
+    running = {one.deferred_call_id for name in existing for one in stores.get(name).pending.all()}
     now_ms = time.time_ns() // 1_000_000
     for hook in list_hooks("recover"):
         recover = load(hook)
@@ -225,7 +229,7 @@ def _last_entries(stores: OpenStores, names: Sequence[str]) -> dict[str, tuple[i
     for name in names:
         for key in stores.get(name).inbox.numbers:
             uid, _, ident = key.partition("/")
-            arrival = arrival_of_id(ident)
+            arrival = parse_arrival(ident)
             last[uid] = max(arrival, last.get(uid, arrival))
     return last
 

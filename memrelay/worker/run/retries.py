@@ -6,7 +6,7 @@ from zlib import crc32
 from memrelay.blocks.contract import Transient
 from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.engine.stores import OpenStores
-from memrelay.worker.errors import find_station
+from memrelay.worker.errors import find_subscriber
 from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import Input, to_pending
 from memrelay.worker.run.outcome import Outcome, new_outcome
@@ -51,8 +51,8 @@ class Retries:
         most = self._limits.retries
         if fault.counts and attempts > most:
             return f"{reason} (tried {attempts} times; worker.retries is {most})"
-        if station := find_station(fault):
-            reason = f"{reason} ({station})"
+        if subscriber := find_subscriber(fault):
+            reason = f"{reason} ({subscriber})"
         due = self._now_ms + int(1000 * pause_s(fault, work.key, attempts, self._limits))
         if kept is not None:
             noted = Delayed(kept._replace(due=due, attempts=attempts), memory_id, reason, None)

@@ -100,7 +100,7 @@ def test_lists_are_filtered_and_the_newest_is_first(tx: Store) -> None:
 
 
 def test_recent_episodes_show_no_other_user(tx: Store) -> None:
-    tx.records.acts(NOW, "")
+    tx.records.set_actor(NOW, "")
     first, *_ = begin(tx, user_id="u:1"), begin(tx, user_id="u:2"), begin(tx)
     elsewhere = begin(tx, "workflow:b", user_id="u:1")
 

@@ -28,9 +28,9 @@ def with_catalog(place: Place, work: Callable[[Catalog], Awaitable[Any]]) -> Any
 
 
 def make_dead_letter(
-    ident: str = "1-0", error: str = "no JSON", buried_at: int = NOW, data: bytes = b"{}"
+    ident: str = "1-0", error: str = "no JSON", failed_at: int = NOW, data: bytes = b"{}"
 ) -> DeadLetter:
-    return DeadLetter("a3d8f1b2", ident, "chat", data, error, "hash", buried_at)
+    return DeadLetter("a3d8f1b2", ident, "chat", data, error, "hash", failed_at)
 
 
 def deploy(
@@ -52,7 +52,7 @@ def list_dead_letters(place: Place) -> list[DeadLetter]:
     """Return the dead letters of the pipeline in order of arrival."""
 
     async def work(catalog: Catalog) -> list[DeadLetter | None]:
-        listed = await catalog.letters.page(["a3d8f1b2"], limit=1000)
-        return [await catalog.letters.find("a3d8f1b2", one.id) for one in listed]
+        listed = await catalog.dead_letters.page(["a3d8f1b2"], limit=1000)
+        return [await catalog.dead_letters.find("a3d8f1b2", one.id) for one in listed]
 
     return list(with_catalog(place, work))

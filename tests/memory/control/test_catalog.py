@@ -37,7 +37,7 @@ async def main(place, name):
             await catalog.deploy("shared", "tea", f"{name}{number}", b"{}", 1)
             await catalog.deploy(f"{name}{number}", "milk", f"{name}{number}", b"{}", 1)
             dead_letters = [make_dead_letter(f"{x}-{number}") for x in (name, "both")]
-            await catalog.letters.add(dead_letters)
+            await catalog.dead_letters.add(dead_letters)
 
 asyncio.run(main((Path(sys.argv[1]), sys.argv[2]), sys.argv[3]))
 """
@@ -51,7 +51,7 @@ def test_an_empty_catalog_has_nothing(place: Place) -> None:
             await catalog.source("h1"),
             await catalog.remove("tea"),
         ]
-        return [*found, await catalog.letters.page(["a3d8f1b2"], limit=10)]
+        return [*found, await catalog.dead_letters.page(["a3d8f1b2"], limit=10)]
 
     new = place._replace(root=place.root / "new" / "root")
     assert with_catalog(new, work) == [[], None, None, False, []]
@@ -218,7 +218,9 @@ def test_a_hostile_name_is_stored_as_text(place: Place) -> None:
 
 def test_concurrent_calls_on_one_connection_do_not_interfere(place: Place) -> None:
     async def work(catalog: Catalog) -> None:
-        burials = [catalog.letters.add([make_dead_letter(f"{number}-0")]) for number in range(20)]
+        burials = [
+            catalog.dead_letters.add([make_dead_letter(f"{number}-0")]) for number in range(20)
+        ]
         deployments = [
             catalog.deploy(str(number), "tea", str(number), b"{}", NOW) for number in range(20)
         ]
@@ -239,7 +241,7 @@ def test_a_cancelled_deployment_leaves_no_transaction_open(place: Place, steps: 
             await asyncio.sleep(0)
         deploying.cancel()
         await asyncio.gather(deploying, return_exceptions=True)
-        await catalog.letters.add([make_dead_letter()])
+        await catalog.dead_letters.add([make_dead_letter()])
 
     with_catalog(place, work)
 

@@ -20,7 +20,7 @@ def test_a_dead_letter_is_stored_byte_for_byte(place: Place) -> None:
     )
 
     with_catalog(
-        place, lambda catalog: catalog.letters.add([everything, make_dead_letter(data=b"")])
+        place, lambda catalog: catalog.dead_letters.add([everything, make_dead_letter(data=b"")])
     )
 
     expected = everything._replace(producer_id="␀") if place.url else everything
@@ -32,16 +32,16 @@ def test_the_oldest_letters_lose_their_content_beyond_the_bound(place: Place) ->
     other = letters[0]._replace(pipeline="other")
 
     async def bury(catalog: Catalog) -> list[Trimmed]:
-        trimmed = await catalog.letters.add([other])
+        trimmed = await catalog.dead_letters.add([other])
         for letter in letters:
-            trimmed += await catalog.letters.add([letter], 20_000)
+            trimmed += await catalog.dead_letters.add([letter], 20_000)
         return trimmed
 
     trimmed = with_catalog(place, bury)
 
     mine = list_dead_letters(place)
     sizes = [len(letter.data) for letter in mine]
-    assert with_catalog(place, lambda catalog: catalog.letters.find("other", "1-0")) == other
+    assert with_catalog(place, lambda catalog: catalog.dead_letters.find("other", "1-0")) == other
     assert [letter.id for letter in mine] == [letter.id for letter in letters]
     assert sizes == sorted(sizes) and 15_000 < sum(sizes) <= 20_000
     assert "worker.dead_letter_bytes" in mine[0].error and mine[-1] == letters[-1]
@@ -51,16 +51,16 @@ def test_the_oldest_letters_lose_their_content_beyond_the_bound(place: Place) ->
 def test_the_oldest_letters_beyond_the_greatest_number_are_deleted(place: Place) -> None:
     letters = [make_dead_letter(f"{number}-0", data=b"") for number in range(MAX_LETTERS + 1)]
 
-    (trimmed,) = with_catalog(place, lambda catalog: catalog.letters.add(letters))
+    (trimmed,) = with_catalog(place, lambda catalog: catalog.dead_letters.add(letters))
 
-    left = with_catalog(place, lambda catalog: catalog.letters.count())[letters[0].pipeline]
+    left = with_catalog(place, lambda catalog: catalog.dead_letters.count())[letters[0].pipeline]
     assert (left, trimmed.deleted) == (MAX_LETTERS * 0.9, MAX_LETTERS * 0.1 + 1)
 
 
 def test_dead_letters_are_listed_in_the_order_of_arrival(place: Place) -> None:
     buried = [make_dead_letter(f"{12 - number}-0") for number in range(12)]
 
-    with_catalog(place, lambda catalog: catalog.letters.add(buried))
+    with_catalog(place, lambda catalog: catalog.dead_letters.add(buried))
 
     assert list_dead_letters(place) == buried
 
@@ -68,13 +68,13 @@ def test_dead_letters_are_listed_in_the_order_of_arrival(place: Place) -> None:
 def test_a_duplicate_dead_letter_keeps_the_first(place: Place) -> None:
     first = make_dead_letter()
     with_catalog(
-        place, lambda catalog: catalog.letters.add([first, make_dead_letter(error="again")])
+        place, lambda catalog: catalog.dead_letters.add([first, make_dead_letter(error="again")])
     )
 
     with_catalog(
         place,
-        lambda catalog: catalog.letters.add(
-            [make_dead_letter(error="and again", buried_at=NOW + 1)]
+        lambda catalog: catalog.dead_letters.add(
+            [make_dead_letter(error="and again", failed_at=NOW + 1)]
         ),
     )
 
@@ -83,25 +83,26 @@ def test_a_duplicate_dead_letter_keeps_the_first(place: Place) -> None:
 
 def test_a_dead_letter_from_another_entry_counts_as_another_attempt(place: Place) -> None:
     first, other = make_dead_letter(error="first")._replace(entry="1-0"), make_dead_letter("2-0")
-    again = first._replace(error="again", bundle="newer", buried_at=NOW + 1, entry="9-0")
-    with_catalog(place, lambda catalog: catalog.letters.add([first, other]))
+    again = first._replace(error="again", bundle="newer", failed_at=NOW + 1, entry="9-0")
+    with_catalog(place, lambda catalog: catalog.dead_letters.add([first, other]))
 
     for _ in range(2):  # the second time as after a crash
-        with_catalog(place, lambda catalog: catalog.letters.add([again]))
+        with_catalog(place, lambda catalog: catalog.dead_letters.add([again]))
 
     assert list_dead_letters(place) == [again._replace(attempts=2), other]
 
 
 def test_pages_skip_no_dead_letter_during_additions_and_removals(place: Place) -> None:
     async def work(catalog: Catalog) -> list[str]:
-        await catalog.letters.add([make_dead_letter(f"{number}-0") for number in range(6)])
-        first = await catalog.letters.page(limit=3)
-        await catalog.letters.remove("a3d8f1b2", ["0-0", "2-0", "4-0", "5-0"])
-        await catalog.letters.add(
+        await catalog.dead_letters.add([make_dead_letter(f"{number}-0") for number in range(6)])
+        first = await catalog.dead_letters.page(limit=3)
+        await catalog.dead_letters.remove("a3d8f1b2", ["0-0", "2-0", "4-0", "5-0"])
+        await catalog.dead_letters.add(
             [make_dead_letter("7-0"), make_dead_letter("3-0")._replace(entry="8-0")]
         )
         return [
-            one.id for one in first + await catalog.letters.page(after=first[-1].place, limit=3)
+            one.id
+            for one in first + await catalog.dead_letters.page(after=first[-1].place, limit=3)
         ]
 
     assert with_catalog(place, work) == ["0-0", "1-0", "2-0", "3-0", "7-0"]
@@ -110,22 +111,22 @@ def test_pages_skip_no_dead_letter_during_additions_and_removals(place: Place) -
 def test_dead_letters_are_removed_by_pipeline_and_id(place: Place) -> None:
     mine = [make_dead_letter(), make_dead_letter("2-0")]
     with_catalog(
-        place, lambda catalog: catalog.letters.add([*mine, mine[0]._replace(pipeline="other")])
+        place, lambda catalog: catalog.dead_letters.add([*mine, mine[0]._replace(pipeline="other")])
     )
 
     removed = with_catalog(
-        place, lambda catalog: catalog.letters.remove("a3d8f1b2", ["1-0", "x", "' OR 1=1 --"])
+        place, lambda catalog: catalog.dead_letters.remove("a3d8f1b2", ["1-0", "x", "' OR 1=1 --"])
     )
 
     assert removed == {"1-0"}
     assert list_dead_letters(place) == mine[1:]
-    assert with_catalog(place, lambda catalog: catalog.letters.count()) == {
+    assert with_catalog(place, lambda catalog: catalog.dead_letters.count()) == {
         "a3d8f1b2": 1,
         "other": 1,
     }
-    assert with_catalog(place, lambda catalog: catalog.letters.among("other", ["1-0", "2-0"])) == {
-        "1-0"
-    }
+    assert with_catalog(
+        place, lambda catalog: catalog.dead_letters.among("other", ["1-0", "2-0"])
+    ) == {"1-0"}
 
 
 def test_dead_letters_of_an_older_file_keep_their_order(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_dead_letters_of_an_older_file_keep_their_order(tmp_path: Path) -> None:
 def test_a_dead_letter_belongs_to_its_pipeline(place: Place) -> None:
     with_catalog(
         place,
-        lambda catalog: catalog.letters.add(
+        lambda catalog: catalog.dead_letters.add(
             [make_dead_letter(), make_dead_letter()._replace(pipeline="other")]
         ),
     )
@@ -161,7 +162,7 @@ def test_dead_letters_are_added_all_or_none(tmp_path: Path, data: Any) -> None:
 
     with pytest.raises(sqlite3.Error):
         with_catalog(
-            Place(tmp_path), lambda catalog: catalog.letters.add([make_dead_letter(), bad])
+            Place(tmp_path), lambda catalog: catalog.dead_letters.add([make_dead_letter(), bad])
         )
 
     assert list_dead_letters(Place(tmp_path)) == []
@@ -177,15 +178,15 @@ def test_dead_letters_are_grouped_by_pipeline_and_first_line(place: Place) -> No
         make_dead_letter("5-0", "no JSON", NOW + 4)._replace(pipeline="other"),
         make_dead_letter("6-0", "", NOW + 5),
     ]
-    with_catalog(place, lambda catalog: catalog.letters.add(letters))
+    with_catalog(place, lambda catalog: catalog.dead_letters.add(letters))
 
-    groups = with_catalog(place, lambda catalog: catalog.letters.groups(limit=10))
+    groups = with_catalog(place, lambda catalog: catalog.dead_letters.groups(limit=10))
     mine = with_catalog(
         place,
-        lambda catalog: catalog.letters.groups(["a3d8f1b2"], before=groups[2].place, limit=1),
+        lambda catalog: catalog.dead_letters.groups(["a3d8f1b2"], before=groups[2].place, limit=1),
     )
     page = with_catalog(
-        place, lambda catalog: catalog.letters.page(["a3d8f1b2"], reason="no JSON", limit=10)
+        place, lambda catalog: catalog.dead_letters.page(["a3d8f1b2"], reason="no JSON", limit=10)
     )
 
     assert [(one.pipeline, one.reason, one.letters) for one in groups] == [
@@ -204,12 +205,13 @@ def test_dead_letters_are_grouped_by_pipeline_and_first_line(place: Place) -> No
 def test_the_first_dead_letter_of_an_entry_includes_its_later_steps(place: Place) -> None:
     idents = ["1-0", "10-0.2+0", "1-01", "10-0.1+0"]
     with_catalog(
-        place, lambda catalog: catalog.letters.add([make_dead_letter(one) for one in idents])
+        place, lambda catalog: catalog.dead_letters.add([make_dead_letter(one) for one in idents])
     )
 
     async def find(catalog: Catalog) -> list[Any]:
         return [
-            await catalog.letters.find_of_entry("a3d8f1b2", one) for one in ("1-0", "10-0", "2-0")
+            await catalog.dead_letters.find_of_entry("a3d8f1b2", one)
+            for one in ("1-0", "10-0", "2-0")
         ]
 
     found = with_catalog(place, find)
@@ -220,11 +222,11 @@ def test_the_first_dead_letter_of_an_entry_includes_its_later_steps(place: Place
 def test_the_latest_letters_of_a_swarm_are_read_with_their_short_data(place: Place) -> None:
     letters = [make_dead_letter(f"{number}-0", data=b"x" * number) for number in range(1, 5)]
     letters[1] = letters[1]._replace(swarm="side")
-    with_catalog(place, lambda catalog: catalog.letters.add(letters))
+    with_catalog(place, lambda catalog: catalog.dead_letters.add(letters))
 
     async def read(catalog: Catalog) -> tuple[list[str], list[bytes]]:
-        found = await catalog.letters.latest("a3d8f1b2", "chat", limit=2)
-        data = await catalog.letters.read_data([one.place for one in found], 3)
+        found = await catalog.dead_letters.latest("a3d8f1b2", "chat", limit=2)
+        data = await catalog.dead_letters.read_data([one.place for one in found], 3)
         return [one.id for one in found], list(data.values())
 
     assert with_catalog(place, read) == (["4-0", "3-0"], [b"xxx"])
@@ -232,12 +234,12 @@ def test_the_latest_letters_of_a_swarm_are_read_with_their_short_data(place: Pla
 
 def test_the_version_changes_with_each_change_of_any_program(place: Place) -> None:
     async def watch(catalog: Catalog) -> list[tuple[int, int]]:
-        versions = [await catalog.letters.read_version() for _ in range(2)]
-        await catalog.letters.add([make_dead_letter()])
-        versions.append(await catalog.letters.read_version())
+        versions = [await catalog.dead_letters.read_version() for _ in range(2)]
+        await catalog.dead_letters.add([make_dead_letter()])
+        versions.append(await catalog.dead_letters.read_version())
         async with Catalog(*place) as other:
-            await other.letters.add([make_dead_letter()._replace(entry="9-0")])
-        versions.append(await catalog.letters.read_version())
+            await other.dead_letters.add([make_dead_letter()._replace(entry="9-0")])
+        versions.append(await catalog.dead_letters.read_version())
         return versions
 
     versions = with_catalog(place, watch)

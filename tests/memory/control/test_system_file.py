@@ -101,7 +101,7 @@ def test_a_missing_file_is_reported_and_used_again_after_its_return(tmp_path: Pa
             with pytest.raises(StoreBusy, match="moved or replaced"):
                 await catalog.active()
             with pytest.raises(StoreBusy, match="moved or replaced"):
-                await catalog.letters.add([make_dead_letter("lost")])
+                await catalog.dead_letters.add([make_dead_letter("lost")])
 
             away.rename(tmp_path / "system.db")
             assert [one.uid for one in await catalog.active()] == ["uid"]

@@ -16,7 +16,7 @@ STORES = "instances/a3d8f1b2/stores"
 
 @contextmanager
 def open_stores() -> Iterator[Store]:
-    """Open an empty home of stores."""
+    """Open an empty store of items."""
     with TemporaryDirectory(dir=FAST_ROOT) as root:
         store = make_store(Path(root), STORES)
         yield store
@@ -42,6 +42,6 @@ def enter(store: Store, sort: str, ident: str, agent: str, **given: Any) -> Any:
 
 def level_of(store: Store, agent: str, of: str, now_ms: int = NOW, **given: Any) -> Level | None:
     """Return the access of an agent to a store."""
-    store.records.acts(now_ms, "")
+    store.records.set_actor(now_ms, "")
     right = find_right(store, Identity(agent=agent, **given), of)
     return None if right is None else right.level

@@ -15,7 +15,7 @@ MINUTE_MS = 60_000
 
 @pytest.fixture(scope="module")
 def stores() -> Iterator[Store]:
-    """One home. Each case has agents and stores of its own."""
+    """One store. Each case has agents and stores of its own."""
     with open_stores() as store:
         yield store
 

@@ -194,7 +194,7 @@ def test_all_words_must_occur_in_mode_fts(tx: Store) -> None:
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> Any:
+def open_for_read(tmp_path: Path) -> Any:
     """Stores of the same pipeline: the named memories and a chat's store."""
     memories = make_store(tmp_path, "instances/a3d8f1b2/memories")
     chat = make_store(tmp_path, CHAT)
@@ -215,24 +215,26 @@ def beside(tmp_path: Path) -> Any:
     chat.close()
 
 
-def call_step(tx: Store, beside: Callable[[str], Any], **params: Any) -> tuple[Any, StepCall]:
+def call_step(
+    tx: Store, open_for_read: Callable[[str], Any], **params: Any
+) -> tuple[Any, StepCall]:
     """Run the step with parameters as in a definition."""
     kind = all_step_types()["vector_search"]
-    context = Context(NOW, "tester", PLENTY, make_guid, beside=beside)
-    tx.records.acts(NOW, "tester")
+    context = Context(NOW, "tester", PLENTY, make_guid, open_for_read=open_for_read)
+    tx.records.set_actor(NOW, "tester")
     call = StepCall(tx, context, "found", [], params.pop("run_query", "customer"), {})
     return kind.run(kind.adapter.validate_python(params), call), call
 
 
 @pytest.mark.parametrize("collection", ["memory:Customer", "id"])
 def test_a_step_finds_entries_of_a_named_memory(
-    tx: Store, beside: Callable[[str], Any], collection: str
+    tx: Store, open_for_read: Callable[[str], Any], collection: str
 ) -> None:
-    memories = beside("instances/a3d8f1b2/memories")
+    memories = open_for_read("instances/a3d8f1b2/memories")
     if collection == "id":
         collection = f"memory:{memories.table(MemoryTable).named('Customer').id}"
 
-    items, call = call_step(tx, beside, collection=collection, topK=3)
+    items, call = call_step(tx, open_for_read, collection=collection, topK=3)
 
     (item,) = items
     assert (item["text"], item["tags"], item["data"]) == (A, ["contact"], {"page": 2})
@@ -241,8 +243,10 @@ def test_a_step_finds_entries_of_a_named_memory(
     assert [code for code, _ in call.warnings] == ["only_words"]
 
 
-def test_a_step_finds_records_of_another_store(tx: Store, beside: Callable[[str], Any]) -> None:
-    items, _ = call_step(tx, beside, collection=f"store:{CHAT}", query="phone")
+def test_a_step_finds_records_of_another_store(
+    tx: Store, open_for_read: Callable[[str], Any]
+) -> None:
+    items, _ = call_step(tx, open_for_read, collection=f"store:{CHAT}", query="phone")
 
     (item,) = items
     assert (item["text"], item["kind"]) == ("The customer called by phone", "note")
@@ -250,10 +254,10 @@ def test_a_step_finds_records_of_another_store(tx: Store, beside: Callable[[str]
 
 @pytest.mark.parametrize("collection", ["docs", "memory:Nobody", "store:instances/b/chat"])
 def test_an_unknown_collection_fails_the_step(
-    tx: Store, beside: Callable[[str], Any], collection: str
+    tx: Store, open_for_read: Callable[[str], Any], collection: str
 ) -> None:
     with pytest.raises(StepFailed, match="unknown collection") as failed:
-        call_step(tx, beside, collection=collection)
+        call_step(tx, open_for_read, collection=collection)
 
     assert failed.value.code == "unknown_collection"
 
@@ -263,14 +267,14 @@ def test_a_store_without_neighbors_has_no_other_collection(tx: Store) -> None:
         search(tx, "tea", collection=f"store:{CHAT}")
 
 
-def test_other_faults_of_a_step_have_codes(tx: Store, beside: Callable[[str], Any]) -> None:
+def test_other_faults_of_a_step_have_codes(tx: Store, open_for_read: Callable[[str], Any]) -> None:
     put(tx, "a", "tea")
 
     with pytest.raises(StepFailed) as failed:
-        call_step(tx, beside, collection="docs", mode="semantic")
+        call_step(tx, open_for_read, collection="docs", mode="semantic")
 
     assert failed.value.code == "bad_param"
-    items, _ = call_step(tx, beside, collection="docs", run_query="tea")
+    items, _ = call_step(tx, open_for_read, collection="docs", run_query="tea")
     assert [item["text"] for item in items] == ["tea"]
 
 

@@ -1,4 +1,4 @@
-"""A home `recipes` in a transaction."""
+"""A built-in store `recipes` in a transaction."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""recipes.changes: each change of the home as an event with the current object."""
+"""recipes.changes: each change of the store as an event with the current object."""
 
 from typing import Any
 

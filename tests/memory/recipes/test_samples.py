@@ -29,8 +29,8 @@ def home(tmp_path: Path) -> Any:
     store.close()
 
 
-def execute(tx: Store, ident: str, beside: Any = None, **given: Any) -> dict[str, Any]:
-    context = Context(NOW, "tester", PLENTY, make_guid, beside=beside)
+def execute(tx: Store, ident: str, open_for_read: Any = None, **given: Any) -> dict[str, Any]:
+    context = Context(NOW, "tester", PLENTY, make_guid, open_for_read=open_for_read)
     steps = execute_recipe(tx, ExecuteInput(ident, **given), context)
     try:
         next(steps)
@@ -113,12 +113,12 @@ def test_earlier_conversations_come_from_the_store_of_the_pipeline(
     write_all(memories, "The demo moved to Friday", "Tea is in the kitchen", kind="turn")
     opened: list[str] = []
 
-    def beside(memory_id: str) -> Store:
+    def open_for_read(memory_id: str) -> Store:
         opened.append(memory_id)
         return memories
 
-    found = execute(home, "conversation_recall", beside, intent="when is the demo")
-    empty = execute(home, "conversation_recall", beside)
+    found = execute(home, "conversation_recall", open_for_read, intent="when is the demo")
+    empty = execute(home, "conversation_recall", open_for_read)
     memories.close()
 
     assert found["success"], found.get("error")

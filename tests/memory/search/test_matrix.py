@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.engine.row_metadata import Outline, Turns
+from memrelay.memory.engine.row_metadata import RowMetadata, Turns
 from memrelay.memory.search.layout import Layout
 from memrelay.memory.search.matrix import Matrix
 
@@ -36,7 +36,7 @@ def make_layout(threads: list[int | None]) -> Layout:
         for name in names
     ]
     return Layout.empty().updated(
-        np.zeros(0, np.int64), Outline(rows, *[np.ones(len(rows), np.int64)] * 2, turns)
+        np.zeros(0, np.int64), RowMetadata(rows, *[np.ones(len(rows), np.int64)] * 2, turns)
     )
 
 
@@ -126,7 +126,7 @@ def test_a_late_turn_changes_the_windows_of_its_neighbors() -> None:
     question = unit(np.ones(DIMENSION)).astype(float)
     cosines(matrix, layout, question)
 
-    new = Outline(np.array([3]), np.array([1]), np.array([1]), [Turns("1", [3], [1], ["Ada"])])
+    new = RowMetadata(np.array([3]), np.array([1]), np.array([1]), [Turns("1", [3], [1], ["Ada"])])
     late = layout.updated(np.zeros(0, np.int64), new)
     matrix.add([(3, vectors[3].tobytes())])
 

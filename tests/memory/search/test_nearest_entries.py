@@ -76,7 +76,7 @@ def test_expired_entries_do_not_crowd_out_others(store: Store) -> None:
     for guid in fleeting:
         perform(store, "records.update", guid=guid, expires_at=format_time(NOW + 1))
     with store.transaction() as tx:
-        tx.records.acts(NOW + 2, "tester")
+        tx.records.set_actor(NOW + 2, "tester")
 
         assert nearest(tx, 91) == [1]
         assert write(tx, 91, mode="merge", update_threshold=0.5).action == "updated"

@@ -147,7 +147,7 @@ def check_batches(batches: list[tuple[Any, bool, bool]]) -> None:
         for number, (changes, searched_inside, lost) in enumerate(batches):
             with suppress(Rollback), store.transaction() as tx:
                 change_all(tx, changes)
-                tx.records.acts(NOW + 10 * number, "tester")
+                tx.records.set_actor(NOW + 10 * number, "tester")
                 assert_same(tx, *QUERIES if searched_inside else ())
                 fail_if(lost)
             with store.transaction() as tx:

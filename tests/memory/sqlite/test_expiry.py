@@ -50,7 +50,7 @@ def test_an_expired_record_cannot_be_read_or_changed(store: Store) -> None:
     write_all(store, "more tea")
 
     for now_ms, there in ((END - 1, 1), (END, 0)):
-        store.records.acts(now_ms, "tester")
+        store.records.set_actor(now_ms, "tester")
         assert perform_at(store, now_ms, "records.list").total == 1 + there
         assert (
             len(perform_at(store, now_ms, "records.list", order="desc", limit=1000).items)

@@ -100,13 +100,13 @@ def test_what_a_replay_needs_is_parked(tmp_path: Path) -> None:
     assert store.pending.find_parked("b") == []
 
 
-def test_attempts_of_an_errand_end_with_its_row(tmp_path: Path) -> None:
+def test_attempts_of_a_deferred_call_end_with_its_row(tmp_path: Path) -> None:
     store = make_store(tmp_path)
     with store.transaction() as tx:
         for ident in ("a", "b"):
             tx.pending.add(make_pending(ident)._replace(request=b"{}"))
-        tx.inbox.count_errand_attempts(["a", "b"])
+        tx.inbox.count_deferred_call_attempts(["a", "b"])
         tx.pending.remove(["a"])
 
-        assert tx.inbox.count_errand_attempts(["b"]) == {"b": 2}
+        assert tx.inbox.count_deferred_call_attempts(["b"]) == {"b": 2}
         assert tx.inbox.attempts() == {"b.errand": 2}

@@ -199,7 +199,7 @@ def test_records_deleted_by_kind_can_be_listed_and_restored(tmp_path: Path) -> N
     guids = write_all(store, "a\0b", "b", "c", kind="log")
     kept = write_all(store, "d")
     with store.transaction() as tx:
-        tx.records.acts(NOW + 5, "keeper")
+        tx.records.set_actor(NOW + 5, "keeper")
         assert delete(tx, DeleteInput(kind="log")) == 3
 
     listed = run(store, "records.list", deleted=True, kind="log", limit=2)

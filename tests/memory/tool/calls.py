@@ -15,7 +15,7 @@ HOME = "instances/a3d8f1b2/stores"
 
 @contextmanager
 def open_home() -> Iterator[Store]:
-    """Open an empty home of stores."""
+    """Open an empty store of items."""
     with TemporaryDirectory(dir=FAST_ROOT) as root:
         store = make_store(Path(root), HOME)
         yield store

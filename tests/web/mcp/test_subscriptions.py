@@ -45,7 +45,7 @@ def try_change(served: Served, uid: str, guid: str, content: str) -> bool:
 
 
 def deploy_elsewhere(served: Served, **store: bool) -> str:
-    """Deploy a pipeline whose first store is no home."""
+    """Deploy a pipeline whose first store is not built in."""
     uid = make_uid()
     keys = {"stores": [{"memory_id": OTHER_STORE, **store}]} if store else {}
     served.house.deploy(make_bundle(uid, *make_commands(OTHER_STORE), **keys))

@@ -111,7 +111,7 @@ class PutResult:
     """The `base` for later checkpoints; empty for a piece."""
 
 
-@operation("checkpoints.put", access="write", mutates=True, home="memories", any_store=True)
+@operation("checkpoints.put", access="write", mutates=True, store="memories", any_store=True)
 def put(tx: Transaction, request: PutCheckpoint, context: Context) -> PutResult:
     """Store a checkpoint. It shares the parts that its base has already.
 
@@ -282,7 +282,7 @@ class FoundCheckpoint:
     """The bytes from `at`, in base64. Call again with a higher `at` while bytes are missing."""
 
 
-@operation("checkpoints.get", access="read", mutates=False, home="memories", any_store=True)
+@operation("checkpoints.get", access="read", mutates=False, store="memories", any_store=True)
 def get(tx: Transaction, request: GetCheckpoint, context: Context) -> FoundCheckpoint:
     """Return a checkpoint with its values and the writes that follow it."""
     table = tx.table(CheckpointTable)
@@ -373,7 +373,7 @@ class CheckpointPage:
     """The number of all checkpoints that match."""
 
 
-@operation("checkpoints.list", access="read", mutates=False, home="memories", any_store=True)
+@operation("checkpoints.list", access="read", mutates=False, store="memories", any_store=True)
 def list_checkpoints(tx: Transaction, request: ListCheckpoints, context: Context) -> CheckpointPage:
     """List checkpoints without their values, the newest first."""
     table = tx.table(CheckpointTable)
@@ -466,7 +466,7 @@ class WriteResult:
     """The number of writes that were stored. The others existed already."""
 
 
-@operation("checkpoints.write", access="write", mutates=True, home="memories", any_store=True)
+@operation("checkpoints.write", access="write", mutates=True, store="memories", any_store=True)
 def write(tx: Transaction, request: WriteCheckpoint, context: Context) -> WriteResult:
     """Store the writes of a task that follow a checkpoint.
 
@@ -506,7 +506,7 @@ class ThreadCopied:
     """The number of checkpoints that were copied."""
 
 
-@operation("checkpoints.copy", access="write", mutates=True, home="memories", any_store=True)
+@operation("checkpoints.copy", access="write", mutates=True, store="memories", any_store=True)
 def copy(tx: Transaction, request: CopyThread, context: Context) -> ThreadCopied:
     """Copy all checkpoints and writes of a thread into another thread.
 
@@ -540,7 +540,7 @@ class CheckpointsDeleted:
     """The number of checkpoints that were deleted."""
 
 
-@operation("checkpoints.delete", access="delete", mutates=True, home="memories", any_store=True)
+@operation("checkpoints.delete", access="delete", mutates=True, store="memories", any_store=True)
 def delete(tx: Transaction, request: DeleteCheckpoints, context: Context) -> CheckpointsDeleted:
     """Delete threads and single checkpoints with their writes. Unknown ids are ignored."""
     table, deleted = tx.table(CheckpointTable), 0
@@ -562,7 +562,9 @@ class ForgetRuns:
     """Only those of this agent; null for all."""
 
 
-@operation("checkpoints.forget_runs", access="admin", mutates=True, home="memories", any_store=True)
+@operation(
+    "checkpoints.forget_runs", access="admin", mutates=True, store="memories", any_store=True
+)
 def forget_runs(tx: Transaction, request: ForgetRuns, context: Context) -> CheckpointsDeleted:
     """Delete the checkpoints of runs with their writes. Unknown runs are ignored."""
     table = tx.table(CheckpointTable)
@@ -585,7 +587,7 @@ class PruneThreads:
     """The number of checkpoints that `keep_latest` keeps in each namespace."""
 
 
-@operation("checkpoints.prune", access="delete", mutates=True, home="memories", any_store=True)
+@operation("checkpoints.prune", access="delete", mutates=True, store="memories", any_store=True)
 def prune(tx: Transaction, request: PruneThreads, context: Context) -> CheckpointsDeleted:
     """Delete the old checkpoints of threads with their writes. Unknown threads are ignored."""
     table = tx.table(CheckpointTable)

@@ -89,7 +89,7 @@ class History:
     """Whether there are earlier messages."""
 
 
-@operation("conversations.history", access="read", mutates=False, home="memories", any_store=True)
+@operation("conversations.history", access="read", mutates=False, store="memories", any_store=True)
 def history(tx: Transaction, request: ReadHistory, context: Context) -> History:
     """Return the newest messages of a conversation, without prompts and results of tools.
 
@@ -178,7 +178,7 @@ class ClearConversation:
     """Only that of this agent; null for all."""
 
 
-@operation("conversations.clear", access="delete", mutates=True, home="memories", any_store=True)
+@operation("conversations.clear", access="delete", mutates=True, store="memories", any_store=True)
 def clear(tx: Transaction, request: ClearConversation, context: Context) -> CheckpointsDeleted:
     """Delete the checkpoints of a conversation. An unknown conversation is ignored.
 
@@ -227,9 +227,9 @@ def input_thread(execution: str, alias: str) -> str:
     return f"exec:{_encode(execution)}:{alias}"
 
 
-def turn_thread(errand_id: str) -> str:
+def turn_thread(deferred_call_id: str) -> str:
     """Return the thread with the committed responses of one turn, which is deleted at its end."""
-    return f"turn:{errand_id}"
+    return f"turn:{deferred_call_id}"
 
 
 def _encode(part: str) -> str:

@@ -158,7 +158,7 @@ class BegunEpisode:
     """The id of the episode."""
 
 
-@operation("episodes.begin", access="write", mutates=True, home="memories", any_store=True)
+@operation("episodes.begin", access="write", mutates=True, store="memories", any_store=True)
 def begin(tx: Transaction, request: NewEpisode, context: Context) -> BegunEpisode:
     """Begin an episode. An execution that began before keeps its episode."""
     return BegunEpisode(begin_episode(tx, request, context))
@@ -268,7 +268,7 @@ class AddedStep:
     """Its position in the log, from 0."""
 
 
-@operation("episodes.add", access="append", mutates=True, home="memories", any_store=True)
+@operation("episodes.add", access="append", mutates=True, store="memories", any_store=True)
 def add(tx: Transaction, request: AddStep, context: Context) -> AddedStep:
     """Append a message or an action to the log of an episode.
 
@@ -314,7 +314,7 @@ class CompletedEpisode:
     """The description of the failure."""
 
 
-@operation("episodes.complete", access="write", mutates=True, home="memories", any_store=True)
+@operation("episodes.complete", access="write", mutates=True, store="memories", any_store=True)
 def complete_episode(tx: Transaction, request: CompletedEpisode, context: Context) -> EpisodeView:
     """End an episode with its outcome. A log in the call replaces the earlier steps.
 
@@ -352,7 +352,7 @@ def end_abandoned(store: Store, uid: str, running: Collection[str], now_ms: int)
     if not open_episodes(store, uid, running):
         return
     with store.transaction() as tx:
-        tx.records.acts(now_ms, "")
+        tx.records.set_actor(now_ms, "")
         for stored in open_episodes(tx, uid, running):
             ended = CompletedEpisode(
                 stored.guid, False, error_code=ABANDONED, error_message="the turn was abandoned"
@@ -361,9 +361,9 @@ def end_abandoned(store: Store, uid: str, running: Collection[str], now_ms: int)
 
 
 def open_episodes(tx: Transaction, uid: str, running: Collection[str]) -> list[StoredRecord]:
-    """Return the episodes of errands of a pipeline that have no end and are not `running`.
+    """Return the episodes of deferred calls of a pipeline that have no end and are not `running`.
 
-    Episodes of other programs, whose execution is no errand, are left out.
+    Episodes of other programs, whose execution is no deferred call, are left out.
     """
     found = tx.table(EpisodeTable).open_from(f"{uid}/", f"{uid}0")
     return [stored for stored in found if stored.state.key not in running]
@@ -422,7 +422,7 @@ class WholeEpisode:
     """The number of steps on all pages."""
 
 
-@operation("episodes.get", access="read", mutates=False, home="memories", any_store=True)
+@operation("episodes.get", access="read", mutates=False, store="memories", any_store=True)
 def get(tx: Transaction, request: GetEpisode, context: Context) -> WholeEpisode:
     """Return an episode with its input, its output and a page of its log.
 
@@ -493,7 +493,7 @@ class EpisodePage:
     """The number of episodes on all pages."""
 
 
-@operation("episodes.list", access="read", mutates=False, home="memories", any_store=True)
+@operation("episodes.list", access="read", mutates=False, store="memories", any_store=True)
 def list_episodes(tx: Transaction, request: ListEpisodes, context: Context) -> EpisodePage:
     """List episodes in pages, the newest first. Of equal times, the later arrival is first."""
     request = replace(request, user_id=current_id(tx, request.user_id))
@@ -541,7 +541,7 @@ class RateEpisode:
     """Change only if the episode has one of these versions."""
 
 
-@operation("episodes.rate", access="write", mutates=True, home="memories", any_store=True)
+@operation("episodes.rate", access="write", mutates=True, store="memories", any_store=True)
 def rate(tx: Transaction, request: RateEpisode, context: Context) -> EpisodeView:
     """Store a rating and a comment. Missing fields stay as before.
 
@@ -560,7 +560,7 @@ def rate(tx: Transaction, request: RateEpisode, context: Context) -> EpisodeView
     return view_episode(tx.table(EpisodeTable).change(stored, state._replace(data=data)))
 
 
-@operation("episodes.delete_many", access="delete", mutates=True, home="memories", any_store=True)
+@operation("episodes.delete_many", access="delete", mutates=True, store="memories", any_store=True)
 def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete episodes with their steps. Unknown ids are ignored. records.restore can undo it."""
     table, deleted = tx.table(EpisodeTable), 0

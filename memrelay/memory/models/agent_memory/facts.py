@@ -185,7 +185,7 @@ class SetFact:
         return Ids(self.agent_id, self.user_id, self.session_id)
 
 
-@operation("facts.set", access="write", mutates=True, home="memories", any_store=True)
+@operation("facts.set", access="write", mutates=True, store="memories", any_store=True)
 def set_fact(tx: Transaction, request: SetFact, context: Context) -> FactWritten:
     """Write a fact under its key. An overwritten value stays in the history.
 
@@ -294,7 +294,7 @@ class FactName:
         return Ids(self.agent_id, self.user_id, self.session_id)
 
 
-@operation("facts.get", access="read", mutates=False, home="memories", any_store=True)
+@operation("facts.get", access="read", mutates=False, store="memories", any_store=True)
 def get(tx: Transaction, request: FactName, context: Context) -> FactView:
     """Return the fact of the session, else of the user, the agent, or everyone.
 
@@ -329,7 +329,7 @@ def missing_fact(which: str) -> RecordNotFound:
     return RecordNotFound(f"no fact has {which}; use facts.list or facts.search to find facts")
 
 
-@operation("facts.recall", access="read", mutates=True, home="memories", any_store=True)
+@operation("facts.recall", access="read", mutates=True, store="memories", any_store=True)
 def recall(tx: Transaction, request: FactName, context: Context) -> FactView:
     """Return a fact as facts.get does, and count the access. The count adds no history.
 
@@ -382,7 +382,7 @@ class FoundFacts:
     items: tuple[FactView, ...]
 
 
-@operation("facts.search", access="search", mutates=False, home="memories", any_store=True)
+@operation("facts.search", access="search", mutates=False, store="memories", any_store=True)
 def search_facts(tx: Transaction, request: SearchFacts, context: Context) -> FoundFacts:
     """Find visible facts, the most reliable first, then those with the words in their key.
 
@@ -434,7 +434,7 @@ class FactPage:
     """The number of facts on all pages."""
 
 
-@operation("facts.list", access="read", mutates=False, home="memories", any_store=True)
+@operation("facts.list", access="read", mutates=False, store="memories", any_store=True)
 def list_facts(tx: Transaction, request: ListFacts, context: Context) -> FactPage:
     """List facts in pages, the newest change first. Of equal times, the later arrival is first.
 
@@ -486,7 +486,7 @@ class DeleteFact:
     """Delete only if the fact has one of these versions."""
 
 
-@operation("facts.delete", access="delete", mutates=True, home="memories", any_store=True)
+@operation("facts.delete", access="delete", mutates=True, store="memories", any_store=True)
 def delete(tx: Transaction, request: DeleteFact, context: Context) -> None:
     """Delete a fact. records.restore can undo it.
 
@@ -500,7 +500,7 @@ def delete(tx: Transaction, request: DeleteFact, context: Context) -> None:
     tx.records.delete(stored)
 
 
-@operation("facts.delete_many", access="delete", mutates=True, home="memories", any_store=True)
+@operation("facts.delete_many", access="delete", mutates=True, store="memories", any_store=True)
 def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete facts. Unknown ids are ignored. records.restore can undo each deletion."""
     return Deleted(tx.table(FactTable).delete(request.ids))

@@ -156,7 +156,7 @@ class ProcedureSaved:
     """created or updated."""
 
 
-@operation("procedures.save", access="write", mutates=True, home="memories", any_store=True)
+@operation("procedures.save", access="write", mutates=True, store="memories", any_store=True)
 def save(tx: Transaction, request: SaveProcedure, context: Context) -> ProcedureSaved:
     """Write a procedure under its name. The earlier one of the agent stays in the history.
 
@@ -203,7 +203,7 @@ class GetProcedure:
     """The agent that has a procedure of that name."""
 
 
-@operation("procedures.get", access="read", mutates=False, home="memories", any_store=True)
+@operation("procedures.get", access="read", mutates=False, store="memories", any_store=True)
 def get(tx: Transaction, request: GetProcedure, context: Context) -> ProcedureView:
     """Return the procedure with that id, else the agent's procedure of that name.
 
@@ -254,7 +254,7 @@ class ProcedurePage:
     """The number of procedures on all pages."""
 
 
-@operation("procedures.list", access="read", mutates=False, home="memories", any_store=True)
+@operation("procedures.list", access="read", mutates=False, store="memories", any_store=True)
 def list_procedures(tx: Transaction, request: ListProcedures, context: Context) -> ProcedurePage:
     """List procedures in pages, the newest or the most used first.
 
@@ -294,7 +294,7 @@ class ProcedureMatch:
     """The procedure; null if none applies."""
 
 
-@operation("procedures.match", access="read", mutates=False, home="memories", any_store=True)
+@operation("procedures.match", access="read", mutates=False, store="memories", any_store=True)
 def match(tx: Transaction, request: MatchProcedure, context: Context) -> ProcedureMatch:
     """Find the procedure that applies to a goal and succeeded most often.
 
@@ -352,7 +352,7 @@ class UsedProcedure:
     """How long it took, milliseconds."""
 
 
-@operation("procedures.use", access="write", mutates=True, home="memories", any_store=True)
+@operation("procedures.use", access="write", mutates=True, store="memories", any_store=True)
 def use(tx: Transaction, used: UsedProcedure, context: Context) -> ProcedureView:
     """Count a use of a procedure with its outcome and duration. The count adds no history.
 
@@ -377,7 +377,7 @@ class RetireProcedure:
     """Retire only if the procedure has one of these versions."""
 
 
-@operation("procedures.retire", access="write", mutates=True, home="memories", any_store=True)
+@operation("procedures.retire", access="write", mutates=True, store="memories", any_store=True)
 def retire(tx: Transaction, request: RetireProcedure, context: Context) -> ProcedureView:
     """Take a procedure out of use. It stays in lists, and a save puts it into use again.
 
@@ -394,7 +394,9 @@ def retire(tx: Transaction, request: RetireProcedure, context: Context) -> Proce
     return view_state(tx, state)
 
 
-@operation("procedures.delete_many", access="delete", mutates=True, home="memories", any_store=True)
+@operation(
+    "procedures.delete_many", access="delete", mutates=True, store="memories", any_store=True
+)
 def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete procedures. Unknown ids are ignored. records.restore can undo each deletion."""
     return Deleted(tx.table(ProcedureTable).delete(request.ids))

@@ -82,7 +82,7 @@ class IdentifyUser:
     """The user name in Telegram."""
 
 
-@operation("users.identify", access="write", mutates=True, home="memories", any_store=True)
+@operation("users.identify", access="write", mutates=True, store="memories", any_store=True)
 def identify_user(tx: Transaction, request: IdentifyUser, context: Context) -> Identified:
     """Find or create the user behind an id in a channel, and count a conversation.
 
@@ -150,7 +150,7 @@ class GetUser:
     """The canonical id, `channel:id`, or the id of the user's record."""
 
 
-@operation("users.get", access="read", mutates=False, home="memories", any_store=True)
+@operation("users.get", access="read", mutates=False, store="memories", any_store=True)
 def get(tx: Transaction, request: GetUser, context: Context) -> UserView:
     """Return a user. A merged user leads to the one that it was merged into.
 
@@ -178,7 +178,7 @@ class UserPage:
     """The number of users on all pages, including merged ones."""
 
 
-@operation("users.list", access="read", mutates=False, home="memories", any_store=True)
+@operation("users.list", access="read", mutates=False, store="memories", any_store=True)
 def list_users(tx: Transaction, request: ListUsers, context: Context) -> UserPage:
     """List users in pages, the last seen first. Of equal times, the later arrival is first."""
     conditions = Conditions(given=literal_kind(USER_KIND))
@@ -210,7 +210,7 @@ class UpdateUser:
     """Change only if the user has one of these versions."""
 
 
-@operation("users.update", access="write", mutates=True, home="memories", any_store=True)
+@operation("users.update", access="write", mutates=True, store="memories", any_store=True)
 def update(tx: Transaction, request: UpdateUser, context: Context) -> UserView:
     """Change a user's name and identifiers, and merge preferences into the stored ones.
 
@@ -300,7 +300,7 @@ class UserContext:
     """When the user was identified first."""
 
 
-@operation("users.context", access="read", mutates=False, home="memories", any_store=True)
+@operation("users.context", access="read", mutates=False, store="memories", any_store=True)
 def read_context(tx: Transaction, request: ReadContext, context: Context) -> UserContext:
     """Return identity, preferences, facts and history of a user. An unknown user is new."""
     return user_context(tx, request.id, request.agent_id)
@@ -354,7 +354,7 @@ class MergeUsers:
     """The reason, kept in the history."""
 
 
-@operation("users.merge", access="write", mutates=True, home="memories", any_store=True)
+@operation("users.merge", access="write", mutates=True, store="memories", any_store=True)
 def merge(tx: Transaction, request: MergeUsers, context: Context) -> UserView:
     """Merge a user into another one: facts, episodes, identifiers and counters move.
 
@@ -434,7 +434,7 @@ class Forgotten:
 
 
 @operation(
-    "users.forget", access="admin", mutates=True, erases=True, home="memories", any_store=True
+    "users.forget", access="admin", mutates=True, erases=True, store="memories", any_store=True
 )
 def forget(tx: Transaction, request: ForgetUser, context: Context) -> Forgotten:
     """Erase a user permanently, with all records and threads, also those of merged users.
@@ -512,7 +512,7 @@ def _find_source(data: str) -> str:
     return str(found.get("source_episode_id") or "") if isinstance(found, dict) else ""
 
 
-@operation("users.delete_many", access="delete", mutates=True, home="memories", any_store=True)
+@operation("users.delete_many", access="delete", mutates=True, store="memories", any_store=True)
 def delete_many(tx: Transaction, request: DeleteMany, context: Context) -> Deleted:
     """Delete users. Unknown ids are ignored. records.restore can undo it.
 

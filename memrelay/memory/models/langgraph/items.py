@@ -51,7 +51,7 @@ class FoundRecords:
     """Keys that were not looked up because the answer is full; look them up in another call."""
 
 
-@operation("records.find", access="read", mutates=False, home="langgraph", any_store=True)
+@operation("records.find", access="read", mutates=False, store="langgraph", any_store=True)
 def find(tx: Transaction, request: FindRecords, context: Context) -> FoundRecords:
     """Look up items of a LangGraph store (records of kind memory.item) by their keys.
 
@@ -105,7 +105,7 @@ class PutOutput:
     """The number of new items. The others were replaced."""
 
 
-@operation("records.put", access="write", mutates=True, home="langgraph", any_store=True)
+@operation("records.put", access="write", mutates=True, store="langgraph", any_store=True)
 def put(tx: Transaction, request: PutRecords, context: Context) -> PutOutput:
     """Write items of a LangGraph store (records of kind memory.item), all in one transaction.
 
@@ -183,7 +183,7 @@ class Removed:
     """The number of items that existed."""
 
 
-@operation("records.remove", access="delete", mutates=True, home="langgraph", any_store=True)
+@operation("records.remove", access="delete", mutates=True, store="langgraph", any_store=True)
 def remove(tx: Transaction, request: RemoveRecords, context: Context) -> Removed:
     """Delete items of a LangGraph store (records of kind memory.item) by their keys.
 
@@ -222,7 +222,7 @@ class Scopes:
     """The number of scopes on all pages."""
 
 
-@operation("records.scopes", access="read", mutates=False, home="langgraph", any_store=True)
+@operation("records.scopes", access="read", mutates=False, store="langgraph", any_store=True)
 def list_scopes(tx: Transaction, request: ListScopes, context: Context) -> Scopes:
     """List the scopes in which a LangGraph store has items (records of kind memory.item).
 
@@ -252,7 +252,7 @@ class Touched:
     """The number of items that have a time to live and have not expired."""
 
 
-@operation("records.touch", access="write", mutates=True, home="langgraph", any_store=True)
+@operation("records.touch", access="write", mutates=True, store="langgraph", any_store=True)
 def touch(tx: Transaction, request: TouchRecords, context: Context) -> Touched:
     """Restart the time to live of items of a LangGraph store (records of kind memory.item).
 

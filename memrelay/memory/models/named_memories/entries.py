@@ -158,7 +158,7 @@ class CreateEntry:
     """
 
 
-@operation("entries.create", access="write", mutates=True, home="memories", embeds="content")
+@operation("entries.create", access="write", mutates=True, store="memories", embeds="content")
 def create_entry(tx: Transaction, new: CreateEntry, context: Context) -> WrittenEntry:
     """Write an entry: create it, add it to a similar entry, or skip it as a duplicate.
 
@@ -475,7 +475,7 @@ class GetEntry:
     """The memory that must contain the entry."""
 
 
-@operation("entries.get", access="read", mutates=False, home="memories")
+@operation("entries.get", access="read", mutates=False, store="memories")
 def get_entry(tx: Transaction, request: GetEntry, context: Context) -> EntryView:
     """Return one entry.
 
@@ -562,7 +562,7 @@ class EntryPage:
     """The number of entries on all pages."""
 
 
-@operation("entries.list", access="read", mutates=False, home="memories")
+@operation("entries.list", access="read", mutates=False, store="memories")
 def list_entries(tx: Transaction, request: ListEntries, context: Context) -> EntryPage:
     """List the entries of a named memory, optionally by tags, source and filter, in pages.
 
@@ -597,7 +597,7 @@ class UpdateEntry:
     """Change only if the entry has one of these versions."""
 
 
-@operation("entries.update", access="write", mutates=True, home="memories", embeds="content")
+@operation("entries.update", access="write", mutates=True, store="memories", embeds="content")
 def update_entry(tx: Transaction, change: UpdateEntry, context: Context) -> EntryView:
     """Change the given fields of an entry, without deduplication.
 
@@ -643,7 +643,7 @@ class DeleteEntry:
     """The reason, kept in the history."""
 
 
-@operation("entries.delete", access="delete", mutates=True, home="memories")
+@operation("entries.delete", access="delete", mutates=True, store="memories")
 def delete_entry(tx: Transaction, request: DeleteEntry, context: Context) -> None:
     """Delete one entry.
 

@@ -99,7 +99,7 @@ class Knowledge:
     """The reason for that."""
 
 
-@operation("knowledge.search", access="search", mutates=False, home="memories")
+@operation("knowledge.search", access="search", mutates=False, store="memories")
 def search_knowledge(tx: Transaction, request: SearchKnowledge, context: Context) -> Knowledge:
     """Find entries of named memories by meaning and words, best first.
 
@@ -171,7 +171,7 @@ def _search(
         vector_share=VECTOR_SHARE,
     )
     ranked, least = rank(floor=False), request.min_score or 0
-    if relevant and ranked.missing_arm:
+    if relevant and ranked.missing_retriever:
         ranked = rank(floor=True)
     elif relevant:
         least = RELEVANT
@@ -182,7 +182,7 @@ def _search(
         for record in tx.records.at_rows({row: score}):
             why = _explain_score(shares[row])
             results.append(_result(tx, memories, record, soat_score(record.score), why))
-    reason = ranked.missing_arm or NO_VECTOR_YET * tx.ranker.has_missing_vectors(ranked)
+    reason = ranked.missing_retriever or NO_VECTOR_YET * tx.ranker.has_missing_vectors(ranked)
     return Knowledge(_check_size(results, context), bool(reason), reason)
 
 
@@ -283,7 +283,7 @@ class KnowledgeContext:
     """Whether the search used only words, or an entry had no vector yet."""
 
 
-@operation("knowledge.context", access="search", mutates=False, home="memories")
+@operation("knowledge.context", access="search", mutates=False, store="memories")
 def knowledge_context(
     tx: Transaction, request: KnowledgeConfig, context: Context
 ) -> KnowledgeContext:

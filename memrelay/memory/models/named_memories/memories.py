@@ -141,7 +141,7 @@ class CreateMemory:
     """Tags for filters."""
 
 
-@operation("memories.create", access="write", mutates=True, home="memories")
+@operation("memories.create", access="write", mutates=True, store="memories")
 def create_memory(tx: Transaction, new: CreateMemory, context: Context) -> MemoryView:
     """Create a named memory, which stores deduplicated entries."""
     return memory_view(add_memory(tx, new, context.new_guid(), context.now_ms), tx.memory_id)
@@ -174,7 +174,7 @@ class GetMemory:
     """The id of the memory."""
 
 
-@operation("memories.get", access="read", mutates=False, home="memories")
+@operation("memories.get", access="read", mutates=False, store="memories")
 def get_memory(tx: Transaction, request: GetMemory, context: Context) -> MemoryView:
     """Return one named memory.
 
@@ -223,7 +223,7 @@ class MemoryPage:
     """The number of memories on all pages."""
 
 
-@operation("memories.list", access="read", mutates=False, home="memories")
+@operation("memories.list", access="read", mutates=False, store="memories")
 def list_memories(tx: Transaction, request: ListMemories, context: Context) -> MemoryPage:
     """List named memories, optionally by tags, in pages.
 
@@ -255,7 +255,7 @@ class UpdateMemory:
     """Change only if the memory has one of these versions."""
 
 
-@operation("memories.update", access="write", mutates=True, home="memories")
+@operation("memories.update", access="write", mutates=True, store="memories")
 def update_memory(tx: Transaction, change: UpdateMemory, context: Context) -> MemoryView:
     """Change the given fields of a memory.
 
@@ -295,7 +295,7 @@ class DeleteMemory:
     """Delete only if the memory has one of these versions."""
 
 
-@operation("memories.delete", access="delete", mutates=True, home="memories")
+@operation("memories.delete", access="delete", mutates=True, store="memories")
 def delete_memory(tx: Transaction, request: DeleteMemory, context: Context) -> None:
     """Delete a named memory with all its entries.
 

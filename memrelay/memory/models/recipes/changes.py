@@ -111,7 +111,7 @@ class RecipeChanges:
     """The number of the newest change. There is more to read while `next` is lower."""
 
 
-@operation("recipes.changes", access="read", mutates=False, home="recipes")
+@operation("recipes.changes", access="read", mutates=False, store="recipes")
 def list_recipe_changes(
     tx: Transaction, query: ListRecipeChanges, context: Context
 ) -> RecipeChanges:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from pydantic import Field, StringConstraints
 
 from memrelay.memory.engine.conditions import Conditions, compiled
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.errors import EmbeddingFault, RecordNotFound, Refused
@@ -82,7 +82,7 @@ class DocumentHits:
     warnings: tuple[SearchWarning, ...]
 
 
-@operation("documents.search", access="search", mutates=False, home="recipes")
+@operation("documents.search", access="search", mutates=False, store="recipes")
 def search(tx: Transaction, request: SearchDocuments, context: Context) -> DocumentHits:
     """Find documents, entries of a named memory or records of a store, best first.
 
@@ -146,14 +146,14 @@ def _find_collection(tx: Transaction, request: SearchDocuments, context: Context
 def _open_memories(tx: Transaction, context: Context) -> Transaction:
     """Return the store with the named memories. A store outside a pipeline has its own."""
     uid = uid_of_store(tx.memory_id)
-    is_home = tx.memory_id == home_of(uid, "recipes")
-    return _open_store(home_of(uid), context) if is_home else tx
+    is_built_in = tx.memory_id == built_in_store(uid, "recipes")
+    return _open_store(built_in_store(uid), context) if is_built_in else tx
 
 
 def _open_store(memory_id: str, context: Context) -> Transaction:
     """Return another store for reads. Raises RecordNotFound: it cannot be read here."""
     try:
-        store: Transaction = context.beside(memory_id)
+        store: Transaction = context.open_for_read(memory_id)
     except Refused as error:
         raise RecordNotFound(f"unknown collection: {error}") from error
     return store

@@ -110,7 +110,7 @@ class DocumentWritten:
     """Whether it is new."""
 
 
-@operation("documents.put", access="write", mutates=True, home="recipes", needs_vectors=True)
+@operation("documents.put", access="write", mutates=True, store="recipes", needs_vectors=True)
 def put(tx: Transaction, new: PutDocument, context: Context) -> DocumentWritten:
     """Store a document, in place of the one with its uri.
 
@@ -184,7 +184,7 @@ class GetDocument:
     """The uri of the document."""
 
 
-@operation("documents.get", access="read", mutates=False, home="recipes")
+@operation("documents.get", access="read", mutates=False, store="recipes")
 def get(tx: Transaction, query: GetDocument, context: Context) -> DocumentView:
     """Return a document with its text.
 
@@ -224,7 +224,7 @@ class DocumentPage:
     """The cursor of the next page; null on the last page."""
 
 
-@operation("documents.list", access="read", mutates=False, home="recipes")
+@operation("documents.list", access="read", mutates=False, store="recipes")
 def list_documents(tx: Transaction, query: ListDocuments, context: Context) -> DocumentPage:
     """List the documents of a collection by uri, in pages. Writes of others shift no page.
 
@@ -257,7 +257,7 @@ class DeleteDocument:
     """Delete only if the document has one of these versions."""
 
 
-@operation("documents.delete", access="delete", mutates=True, home="recipes")
+@operation("documents.delete", access="delete", mutates=True, store="recipes")
 def delete(tx: Transaction, target: DeleteDocument, context: Context) -> None:
     """Delete a document with all chunks of its text.
 
@@ -293,7 +293,7 @@ class Collections:
     items: tuple[CollectionView, ...]
 
 
-@operation("documents.collections", access="read", mutates=False, home="recipes")
+@operation("documents.collections", access="read", mutates=False, store="recipes")
 def collections(tx: Transaction, query: ListCollections, context: Context) -> Collections:
     """List the collections of documents by name. Each has at least one document."""
     views = [

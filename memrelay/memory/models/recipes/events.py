@@ -120,7 +120,7 @@ class EventsAppended:
     events: tuple[EventView, ...]
 
 
-@operation("events.append", access="append", mutates=True, home="recipes")
+@operation("events.append", access="append", mutates=True, store="recipes")
 def append(tx: Transaction, batch: AppendEvents, context: Context) -> EventsAppended:
     """Append events, all or none. Events never change.
 
@@ -210,7 +210,7 @@ class EventPage:
     offset: int
 
 
-@operation("events.query", access="read", mutates=False, home="recipes")
+@operation("events.query", access="read", mutates=False, store="recipes")
 def query_events(tx: Transaction, query: QueryEvents, context: Context) -> EventPage:
     """Find events by their fields, or aggregate them.
 

@@ -84,7 +84,7 @@ class NewInstance:
     """Only for a graph: the template that its nodes and edges must fit."""
 
 
-@operation("instances.create", access="write", mutates=True, home="recipes")
+@operation("instances.create", access="write", mutates=True, store="recipes")
 def create(tx: Transaction, new: NewInstance, context: Context) -> InstanceView:
     """Create a key-value store, an event log or a graph.
 
@@ -105,7 +105,7 @@ class InstanceTarget:
     """The id or the name."""
 
 
-@operation("instances.get", access="read", mutates=False, home="recipes")
+@operation("instances.get", access="read", mutates=False, store="recipes")
 def get(tx: Transaction, query: InstanceTarget, context: Context) -> InstanceView:
     """Return an instance with its counts.
 
@@ -129,7 +129,7 @@ class Instances:
     items: tuple[InstanceView, ...]
 
 
-@operation("instances.list", access="read", mutates=False, home="recipes")
+@operation("instances.list", access="read", mutates=False, store="recipes")
 def list_instances(tx: Transaction, query: ListInstances, context: Context) -> Instances:
     """List the instances of a sort with their counts, the newest first.
 
@@ -159,7 +159,7 @@ class UpdateInstance:
     """Change only if the instance has one of these versions."""
 
 
-@operation("instances.update", access="write", mutates=True, home="recipes")
+@operation("instances.update", access="write", mutates=True, store="recipes")
 def update(tx: Transaction, change: UpdateInstance, context: Context) -> InstanceView:
     """Change the name or the description of an instance.
 
@@ -195,7 +195,7 @@ class DeleteInstance:
     """Delete only if the instance has one of these versions."""
 
 
-@operation("instances.delete", access="delete", mutates=True, home="recipes")
+@operation("instances.delete", access="delete", mutates=True, store="recipes")
 def delete(tx: Transaction, target: DeleteInstance, context: Context) -> None:
     """Delete an instance with its pairs, events, nodes, edges and views.
 
@@ -249,7 +249,7 @@ def create_instance(tx: Transaction, new: NewInstance, context: Context) -> Stat
     refuse_taken(tx, new.sort, new.name)
     if tx.table(RecipeTables).instances.count(new.sort) >= MOST_INSTANCES:
         raise Refused(
-            f"a home has at most {MOST_INSTANCES} instances of a sort; delete one that is unused, "
+            f"a built-in store has at most {MOST_INSTANCES} instances of a sort; delete one that is unused, "
             "or use namespaces or streams of one instance"
         )
     data: dict[str, Any] = {"description": new.description} if new.description else {}

@@ -129,7 +129,7 @@ class KeyedKind(Generic[View]):
         run.__annotations__, run.__doc__ = types, summary
         access = ACCESS[verb]
         name, mutates = f"{self.noun}.{verb}", access != "read"
-        operation(name, access=access, mutates=mutates, home="recipes")(run)
+        operation(name, access=access, mutates=mutates, store="recipes")(run)
 
 
 @dataclass(frozen=True, slots=True)

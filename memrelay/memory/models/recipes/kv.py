@@ -80,7 +80,7 @@ class SetPair:
     """Whether a missing store is created."""
 
 
-@operation("kv.set", access="write", mutates=True, home="recipes")
+@operation("kv.set", access="write", mutates=True, store="recipes")
 def set_pair(tx: Transaction, new: SetPair, context: Context) -> PairView:
     """Write a pair. A new value replaces that of the key.
 
@@ -129,7 +129,7 @@ class FoundPairs:
     items: tuple[FoundPair, ...]
 
 
-@operation("kv.get", access="read", mutates=False, home="recipes")
+@operation("kv.get", access="read", mutates=False, store="recipes")
 def get(tx: Transaction, query: GetPairs, context: Context) -> FoundPairs:
     """Return the values of keys, in the order of the keys.
 
@@ -167,7 +167,7 @@ class PairDeleted:
     """Whether there was a pair."""
 
 
-@operation("kv.delete", access="delete", mutates=True, home="recipes")
+@operation("kv.delete", access="delete", mutates=True, store="recipes")
 def delete(tx: Transaction, target: DeletePair, context: Context) -> PairDeleted:
     """Delete a pair. It cannot be restored.
 
@@ -198,7 +198,7 @@ class PairsDeleted:
     """The number of deleted pairs."""
 
 
-@operation("kv.clear", access="delete", mutates=True, home="recipes")
+@operation("kv.clear", access="delete", mutates=True, store="recipes")
 def clear(tx: Transaction, target: ClearNamespace, context: Context) -> PairsDeleted:
     """Delete all pairs of a namespace. They cannot be restored.
 
@@ -228,7 +228,7 @@ class PairCount:
     count: int
 
 
-@operation("kv.count", access="read", mutates=False, home="recipes")
+@operation("kv.count", access="read", mutates=False, store="recipes")
 def count(tx: Transaction, query: CountPairs, context: Context) -> PairCount:
     """Count the pairs of a store or of a namespace.
 
@@ -256,7 +256,7 @@ class Namespaces:
     """Their names in order, at most 1,000."""
 
 
-@operation("kv.namespaces", access="read", mutates=False, home="recipes")
+@operation("kv.namespaces", access="read", mutates=False, store="recipes")
 def namespaces(tx: Transaction, query: ListNamespaces, context: Context) -> Namespaces:
     """List the namespaces that have pairs.
 
@@ -298,7 +298,7 @@ class PairPage:
     offset: int
 
 
-@operation("kv.query", access="read", mutates=False, home="recipes")
+@operation("kv.query", access="read", mutates=False, store="recipes")
 def query_pairs(tx: Transaction, query: QueryPairs, context: Context) -> PairPage:
     """Find pairs by their keys and times.
 

@@ -70,7 +70,7 @@ class CreateRecipe:
     """The definition, as docs/recipes.md describes it."""
 
 
-@operation("recipes.create", access="write", mutates=True, home="recipes")
+@operation("recipes.create", access="write", mutates=True, store="recipes")
 def create(tx: Transaction, new: CreateRecipe, context: Context) -> RecipeView:
     """Check a definition and store it as a new recipe.
 
@@ -110,7 +110,7 @@ class RecipeList:
     items: tuple[RecipeView, ...]
 
 
-@operation("recipes.list", access="read", mutates=False, home="recipes")
+@operation("recipes.list", access="read", mutates=False, store="recipes")
 def list_recipes(tx: Transaction, query: ListRecipes, context: Context) -> RecipeList:
     """List recipes in the order of their ids.
 
@@ -151,7 +151,7 @@ class UpdateRecipe:
     """Replace only if the recipe has one of these versions."""
 
 
-@operation("recipes.update", access="write", mutates=True, home="recipes")
+@operation("recipes.update", access="write", mutates=True, store="recipes")
 def update(tx: Transaction, change: UpdateRecipe, context: Context) -> RecipeView:
     """Replace the whole definition of a recipe.
 
@@ -196,7 +196,7 @@ class DuplicateRecipe:
     """The label of the copy; by default the label with ` (copy)`."""
 
 
-@operation("recipes.duplicate", access="write", mutates=True, home="recipes")
+@operation("recipes.duplicate", access="write", mutates=True, store="recipes")
 def duplicate(tx: Transaction, query: DuplicateRecipe, context: Context) -> RecipeView:
     """Copy a recipe under a new id.
 
@@ -242,7 +242,7 @@ class ExportedRecipe:
     """The definition as canonical, indented JSON. Equal recipes have equal texts."""
 
 
-@operation("recipes.export", access="read", mutates=False, home="recipes")
+@operation("recipes.export", access="read", mutates=False, store="recipes")
 def export(tx: Transaction, query: ExportRecipe, context: Context) -> ExportedRecipe:
     """Return a recipe as the text of a definition file, without times.
 
@@ -276,7 +276,7 @@ class ImportedRecipe:
     """Whether the recipe is new."""
 
 
-@operation("recipes.import", access="write", mutates=True, home="recipes")
+@operation("recipes.import", access="write", mutates=True, store="recipes")
 def import_recipe(tx: Transaction, new: ImportRecipe, context: Context) -> ImportedRecipe:
     """Store a definition as a new recipe, or replace the recipe with its id.
 
@@ -314,7 +314,7 @@ class SpecList:
     items: tuple[StepSpec, ...]
 
 
-@operation("recipes.specs", access="read", mutates=False, home="recipes")
+@operation("recipes.specs", access="read", mutates=False, store="recipes")
 def specs(tx: Transaction, query: ListSpecs, context: Context) -> SpecList:
     """Describe the step types and their parameters."""
     step_types = step_specs()
@@ -343,7 +343,7 @@ class StoredRecipes:
     """Ids of the recipes that were the same before."""
 
 
-@operation("recipes.store", access="write", mutates=True, home="recipes")
+@operation("recipes.store", access="write", mutates=True, store="recipes")
 def store_recipes(tx: Transaction, new: StoreRecipes, context: Context) -> StoredRecipes:
     """Store new recipes and replace those with the same ids, all or none.
 
@@ -415,7 +415,7 @@ class Validation:
     """All warnings. They do not keep a recipe from being stored."""
 
 
-@operation("recipes.validate", access="read", mutates=False, home="recipes")
+@operation("recipes.validate", access="read", mutates=False, store="recipes")
 def validate(tx: Transaction, query: ValidateRecipe, context: Context) -> Validation:
     """Check a definition without storing it, and return all errors and warnings."""
     checked = check_definition(query.definition)
@@ -444,7 +444,7 @@ class ExecuteInput:
     """Sets the variable `thread_id`."""
 
 
-@operation("recipes.execute", access="search", mutates=False, home="recipes", stepwise=True)
+@operation("recipes.execute", access="search", mutates=False, store="recipes", stepwise=True)
 def execute_recipe(
     tx: Transaction, query: ExecuteInput, context: Context
 ) -> Generator[None, Transaction, dict[str, Any]]:

@@ -97,7 +97,7 @@ class CreateRules:
     then: {add_memories: [id]}}`."""
 
 
-@operation("rules.create", access="write", mutates=True, home="recipes")
+@operation("rules.create", access="write", mutates=True, store="recipes")
 def create_rules(tx: Transaction, new: CreateRules, context: Context) -> EngineView:
     """Create a rule engine. Its rules add recipes to the contexts that are assembled.
 
@@ -135,7 +135,7 @@ class Engines:
     items: tuple[EngineView, ...]
 
 
-@operation("rules.list", access="read", mutates=False, home="recipes")
+@operation("rules.list", access="read", mutates=False, store="recipes")
 def list_rules(tx: Transaction, query: ListRules, context: Context) -> Engines:
     """List all rule engines, disabled ones included, in the order of their ids.
 
@@ -171,7 +171,7 @@ class UpdateRules:
     """Change only if the engine has one of these versions."""
 
 
-@operation("rules.update", access="write", mutates=True, home="recipes")
+@operation("rules.update", access="write", mutates=True, store="recipes")
 def update_rules(tx: Transaction, change: UpdateRules, context: Context) -> EngineView:
     """Change the given fields of a rule engine.
 
@@ -253,7 +253,7 @@ class RulesEvaluated:
     """The fields of conditions that have a value."""
 
 
-@operation("rules.evaluate", access="search", mutates=False, home="recipes")
+@operation("rules.evaluate", access="search", mutates=False, store="recipes")
 def evaluate(tx: Transaction, query: EvaluateRules, context: Context) -> RulesEvaluated:
     """Return which recipes the rules add for some inputs. It runs no recipe.
 
@@ -294,7 +294,7 @@ class RuleVariables:
     items: tuple[RuleVariable, ...]
 
 
-@operation("rules.variables", access="read", mutates=False, home="recipes")
+@operation("rules.variables", access="read", mutates=False, store="recipes")
 def list_variables(tx: Transaction, query: ListVariables, context: Context) -> RuleVariables:
     """List the fields that conditions can read: of scopes, the input, recipes and other rules."""
     sources: dict[str, Literal["scope", "input", "recipe", "rule"]] = {

@@ -44,7 +44,7 @@ class ContextView:
     """When it ends; null for never."""
 
 
-@operation("contexts.open", access="admin", mutates=True, home="stores")
+@operation("contexts.open", access="admin", mutates=True, store="stores")
 def open_context(tx: Transaction, request: OpenContext, context: Context) -> ContextView:
     """Let an agent use the store of a chat or user until the context is closed or ends."""
     now_ms, before = get_now_ms(tx), tx.table(ContextTable).find(request.id, request.agent)
@@ -84,7 +84,7 @@ class ContextClosed:
     """Whether it was open."""
 
 
-@operation("contexts.close", access="admin", mutates=True, home="stores")
+@operation("contexts.close", access="admin", mutates=True, store="stores")
 def close_context(tx: Transaction, request: CloseContext, context: Context) -> ContextClosed:
     """End the access of an agent to the store of a chat or user.
 
@@ -123,7 +123,7 @@ class ContextPage:
     """The cursor of the next page; null on the last page."""
 
 
-@operation("contexts.list", access="admin", mutates=False, home="stores")
+@operation("contexts.list", access="admin", mutates=False, store="stores")
 def list_contexts(tx: Transaction, request: ListContexts, context: Context) -> ContextPage:
     """List open contexts.
 

@@ -74,7 +74,7 @@ class SetGrant(Identity):
     """Seconds until it ends; 0 means never. By default, a grant in force keeps its end."""
 
 
-@operation("grants.set", access="write", mutates=True, home="stores")
+@operation("grants.set", access="write", mutates=True, store="stores")
 def put_grant(tx: Transaction, request: SetGrant, context: Context) -> GrantView:
     """Give an agent access to a store, or change its level and end.
 
@@ -175,7 +175,7 @@ class GrantPage:
     """The cursor of the next page; null on the last page."""
 
 
-@operation("grants.list", access="read", mutates=False, home="stores")
+@operation("grants.list", access="read", mutates=False, store="stores")
 def list_grants(tx: Transaction, request: ListGrants, context: Context) -> GrantPage:
     """List the grants in force to a store.
 
@@ -207,7 +207,7 @@ class GrantRemoved:
     """Whether there was a grant."""
 
 
-@operation("grants.remove", access="write", mutates=True, home="stores")
+@operation("grants.remove", access="write", mutates=True, store="stores")
 def delete_grant(tx: Transaction, request: RemoveGrant, context: Context) -> GrantRemoved:
     """End a grant. Grants that its agent gave to others end with it.
 

@@ -110,7 +110,7 @@ class PutResult:
     """Whether the value was written. False only with `if_absent`, for a key with an entry."""
 
 
-@operation("items.put", access="write", mutates=True, home="stores")
+@operation("items.put", access="write", mutates=True, store="stores")
 def put_item(tx: Transaction, request: PutItem, context: Context) -> PutResult:
     """Write an entry under its key. A new value replaces that of the agent's own entry.
 
@@ -199,7 +199,7 @@ class GetItem(Identity):
     """Whether to return an internal entry too. Otherwise it does not exist."""
 
 
-@operation("items.get", access="read", mutates=False, home="stores")
+@operation("items.get", access="read", mutates=False, store="stores")
 def get_item(tx: Transaction, request: GetItem, context: Context) -> ItemView:
     """Return an entry: the agent's own, else the newest with that key.
 
@@ -262,7 +262,7 @@ class ItemPage:
     """The cursor of the next page; null on the last page."""
 
 
-@operation("items.list", access="read", mutates=False, home="stores")
+@operation("items.list", access="read", mutates=False, store="stores")
 def list_items(tx: Transaction, request: ListItems, context: Context) -> ItemPage:
     """List the entries of a store by key, in pages. Writes of others shift no page.
 
@@ -356,7 +356,7 @@ class ItemHits:
     items: tuple[ItemHit, ...]
 
 
-@operation("items.search", access="search", mutates=False, home="stores", embeds="query")
+@operation("items.search", access="search", mutates=False, store="stores", embeds="query")
 def search_items(tx: Transaction, request: SearchItems, context: Context) -> ItemHits:
     """Find entries by their words and their meaning, best first.
 
@@ -430,7 +430,7 @@ class EditResult:
     """Up to 40 characters after the replaced text."""
 
 
-@operation("items.edit", access="write", mutates=True, home="stores")
+@operation("items.edit", access="write", mutates=True, store="stores")
 def edit_item(tx: Transaction, change: EditItem, context: Context) -> EditResult:
     """Replace a part of the text that a read of the key returns. It must occur exactly once.
 
@@ -519,7 +519,7 @@ class RenameItem(Identity):
     """The namespace within both stores."""
 
 
-@operation("items.rename", access="write", mutates=True, home="stores")
+@operation("items.rename", access="write", mutates=True, store="stores")
 def rename_item(
     tx: Transaction, request: RenameItem, context: Context, *, internal: bool = True
 ) -> ItemView:
@@ -612,7 +612,7 @@ class ItemDeleted:
     """Whether there was an entry."""
 
 
-@operation("items.delete", access="delete", mutates=True, home="stores")
+@operation("items.delete", access="delete", mutates=True, store="stores")
 def delete_item(
     tx: Transaction, request: DeleteItem, context: Context, *, internal: bool = True
 ) -> ItemDeleted:
@@ -656,7 +656,7 @@ class ItemResealed:
     """The new version of the entry."""
 
 
-@operation("items.reseal", access="admin", mutates=True, home="stores")
+@operation("items.reseal", access="admin", mutates=True, store="stores")
 def reseal(tx: Transaction, request: ResealItem, context: Context) -> ItemResealed:
     """Replace the sealed value of an internal entry. Grants and settings of agents do not count.
 

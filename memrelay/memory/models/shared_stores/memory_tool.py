@@ -64,7 +64,7 @@ READS = CommandAccess(("search", "read"), find_scope)
 CHANGES = CommandAccess(("write", "delete"), find_scope, hide_text)
 
 
-@operation("memory_tool.read", access="search", mutates=False, home="stores", commands=READS)
+@operation("memory_tool.read", access="search", mutates=False, store="stores", commands=READS)
 def read_by_tool(tx: Transaction, request: ToolInput, context: Context) -> ToolAnswer:
     """Run a call of the memory tool that views, lists or searches.
 
@@ -78,7 +78,7 @@ def read_by_tool(tx: Transaction, request: ToolInput, context: Context) -> ToolA
     return run_tool(tx, request, context)
 
 
-@operation("memory_tool.write", access="write", mutates=True, home="stores", commands=CHANGES)
+@operation("memory_tool.write", access="write", mutates=True, store="stores", commands=CHANGES)
 def write_by_tool(tx: Transaction, request: ToolInput, context: Context) -> ToolAnswer:
     """Run a call of the memory tool that writes, edits, moves, deletes or shares.
 

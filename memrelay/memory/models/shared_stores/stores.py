@@ -64,7 +64,7 @@ class AgentSettingsView:
     user: bool
 
 
-@operation("stores.configure", access="admin", mutates=True, home="stores")
+@operation("stores.configure", access="admin", mutates=True, store="stores")
 def configure_stores(
     tx: Transaction, request: ConfigureStores, context: Context
 ) -> AgentSettingsView:
@@ -113,7 +113,7 @@ class StorePage:
     """The cursor of the next page; null on the last page."""
 
 
-@operation("stores.list", access="read", mutates=False, home="stores")
+@operation("stores.list", access="read", mutates=False, store="stores")
 def list_stores(tx: Transaction, request: ListStores, context: Context) -> StorePage:
     """List the stores that the agent can use, with its level of access to each."""
     found, more = list_accessible(tx, request, request.cursor, request.limit)

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from memrelay.memory.control.dead_letters import LetterGroup
+from memrelay.memory.control.dead_letters import DeadLetterGroup
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.web.api.answers import parse_numeric_cursor
 from memrelay.web.api.dead_letter_json import to_detail
@@ -40,7 +40,7 @@ MAX_CHARACTERS = 20_000
 class GroupRow(NamedTuple):
     """A group of dead letters. `url` lists them, `age` is that of the oldest failure."""
 
-    group: LetterGroup
+    group: DeadLetterGroup
     name: str
     is_active: bool
     url: str
@@ -82,13 +82,13 @@ async def read_state(request: web.Request) -> object:
     services = get_services(request)
     await request.config_dict[STATUS].get()
     active = [one.deployed.uid for one in await services.directory.list_pipelines()]
-    return await services.catalog.letters.read_version(), active
+    return await services.catalog.dead_letters.read_version(), active
 
 
 async def _page_values(request: web.Request) -> dict[str, Any]:
     """Return the template values of the groups, or of one group. Raises NotFound and BadRequest."""
     services, uid = get_services(request), request.query.get("pipeline", "")
-    sees, every = get_caller(request).sees, await services.catalog.letters.count()
+    sees, every = get_caller(request).sees, await services.catalog.dead_letters.count()
     counts = {one: number for one, number in every.items() if sees(one)}
     names = await list_names(request, [uid] if uid else counts)
     if uid and uid not in {*names, *counts}:
@@ -114,7 +114,7 @@ async def _group_values(
     request: web.Request, uids: list[str], names: dict[str, str]
 ) -> dict[str, Any]:
     """Return the groups of these pipelines, or of all that the caller sees."""
-    letters, caller = get_services(request).catalog.letters, get_caller(request)
+    letters, caller = get_services(request).catalog.dead_letters, get_caller(request)
     visible = None if caller.sees_all else sorted(caller.pipelines)
     before = parse_numeric_cursor(request.query.get("cursor") or str(LAST), LAST)
     found = await letters.groups(uids or visible, before=before, limit=PAGE_SIZE + 1)
@@ -124,7 +124,7 @@ async def _group_values(
 
 
 async def _letter_values(request: web.Request, uid: str, reason: str) -> dict[str, Any]:
-    letters = get_services(request).catalog.letters
+    letters = get_services(request).catalog.dead_letters
     after = parse_numeric_cursor(request.query.get("cursor") or "0", LAST)
     found = await letters.page([uid], reason=reason, after=after, limit=PAGE_SIZE + 1)
     rows = await read_rows(letters, found[:PAGE_SIZE])
@@ -157,7 +157,7 @@ def _list_choices(counts: dict[str, int], names: dict[str, str]) -> list[Choice]
     return sorted(choices, key=lambda one: (one.name, one.uid))
 
 
-def _to_group_row(group: LetterGroup, names: dict[str, str]) -> GroupRow:
+def _to_group_row(group: DeadLetterGroup, names: dict[str, str]) -> GroupRow:
     age_s = max(0.0, time.time() - group.first_at / 1000)
     return GroupRow(
         group,
@@ -200,7 +200,7 @@ async def _read_letter(request: web.Request) -> dict[str, Any]:
     uid, ident = request.match_info["uid"], request.match_info["ident"]
     services = get_services(request)
     letter, names = (
-        await services.catalog.letters.find(uid, ident),
+        await services.catalog.dead_letters.find(uid, ident),
         await list_names(request, [uid]),
     )
     sender, text = read_message(letter.data) if letter else ("", "")

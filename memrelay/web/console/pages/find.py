@@ -201,10 +201,10 @@ async def _has_message(request: web.Request, served: Served, swarm: str, entry: 
 
     It stands behind the time of the entry, which is the first part of its id.
     """
-    line, home = get_services(request).line, served.bundle.home_of(swarm)
+    line, store = get_services(request).line, served.bundle.swarm_owner(swarm)
     after = f"{int(entry.partition('-')[0]) - 1}-0"
     entries = await read_log(
-        line, home, swarm, after=after, limit=MAX_MESSAGES, most_bytes=MAX_LOG_BYTES
+        line, store, swarm, after=after, limit=MAX_MESSAGES, most_bytes=MAX_LOG_BYTES
     )
     prefixes = (f"{entry}.", f"{served.deployed.uid}/{entry}.")
     return any(one.mid.startswith(prefixes) for one in entries)

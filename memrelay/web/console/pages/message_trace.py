@@ -50,7 +50,7 @@ async def tree_fragment(request: web.Request) -> web.Response:
         return render("fragments/trace.html", **await _trace_values(request, served))
 
     # The state of a pipeline does not change when a replay fails again.
-    version = await get_services(request).catalog.letters.read_version()
+    version = await get_services(request).catalog.dead_letters.read_version()
     return await answer_refresh(request, served, make, version)
 
 
@@ -59,12 +59,12 @@ async def _trace_values(request: web.Request, served: Served) -> dict[str, Any]:
     entry, services = parse_entry(request.match_info["entry"]), get_services(request)
     uid = served.deployed.uid
     cascade = await read_messages(services.line, served, entry)
-    letter = await services.catalog.letters.find_of_entry(uid, entry)
+    letter = await services.catalog.dead_letters.find_of_entry(uid, entry)
     searched = find_records(request, served, entry, cascade.messages, TIMEOUT_S)
     written, fault = await attempt(request, uid, searched)
     records = written.records if written else []
     found = [letter] if letter else []
-    rows = await read_rows(services.catalog.letters, found)
+    rows = await read_rows(services.catalog.dead_letters, found)
     return {
         "uid": uid,
         "entry": entry,

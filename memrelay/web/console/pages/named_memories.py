@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.records.ids import guid_of
 from memrelay.web.api.directory import Served
 from memrelay.web.auth.access import get_caller
@@ -178,7 +178,7 @@ async def _list_values(request: web.Request, served: Served) -> dict[str, Any]:
 
 async def _read_detail(request: web.Request, uid: str, memory_id: str) -> EntryDetail | None:
     """Return the selected entry with its history, None if none is selected or known now."""
-    entry_id, store = request.query.get("entry", ""), home_of(uid, "memories")
+    entry_id, store = request.query.get("entry", ""), built_in_store(uid, "memories")
     if not entry_id:
         return None
     given = {"id": entry_id, "memory_id": memory_id}
@@ -192,7 +192,7 @@ async def _read_detail(request: web.Request, uid: str, memory_id: str) -> EntryD
 
 
 def _make_detail(uid: str, entry: dict[str, Any], history: Answer, guid: str) -> EntryDetail:
-    store = home_of(uid, "memories")
+    store = built_in_store(uid, "memories")
     states = (history.output or {"items": []})["items"]
     return EntryDetail(
         entry,

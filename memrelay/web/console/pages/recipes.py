@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 import orjson
 from aiohttp import web
 
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.web.api.directory import Served
 from memrelay.web.console.calls import Wanted, ask
 from memrelay.web.console.frame import Page, PageRoutes, answer_refresh, render, render_page
@@ -42,7 +42,7 @@ async def recipes(request: web.Request) -> web.Response:
         served,
         recipe=recipe,
         text=orjson.dumps(definition, option=orjson.OPT_INDENT_2).decode(),
-        store=home_of(served.deployed.uid, "recipes"),
+        store=built_in_store(served.deployed.uid, "recipes"),
         **values,
     )
 

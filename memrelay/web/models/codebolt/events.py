@@ -20,7 +20,7 @@ from aiohttp import hdrs, web
 from memrelay.bus.errors import BusError, BusUnavailable
 from memrelay.bus.keys import changed_channel, live_channel
 from memrelay.bus.request import NewCall
-from memrelay.memory.engine.memory_id import home_of
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.records.data import LARGEST
 from memrelay.web.api.answers import refuse_unknown
@@ -194,7 +194,7 @@ class _Feed:
 
     def __init__(self, services: Services, uid: str) -> None:
         self._services, self.uid = services, uid
-        self._home = home_of(uid, "recipes")
+        self._store = built_in_store(uid, "recipes")
         self._listeners: list[Deliver[Event]] = []
         self._wanted = asyncio.Event()
         self._reached = 0
@@ -258,7 +258,7 @@ class _Feed:
 
     def _hear_change(self, payload: bytes | None) -> None:
         # Without a payload, signals may have been lost.
-        if payload is None or self._home.encode() in payload:
+        if payload is None or self._store.encode() in payload:
             self._wanted.set()
 
     def _hear_live(self, payload: bytes | None) -> None:

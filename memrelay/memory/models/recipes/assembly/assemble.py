@@ -148,7 +148,7 @@ class AssembledContext:
 Assembly = Generator[None, Transaction, AssembledContext]
 
 
-@operation("assembly.assemble", access="search", mutates=False, home="recipes", stepwise=True)
+@operation("assembly.assemble", access="search", mutates=False, store="recipes", stepwise=True)
 def assemble(tx: Transaction, query: AssemblyRequest, context: Context) -> Assembly:
     """Run the given recipes and those that rules add, and combine their items into a context.
 
@@ -182,7 +182,7 @@ class InputChecked:
     """Unknown and deprecated recipes, and variables that recipes need."""
 
 
-@operation("assembly.validate", access="read", mutates=False, home="recipes")
+@operation("assembly.validate", access="read", mutates=False, store="recipes")
 def validate(tx: Transaction, query: AssemblyRequest, context: Context) -> InputChecked:
     """Check a request for a context and its recipes. It runs no recipe."""
     try:
@@ -266,7 +266,7 @@ class RequiredVariables:
     """The additional variables, each once."""
 
 
-@operation("assembly.required_variables", access="read", mutates=False, home="recipes")
+@operation("assembly.required_variables", access="read", mutates=False, store="recipes")
 def required_variables(
     tx: Transaction, query: RequiredVariablesOf, context: Context
 ) -> RequiredVariables:

@@ -63,7 +63,7 @@ def run_recipe(
 
 
 def parse_uid(memory_id: str) -> str:
-    """Return the pipeline of a home, "" for a store outside of `instances`."""
+    """Return the pipeline of a built-in store, "" for a store outside of `instances`."""
     parts = memory_id.split("/")
     return parts[1] if len(parts) == 3 and parts[0] == "instances" else ""
 

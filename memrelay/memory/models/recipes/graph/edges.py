@@ -71,7 +71,7 @@ class AddedEdges:
     items: tuple[EdgeView, ...]
 
 
-@operation("graph.add_edges", access="write", mutates=True, home="recipes")
+@operation("graph.add_edges", access="write", mutates=True, store="recipes")
 def create_edges(tx: Transaction, new: AddEdges, context: Context) -> AddedEdges:
     """Add edges to a graph: all, or none if one is invalid.
 
@@ -135,7 +135,7 @@ class EdgePage:
     """The number of edges on all pages."""
 
 
-@operation("graph.list_edges", access="read", mutates=False, home="recipes")
+@operation("graph.list_edges", access="read", mutates=False, store="recipes")
 def list_edges(tx: Transaction, query: ListEdges, context: Context) -> EdgePage:
     """List the edges of a graph in the order in which they were added, in pages.
 
@@ -165,7 +165,7 @@ class DeleteEdge:
     """The id of the edge."""
 
 
-@operation("graph.delete_edge", access="delete", mutates=True, home="recipes")
+@operation("graph.delete_edge", access="delete", mutates=True, store="recipes")
 def delete_edge(tx: Transaction, target: DeleteEdge, context: Context) -> None:
     """Delete an edge. Its nodes stay.
 

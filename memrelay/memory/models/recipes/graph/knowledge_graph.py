@@ -102,7 +102,7 @@ class AddedObservations:
     items: tuple[EntityObservations, ...]
 
 
-@operation("knowledge_graph.add_observations", access="write", mutates=True, home="recipes")
+@operation("knowledge_graph.add_observations", access="write", mutates=True, store="recipes")
 def add_observations(
     tx: Transaction, additions: AddObservations, context: Context
 ) -> AddedObservations:
@@ -140,7 +140,7 @@ class CreatedEntities:
     items: tuple[Entity, ...]
 
 
-@operation("knowledge_graph.create_entities", access="write", mutates=True, home="recipes")
+@operation("knowledge_graph.create_entities", access="write", mutates=True, store="recipes")
 def create_entities(tx: Transaction, new: CreateEntities, context: Context) -> CreatedEntities:
     """Create the entities whose names are new.
 
@@ -173,7 +173,7 @@ class CreatedRelations:
     items: tuple[Relation, ...]
 
 
-@operation("knowledge_graph.create_relations", access="write", mutates=True, home="recipes")
+@operation("knowledge_graph.create_relations", access="write", mutates=True, store="recipes")
 def create_relations(tx: Transaction, new: CreateRelations, context: Context) -> CreatedRelations:
     """Create the relations that do not exist yet."""
     ensure_graph(tx, context)
@@ -199,7 +199,7 @@ class DeleteEntities:
     """The names, at most 1,000. Unknown names are ignored."""
 
 
-@operation("knowledge_graph.delete_entities", access="delete", mutates=True, home="recipes")
+@operation("knowledge_graph.delete_entities", access="delete", mutates=True, store="recipes")
 def delete_entities(tx: Transaction, target: DeleteEntities, context: Context) -> None:
     """Delete entities, and the relations that name them."""
     names = dict.fromkeys(target.names)
@@ -217,7 +217,7 @@ class DeleteObservations:
     """Entities with their observations, at most 1,000. Unknown ones are ignored."""
 
 
-@operation("knowledge_graph.delete_observations", access="delete", mutates=True, home="recipes")
+@operation("knowledge_graph.delete_observations", access="delete", mutates=True, store="recipes")
 def delete_observations(tx: Transaction, target: DeleteObservations, context: Context) -> None:
     """Delete observations of entities. Their earlier versions stay in the history."""
     for item in target.items:
@@ -236,7 +236,7 @@ class DeleteRelations:
     """The relations, at most 1,000. Unknown ones are ignored."""
 
 
-@operation("knowledge_graph.delete_relations", access="delete", mutates=True, home="recipes")
+@operation("knowledge_graph.delete_relations", access="delete", mutates=True, store="recipes")
 def delete_relations(tx: Transaction, target: DeleteRelations, context: Context) -> None:
     """Delete relations. Their entities stay."""
     edge_values_ = dict.fromkeys(map(edge_values, target.relations))
@@ -251,7 +251,7 @@ class OpenEntities:
     """The names, at most 1,000. Unknown names are ignored."""
 
 
-@operation("knowledge_graph.open", access="read", mutates=False, home="recipes")
+@operation("knowledge_graph.open", access="read", mutates=False, store="recipes")
 def open_entities(tx: Transaction, query: OpenEntities, context: Context) -> EntityGraph:
     """Return the named entities, and the relations that begin or end at one of them.
 
@@ -266,7 +266,7 @@ class ReadGraph:
     """Nothing is given: the whole graph is read."""
 
 
-@operation("knowledge_graph.read", access="read", mutates=False, home="recipes")
+@operation("knowledge_graph.read", access="read", mutates=False, store="recipes")
 def read_graph(tx: Transaction, query: ReadGraph, context: Context) -> EntityGraph:
     """Return all entities and relations, in the order in which they were created.
 
@@ -287,7 +287,7 @@ class SearchEntities:
     """A part of a name, a type or an observation, in any case. An empty query finds everything."""
 
 
-@operation("knowledge_graph.search", access="search", mutates=False, home="recipes")
+@operation("knowledge_graph.search", access="search", mutates=False, store="recipes")
 def search_entities(tx: Transaction, target: SearchEntities, context: Context) -> EntityGraph:
     """Find the entities with a text, and the relations that begin or end at one of them.
 

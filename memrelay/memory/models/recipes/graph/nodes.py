@@ -95,7 +95,7 @@ class AddedNodes:
     items: tuple[NodeView, ...]
 
 
-@operation("graph.add_nodes", access="write", mutates=True, home="recipes")
+@operation("graph.add_nodes", access="write", mutates=True, store="recipes")
 def create_nodes(tx: Transaction, new: AddNodes, context: Context) -> AddedNodes:
     """Add nodes to a graph: all, or none if one is invalid.
 
@@ -130,7 +130,7 @@ class GetNode:
     """The id of the node."""
 
 
-@operation("graph.get_node", access="read", mutates=False, home="recipes")
+@operation("graph.get_node", access="read", mutates=False, store="recipes")
 def get_node(tx: Transaction, query: GetNode, context: Context) -> NodeView:
     """Return a node.
 
@@ -164,7 +164,7 @@ class NodePage:
     """The number of nodes on all pages."""
 
 
-@operation("graph.list_nodes", access="read", mutates=False, home="recipes")
+@operation("graph.list_nodes", access="read", mutates=False, store="recipes")
 def list_nodes(tx: Transaction, query: ListNodes, context: Context) -> NodePage:
     """List the nodes of a graph by id, in pages.
 
@@ -200,7 +200,7 @@ class UpdateNode:
     """Change only if the node has one of these versions."""
 
 
-@operation("graph.update_node", access="write", mutates=True, home="recipes")
+@operation("graph.update_node", access="write", mutates=True, store="recipes")
 def update_node(tx: Transaction, change: UpdateNode, context: Context) -> NodeView:
     """Change the given fields of a node.
 
@@ -246,7 +246,7 @@ class DeleteNode:
     """Delete only if the node has one of these versions."""
 
 
-@operation("graph.delete_node", access="delete", mutates=True, home="recipes")
+@operation("graph.delete_node", access="delete", mutates=True, store="recipes")
 def delete_node(tx: Transaction, target: DeleteNode, context: Context) -> None:
     """Delete a node and its edges.
 

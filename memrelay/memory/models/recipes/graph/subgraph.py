@@ -59,7 +59,7 @@ class Subgraph:
     """Whether the limit left out nodes or edges."""
 
 
-@operation("graph.subgraph", access="read", mutates=False, home="recipes")
+@operation("graph.subgraph", access="read", mutates=False, store="recipes")
 def subgraph(tx: Transaction, query: GetSubgraph, context: Context) -> Subgraph:
     """Return nodes of a graph and the edges between them.
 
@@ -100,7 +100,7 @@ class ExpandNode:
     """Nodes to leave out, which the caller has already."""
 
 
-@operation("graph.expand", access="read", mutates=False, home="recipes")
+@operation("graph.expand", access="read", mutates=False, store="recipes")
 def expand(tx: Transaction, query: ExpandNode, context: Context) -> Subgraph:
     """Return the neighbors of a node, in the order of its edges, and its edges to them.
 

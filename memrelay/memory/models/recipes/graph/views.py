@@ -52,7 +52,7 @@ class CreateView:
     """The id: letters, digits, dots, dashes and underscores. By default generated."""
 
 
-@operation("views.create", access="write", mutates=True, home="recipes")
+@operation("views.create", access="write", mutates=True, store="recipes")
 def create(tx: Transaction, new: CreateView, context: Context) -> ViewView:
     """Bind a view template to a graph.
 
@@ -84,7 +84,7 @@ class GetView:
     """The id of the view."""
 
 
-@operation("views.get", access="read", mutates=False, home="recipes")
+@operation("views.get", access="read", mutates=False, store="recipes")
 def get(tx: Transaction, query: GetView, context: Context) -> ViewView:
     """Return a view, without its rows.
 
@@ -110,7 +110,7 @@ class Views:
     items: tuple[ViewView, ...]
 
 
-@operation("views.list", access="read", mutates=False, home="recipes")
+@operation("views.list", access="read", mutates=False, store="recipes")
 def list_views(tx: Transaction, query: ListViews, context: Context) -> Views:
     """List up to 1,000 views, the newest first.
 
@@ -129,7 +129,7 @@ class DeleteView:
     """The id of the view."""
 
 
-@operation("views.delete", access="delete", mutates=True, home="recipes")
+@operation("views.delete", access="delete", mutates=True, store="recipes")
 def delete(tx: Transaction, target: DeleteView, context: Context) -> None:
     """Delete a view. Its template and its graph stay.
 
@@ -161,7 +161,7 @@ class ViewResult:
     """The number of rows without `skip` and `limit`."""
 
 
-@operation("views.execute", access="read", mutates=False, home="recipes")
+@operation("views.execute", access="read", mutates=False, store="recipes")
 def execute(tx: Transaction, target: ExecuteView, context: Context) -> ViewResult:
     """Return the rows of a view.
 

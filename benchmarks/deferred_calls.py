@@ -1,9 +1,9 @@
-"""usage: errands.py [--seconds S] [--wait S] [--rounds N] [--json FILE]. Measure how much errands
-that wait delay the messages of another pipeline.
+"""usage: deferred calls.py [--seconds S] [--wait S] [--rounds N] [--json FILE]. Measure how much
+deferred calls that wait delay the messages of another pipeline.
 
 A worker has two pipelines. One writes records, a message every 10 ms. The other has an async block
 that awaits an HTTP answer for 2 s; in every second phase, 8 of its calls wait at any time. Prints
-the latency of the writes in both phases, and the worker's memory before the first errand.
+the latency of the writes in both phases, and the worker's memory before the first deferred call.
 """
 
 import asyncio
@@ -144,10 +144,12 @@ def describe(times: list[float]) -> dict[str, float]:
 
 
 def measure(seconds: float, wait_s: float) -> dict[str, Any]:
-    """Return the latencies of one round, idle and with errands, and the memory of the worker."""
+    """Return the latencies of one round, idle and with deferred calls, and the memory of the
+    worker.
+    """
     with (
         tempfile.TemporaryDirectory() as blocks,
-        temporary_bus("errands") as (folder, server),
+        temporary_bus("deferred_calls") as (folder, server),
         slow_service(wait_s) as service,
     ):
         (Path(blocks) / "ask_slowly.py").write_text(BLOCK)

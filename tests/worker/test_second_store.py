@@ -1,4 +1,4 @@
-"""A block and an operation read a second store of their pipeline beside their own."""
+"""A block and an operation read a second store of their pipeline."""
 
 from collections.abc import Iterator
 from contextlib import closing

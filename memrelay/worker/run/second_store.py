@@ -10,7 +10,7 @@ from memrelay.memory.errors import Refused
 from memrelay.pipelines.plan import Plan
 
 
-def open_beside(
+def open_second_store(
     stores: OpenStores,
     plan: Plan,
     memory_id: str,
@@ -21,7 +21,7 @@ def open_beside(
 
     A store in `touched` has uncommitted writes of the batch, which are visible. `act` is the time
     (Unix ms) and the actor of the reader. Raises Refused for a store of another pipeline and for
-    the home of the items, whose operations check the access.
+    the built-in store of the items, whose operations check the access.
     """
     known = [name for name in plan.all_stores if not is_closed(name)]
     if memory_id not in known:
@@ -31,5 +31,5 @@ def open_beside(
         )
     store = touched.get(memory_id) or stores.get(memory_id)
     if store.records.versions.current_act[:2] != act:
-        store.records.acts(*act)
+        store.records.set_actor(*act)
     return read_only(store)

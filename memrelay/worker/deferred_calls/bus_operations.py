@@ -19,15 +19,16 @@ from memrelay.pipelines.secret_references import SecretResolver
 # The longest time for one operation, and the pause before it is tried again while no worker serves
 # the pipeline, as during a deploy.
 CALL_S, PAUSE_S = 30.0, 0.1
-# A full input must accept the calls of errands: its messages may wait until these errands end.
+# A full input must accept the operations of deferred calls: its messages may wait until these calls
+# end.
 LIMITS = IngressLimits(backlog=sys.maxsize, backlog_bytes=sys.maxsize)
 
 
 class BusOperations:
     """Sends calls to pipelines. It opens its connections with the first call.
 
-    All methods belong to the event loop of the errands. `may_call_private` is set if errands may
-    call services at private addresses.
+    All methods belong to the event loop of the deferred calls. `may_call_private` is set if
+    deferred calls may call services at private addresses.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class BusOperations:
     ) -> None:
         self._address, self.secrets, self._stack = address, secrets, AsyncExitStack()
         self.may_call_private = may_call_private
-        # Ids of errands whose operations are refused.
+        # Ids of deferred calls whose operations are refused.
         self.cancelled: set[str] = set()
         self._requester: Requester | None = None
         self._opening = asyncio.Lock()
@@ -64,16 +65,21 @@ class BusOperations:
 
 
 class CallOperations:
-    """The operations that one errand calls on its pipeline, as the agent `actor`."""
+    """The operations that one deferred call calls on its pipeline, as the agent `actor`."""
 
-    def __init__(self, bus: BusOperations, uid: str, actor: str, errand_id: str) -> None:
-        self._bus, self._uid, self._actor, self._errand_id = bus, uid, actor, errand_id
+    def __init__(self, bus: BusOperations, uid: str, actor: str, deferred_call_id: str) -> None:
+        self._bus, self._uid, self._actor, self._deferred_call_id = (
+            bus,
+            uid,
+            actor,
+            deferred_call_id,
+        )
         self._count = 0
 
     async def call(self, name: str, given: Mapping[str, Any], store: str, key: str) -> Any:
         """Return the output of an operation. Raises OperationFailed."""
-        if self._errand_id in self._bus.cancelled:
-            raise OperationFailed(REFUSED, "the errand was cancelled")
+        if self._deferred_call_id in self._bus.cancelled:
+            raise OperationFailed(REFUSED, "the deferred call was cancelled")
         self._count += 1
         operation = find_operation(name)
         if operation is None:
@@ -87,7 +93,7 @@ class CallOperations:
             operation.mutates,
             store,
             self._actor,
-            f"{self._errand_id}/{number}" if operation.mutates else "",
+            f"{self._deferred_call_id}/{number}" if operation.mutates else "",
         )
         answer = await self._bus.send(call)
         if (error := answer.get("error")) is not None:

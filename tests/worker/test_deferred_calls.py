@@ -1,4 +1,4 @@
-"""Errands: requests of blocks that wait, and async blocks."""
+"""Deferred calls: requests of blocks that wait, and async blocks."""
 
 import asyncio
 import sys
@@ -12,11 +12,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from memrelay.bus.client.url import Address
-from memrelay.worker.errands.bus_operations import BusOperations
-from memrelay.worker.errands.runner import Ended, ErrandRunner, Work
+from memrelay.worker.deferred_calls.bus_operations import BusOperations
+from memrelay.worker.deferred_calls.runner import DeferredCallRunner, Ended, Work
 from tests.support.bundles import STORE, Json, make_agent, make_bundle
 from tests.support.client import Said
-from tests.support.errands import AGAIN, Service
+from tests.support.deferred_calls import AGAIN, Service
 from tests.support.house import House
 from tests.support.waiting import wait_for
 
@@ -25,13 +25,13 @@ PENDING = "SELECT count(*) FROM pending"
 # The block of each pipeline.
 BLOCKS = {
     name: f"test_{name}"
-    for name in ("asks", "fetches", "fetches_at_once", "notes", "asks_here", "tells_errand")
+    for name in ("asks", "fetches", "fetches_at_once", "notes", "asks_here", "tells_deferred_call")
 }
 
 
 def make_asking(uid: str, block: str) -> Json:
     """Return a bundle whose agent `asker` has that block and hears users."""
-    args = {"memory_id": STORE} if block in ("test_asks_here", "test_tells_errand") else {}
+    args = {"memory_id": STORE} if block in ("test_asks_here", "test_tells_deferred_call") else {}
     return make_bundle(uid, make_agent("asker", block, args, hears="User"))
 
 
@@ -99,25 +99,27 @@ def test_the_answer_contains_what_the_service_said(of: Of, uid: str) -> None:
     wait_for(lambda: asked.house.rows(uid, PENDING, "relay") == [(0,)], "the row is deleted")
 
 
-def test_an_executor_calls_operations_and_every_step_knows_the_id_of_the_errand(of: Of) -> None:
-    asked = of("tells_errand")
+def test_an_executor_calls_operations_and_every_step_knows_the_id_of_the_deferred_call(
+    of: Of,
+) -> None:
+    asked = of("tells_deferred_call")
 
     (answer,) = asked.ask("tea")
 
     expected, executed, resumed = orjson.loads(answer)
     assert expected == executed == resumed
-    assert executed.startswith("tells_errand/")
-    assert asked.house.contents("tells_errand") == ["asker False"]
+    assert executed.startswith("tells_deferred_call/")
+    assert asked.house.contents("tells_deferred_call") == ["asker False"]
 
 
 @pytest.mark.parametrize("uid", ["asks", "fetches"])
-def test_errands_of_one_agent_run_in_the_order_of_their_messages(of: Of, uid: str) -> None:
+def test_deferred_calls_of_one_agent_run_in_the_order_of_their_messages(of: Of, uid: str) -> None:
     texts = [f"word{number}" for number in range(6)]
 
     assert of(uid).ask(*texts) == texts
 
 
-def test_an_errand_that_leads_to_another_stays_before_later_messages(of: Of) -> None:
+def test_a_deferred_call_that_leads_to_another_stays_before_later_messages(of: Of) -> None:
     asked = of("asks")
 
     assert asked.ask(f"{AGAIN}{AGAIN}first", "second") == ["first", "second"]
@@ -125,7 +127,7 @@ def test_an_errand_that_leads_to_another_stays_before_later_messages(of: Of) -> 
     assert len({key for key, _ in asked.service.asked}) == 4
 
 
-def test_errands_with_different_orders_run_at_once(of: Of) -> None:
+def test_deferred_calls_with_different_orders_run_at_once(of: Of) -> None:
     asked = of("asks")
     asked.service.hold.clear()
 
@@ -152,20 +154,22 @@ def test_eight_calls_of_an_unordered_block_run_at_once(of: Of) -> None:
     ("uid", "text", "error"),
     [
         ("asks", "raise", "RuntimeError: the service has closed"),
-        ("asks_here", "tea", "the result of an errand must be a JSON value"),
+        ("asks_here", "tea", "the result of a deferred call must be a JSON value"),
     ],
 )
-def test_a_failed_errand_is_answered_with_an_error(of: Of, uid: str, text: str, error: str) -> None:
+def test_a_failed_deferred_call_is_answered_with_an_error(
+    of: Of, uid: str, text: str, error: str
+) -> None:
     (answer,) = of(uid).ask(text)
 
     assert error in orjson.loads(answer)["error"]
 
 
-def run_errand(work: Work, limit_s: float = 60.0) -> Ended:
-    """Return the end of one errand."""
+def run_deferred_call(work: Work, limit_s: float = 60.0) -> Ended:
+    """Return the end of one deferred call."""
 
     async def run() -> Ended:
-        runner, ended = ErrandRunner(8, limit_s, Address()), asyncio.Future[Ended]()
+        runner, ended = DeferredCallRunner(8, limit_s, Address()), asyncio.Future[Ended]()
         runner.submit("one", work, ended.set_result)
         try:
             return await ended
@@ -175,21 +179,21 @@ def run_errand(work: Work, limit_s: float = 60.0) -> Ended:
     return asyncio.run(run())
 
 
-def test_an_errand_that_takes_too_long_fails() -> None:
+def test_a_deferred_call_that_takes_too_long_fails() -> None:
     async def wait(_: BusOperations) -> bytes:
         await asyncio.sleep(60)
         return b""
 
-    assert b"longer than 0.05 s (worker.errand_s)" in run_errand(wait, 0.05).result
+    assert b"longer than 0.05 s (worker.deferred_call_s)" in run_deferred_call(wait, 0.05).result
 
 
-def test_an_errand_that_blocks_the_others_is_logged() -> None:
+def test_a_deferred_call_that_blocks_the_others_is_logged() -> None:
     async def block(_: BusOperations) -> bytes:
         time.sleep(0.3)
         return b""
 
     async def run() -> None:
-        runner, ended = ErrandRunner(8, 60.0, Address()), asyncio.Future[Ended]()
+        runner, ended = DeferredCallRunner(8, 60.0, Address()), asyncio.Future[Ended]()
         runner.blocked_s = 0.1
         runner.submit("p/1", block, ended.set_result)
         await ended
@@ -198,15 +202,15 @@ def test_an_errand_that_blocks_the_others_is_logged() -> None:
     with capture_logs() as logs:
         asyncio.run(run())
 
-    assert logs[0]["event"] == "errands_blocked" and logs[0]["errands"] == ["p/1"]
-    assert "test_errands.py" in logs[0]["at"]
+    assert logs[0]["event"] == "deferred_calls_blocked" and logs[0]["deferred_calls"] == ["p/1"]
+    assert "test_deferred_calls.py" in logs[0]["at"]
 
 
 def test_pipelines_take_turns() -> None:
     begun: list[str] = []
 
     async def run() -> None:
-        runner, all_ended = ErrandRunner(1, 60.0, Address()), asyncio.Event()
+        runner, all_ended = DeferredCallRunner(1, 60.0, Address()), asyncio.Event()
 
         def work(key: str) -> Work:
             async def begin(_: BusOperations) -> bytes:
@@ -226,11 +230,11 @@ def test_pipelines_take_turns() -> None:
     assert begun == ["a/1", "b/1", "a/2", "b/2"]
 
 
-def test_an_executor_that_exits_ends_only_its_errand() -> None:
+def test_an_executor_that_exits_ends_only_its_deferred_call() -> None:
     async def leave(_: BusOperations) -> bytes:
         sys.exit("it believed that this was its own program")
 
-    assert b"SystemExit" in run_errand(leave).result
+    assert b"SystemExit" in run_deferred_call(leave).result
 
 
 @pytest.mark.parametrize("uid", ["asks", "fetches"])
@@ -251,7 +255,7 @@ def test_an_async_block_calls_operations_of_its_pipeline(of: Of) -> None:
     ]
 
 
-def test_errands_of_different_pipelines_do_not_wait_for_each_other(of: Of) -> None:
+def test_deferred_calls_of_different_pipelines_do_not_wait_for_each_other(of: Of) -> None:
     asked, other = of("asks"), of("fetches")
     asked.service.hold.clear()
     waiting = asked.send("slow")
@@ -297,20 +301,22 @@ def test_a_repeated_idempotency_key_gets_the_result_without_a_request(of: Of, ui
     assert results == [["tea"], ["tea"]] and len(asked.service.asked) == 1
 
 
-def test_a_worker_without_errands_starts_no_thread() -> None:
+def test_a_worker_without_deferred_calls_starts_no_thread() -> None:
     before = threading.active_count()
 
-    runner = ErrandRunner(8, 1.0, Address())
+    runner = DeferredCallRunner(8, 1.0, Address())
 
     assert threading.active_count() == before
     runner.close()
 
 
-def test_a_full_queue_of_errands_does_not_hold_back_their_operations(service: Service) -> None:
+def test_a_full_queue_of_deferred_calls_does_not_hold_back_their_operations(
+    service: Service,
+) -> None:
     texts = [f"word{number}" for number in range(6)]
     with House() as house:
         bundles = [make_asking("notes", BLOCKS["notes"])]
-        worker = house.start_worker(bundles=bundles, limits={"batch": 1, "open_errands": 2})
+        worker = house.start_worker(bundles=bundles, limits={"batch": 1, "open_deferred_calls": 2})
 
         answers = Asked(house, service, "notes").ask(*texts)
 
@@ -320,7 +326,9 @@ def test_a_full_queue_of_errands_does_not_hold_back_their_operations(service: Se
         assert worker.stop() == 0
 
 
-def test_errands_beyond_the_limit_of_a_cascade_do_not_stop_the_others(service: Service) -> None:
+def test_deferred_calls_beyond_the_limit_of_a_cascade_do_not_stop_the_others(
+    service: Service,
+) -> None:
     names = [f"asker{number}" for number in range(4)]
     askers = [make_agent(name, "test_asks", hears="User") for name in names]
     with House() as house:

@@ -1,4 +1,4 @@
-"""Errands over crashes, stops and deploys: which requests are repeated, and under which id."""
+"""Deferred calls over crashes, stops and deploys: which requests are repeated, and under which id."""
 
 import time
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ import pytest
 
 from tests.support.blocks import make_waiting
 from tests.support.bundles import STORE, Json, make_agent, make_bundle
-from tests.support.errands import Service
+from tests.support.deferred_calls import Service
 from tests.support.house import House
 from tests.support.letters import replay
 from tests.support.waiting import wait_for
 from tests.support.worker import arm
 
 UID = "asking"
-STORED = "errand result stored"
+STORED = "deferred call result stored"
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_crash_at_any_step_leaves_one_answer_and_at_most_one_repetition(
     assert number > 5
 
 
-def test_a_deploy_without_the_block_neither_ends_nor_repeats_an_errand(
+def test_a_deploy_without_the_block_neither_ends_nor_repeats_a_deferred_call(
     house: House, service: Service
 ) -> None:
     service.hold.clear()
@@ -136,7 +136,7 @@ def test_a_lost_bus_repeats_no_request(house: House, service: Service) -> None:
     assert len(service.asked) == 1
 
 
-def test_a_stopping_worker_awaits_a_short_errand(house: House, service: Service) -> None:
+def test_a_stopping_worker_awaits_a_short_deferred_call(house: House, service: Service) -> None:
     service.hold.clear()
     worker = house.start_worker(bundles=[make_asking()])
     house.client.enter(UID, f"{service.url} tea")
@@ -152,7 +152,7 @@ def test_a_stopping_worker_awaits_a_short_errand(house: House, service: Service)
     assert len(service.asked) == 1
 
 
-def test_a_stopping_worker_leaves_a_long_errand_to_the_next_one(
+def test_a_stopping_worker_leaves_a_long_deferred_call_to_the_next_one(
     house: House, service: Service
 ) -> None:
     service.hold.clear()
@@ -255,7 +255,7 @@ def test_a_replay_that_is_retried_repeats_no_request(
     assert house.rows(UID, "SELECT id FROM pending", "relay") == []
 
 
-def test_an_errand_of_a_retried_message_can_be_replayed(
+def test_a_deferred_call_of_a_retried_message_can_be_replayed(
     house: House, service: Service, tmp_path: Path
 ) -> None:
     waits = make_agent("waits", "test_waits_without_memory", hears="User")

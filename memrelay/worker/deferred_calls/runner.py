@@ -1,4 +1,4 @@
-"""Executes the errands of all pipelines of a worker, in one thread with its own event loop."""
+"""Executes the deferred calls of all pipelines of a worker, in one thread with its own event loop."""
 
 import asyncio
 import sys
@@ -16,8 +16,8 @@ import structlog
 from memrelay.blocks.contract import Transient
 from memrelay.bus.client.url import Address
 from memrelay.pipelines.secret_references import NO_SECRETS, SecretResolver
-from memrelay.worker.errands.bus_operations import BusOperations
-from memrelay.worker.errands.stored import pack_error
+from memrelay.worker.deferred_calls.bus_operations import BusOperations
+from memrelay.worker.deferred_calls.stored import pack_error
 from memrelay.worker.errors import describe_error
 
 log = structlog.stdlib.get_logger(__name__)
@@ -30,7 +30,7 @@ CLOSE_S = 1.0
 
 
 class Ended(NamedTuple):
-    """The end of an errand: its `result` as JSON. `transient` is set if it must be repeated.
+    """The end of a deferred call: its `result` as JSON. `transient` is set if it must be repeated.
 
     `reason` is the text of the exception that led to a result with an error.
     """
@@ -40,8 +40,8 @@ class Ended(NamedTuple):
     reason: str = ""
 
 
-class ErrandTooSlow(Exception):
-    """An errand took longer than `worker.errand_s`."""
+class DeferredCallTooSlow(Exception):
+    """A deferred call took longer than `worker.deferred_call_s`."""
 
 
 Work = Callable[[BusOperations], Coroutine[Any, Any, bytes]]
@@ -59,13 +59,13 @@ class _Job:
     ended: Ended | None = None
 
 
-class ErrandRunner:
-    """Executes at most `most` errands at once, each for at most `limit_s` seconds. Pipelines take
-    turns.
+class DeferredCallRunner:
+    """Executes at most `most` deferred calls at once, each for at most `limit_s` seconds. Pipelines
+    take turns.
 
-    The thread starts with the first errand. An errand goes on when its group ends, as at a deploy,
-    and the next group that submits its id gets the result. All methods belong to the worker's
-    event loop.
+    The thread starts with the first deferred call. A deferred call goes on when its group ends, as
+    at a deploy, and the next group that submits its id gets the result. All methods belong to the
+    worker's event loop.
     """
 
     def __init__(
@@ -92,26 +92,26 @@ class ErrandRunner:
         self._is_closing = False
 
     def submit(self, key: str, work: Work, on_end: OnEnd, *, alone: bool = False) -> None:
-        """Execute an errand, or await it if it runs or has ended already.
+        """Execute a deferred call, or await it if it runs or has ended already.
 
-        `alone` executes it while no other errand runs.
+        `alone` executes it while no other deferred call runs.
         """
         job = self._jobs.get(key)
         if job is None:
             job = self._jobs[key] = _Job(key, work, alone, on_end)
-            self._waiting.setdefault(_uid_of(key), deque()).append(job)
+            self._waiting.setdefault(_parse_uid(key), deque()).append(job)
             self._start_next()
         elif job.ended is not None:
             on_end(job.ended)
         job.on_end = on_end
 
     def forget(self, key: str) -> None:
-        """Drop an errand whose result is stored, or no longer wanted."""
+        """Drop a deferred call whose result is stored, or no longer wanted."""
         self._jobs.pop(key, None)
 
     def cancel(self, key: str) -> None:
-        """End an errand at once. Its later operations are refused, and `on_end` gets an error as
-        its result.
+        """End a deferred call at once. Its later operations are refused, and `on_end` gets an error
+        as its result.
         """
         job = self._jobs.get(key)
         if job is None:
@@ -123,8 +123,8 @@ class ErrandRunner:
             job.on_end(Ended(pack_error("it was cancelled")))
 
     def withdraw(self, keys: Collection[str]) -> set[str]:
-        """Drop those errands that have not begun. Return the others."""
-        for uid in {_uid_of(key) for key in keys} & self._waiting.keys():
+        """Drop those deferred calls that have not begun. Return the others."""
+        for uid in {_parse_uid(key) for key in keys} & self._waiting.keys():
             queue = self._waiting.pop(uid)
             for job in [job for job in queue if job.key in keys]:
                 queue.remove(job)
@@ -134,12 +134,12 @@ class ErrandRunner:
         return {key for key in keys if key in self._jobs}
 
     def leave(self, keys: Collection[str]) -> None:
-        """Drop those errands that have not begun. The others go on without a group."""
+        """Drop those deferred calls that have not begun. The others go on without a group."""
         for key in self.withdraw(keys):
             self._jobs[key].on_end = None
 
     def close(self) -> None:
-        """Cancel all errands and end the thread."""
+        """Cancel all deferred calls and end the thread."""
         self._is_closing = True
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -167,14 +167,17 @@ class ErrandRunner:
             self._probe()
 
     def _probe(self) -> None:
-        """Log an errand that does not await, because it delays all others. Repeat while any run."""
+        """Log a deferred call that does not await, because it delays all others.
+
+        Repeat while any run.
+        """
         self._probing = None
         if not self._running or self._is_closing:
             return
         if not self._has_answered.is_set() and self._thread is not None:
             log.warning(
-                "errands_blocked",
-                errands=[job.key for job in self._running],
+                "deferred_calls_blocked",
+                deferred_calls=[job.key for job in self._running],
                 at=_find_line(self._thread),
                 remedy="a block must await; run blocking calls with asyncio.to_thread",
             )
@@ -190,14 +193,14 @@ class ErrandRunner:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise ErrandTooSlow(
-                f"it took longer than {self._limit_s:g} s (worker.errand_s)"
+            raise DeferredCallTooSlow(
+                f"it took longer than {self._limit_s:g} s (worker.deferred_call_s)"
             ) from error
 
     def _end(self, job: _Job) -> None:
         self._running.discard(job)
         assert job.future is not None
-        ended = job.ended = _outcome_of(job.future, self._bus.secrets)
+        ended = job.ended = _make_end(job.future, self._bus.secrets)
         job.future = None
         if job.on_end is not None:
             job.on_end(ended)
@@ -216,7 +219,7 @@ class ErrandRunner:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             # A daemon, so that an executor that blocks the thread does not keep the process alive.
-            self._thread = threading.Thread(target=self._serve, name="errands", daemon=True)
+            self._thread = threading.Thread(target=self._serve, name="deferred_calls", daemon=True)
             self._thread.start()
         return self._loop
 
@@ -224,7 +227,7 @@ class ErrandRunner:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # type: ignore[arg-type, return-value]
             loop = runner.get_loop()
             while not self._is_closing:
-                # An executor that exits ends only its errand.
+                # An executor that exits ends only its deferred call.
                 with suppress(SystemExit, KeyboardInterrupt):
                     loop.run_forever()
             runner.run(self._bus.close())
@@ -236,7 +239,7 @@ def _find_line(thread: threading.Thread) -> str:
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _uid_of(key: str) -> str:
+def _parse_uid(key: str) -> str:
     return key.partition("/")[0]
 
 
@@ -245,7 +248,7 @@ def _call_in(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> None:
         loop.call_soon_threadsafe(end)
 
 
-def _outcome_of(future: "Future[bytes]", secrets: SecretResolver) -> Ended:
+def _make_end(future: "Future[bytes]", secrets: SecretResolver) -> Ended:
     fault = CancelledError("it was cancelled") if future.cancelled() else future.exception()
     if fault is None:
         return Ended(future.result())

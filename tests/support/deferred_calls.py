@@ -1,4 +1,4 @@
-"""Blocks with errands, their executors, and the HTTP server that they ask."""
+"""Blocks with deferred calls, their executors, and the HTTP server that they ask."""
 
 import os
 import signal
@@ -11,20 +11,20 @@ from urllib.parse import unquote
 import aiohttp
 
 from memrelay.blocks.async_call import AsyncCall
-from memrelay.blocks.contract import BlockArgs, Call, Errand, RunningErrand, Transient
+from memrelay.blocks.contract import BlockArgs, Call, DeferredCall, RunningCall, Transient
 from memrelay.bus.message import Message
 
 AGAIN = "again "  # a text with it makes a block ask a second time with the answer
 
 
-def asks(call: Call, args: BlockArgs) -> Message | Errand:
+def asks(call: Call, args: BlockArgs) -> Message | DeferredCall:
     """Ask for `URL TEXT` and answer with the text of the service. A text may end with an order:
     `tea@1`.
     """
     got = call.got
     if got is None:
         url, _, text = call.text.partition(" ")
-        return Errand({"url": url, "text": text}, order=text.partition("@")[2])
+        return DeferredCall({"url": url, "text": text}, order=text.partition("@")[2])
     if got.error:
         return call.error(got.error)
     url, text = got.value["url"], got.value["text"]
@@ -33,47 +33,47 @@ def asks(call: Call, args: BlockArgs) -> Message | Errand:
     if "not now" in text and count_up(text.rpartition(" ")[2]) <= 2:
         raise Transient("it is not the time", after_s=0.01)
     if text.startswith(AGAIN):
-        return Errand({"url": url, "text": text.removeprefix(AGAIN)})
+        return DeferredCall({"url": url, "text": text.removeprefix(AGAIN)})
     return call.reply(text)
 
 
-def asks_aside(call: Call, args: BlockArgs) -> Message | Errand:
+def asks_aside(call: Call, args: BlockArgs) -> Message | DeferredCall:
     """Ask for what a file contains, `URL TEXT@ORDER`, and fail at first. The message names it."""
     if call.got is None:
         url, _, text = Path(call.text).read_text().partition(" ")
-        return Errand({"url": url, "text": text}, order=text.partition("@")[2])
+        return DeferredCall({"url": url, "text": text}, order=text.partition("@")[2])
     if count_up(f"{call.text}.tries") <= 1:
         raise Transient("it is not the time")
     return call.reply(call.got.error or call.got.value["text"])
 
 
-async def fetch(request: dict[str, str], errand: RunningErrand) -> dict[str, str]:
+async def fetch(request: dict[str, str], deferred_call: RunningCall) -> dict[str, str]:
     """Return the answer of the service."""
     url, text = request["url"], request["text"]
     if "crash the worker" in text:
         os.kill(os.getpid(), signal.SIGKILL)
     if "raise" in text:
         raise RuntimeError("the service has closed")
-    return {"url": url, "text": await _get(url, text, errand.id)}
+    return {"url": url, "text": await _get(url, text, deferred_call.id)}
 
 
-async def refuse(request: object, errand: RunningErrand) -> object:
+async def refuse(request: object, deferred_call: RunningCall) -> object:
     """Return a result that is no JSON value."""
     return {refuse}
 
 
-def tells_errand(call: Call, args: BlockArgs) -> Message | Errand:
-    """Answer with the ids of the errand: as the block expects it, runs it and resumes it."""
+def tells_deferred_call(call: Call, args: BlockArgs) -> Message | DeferredCall:
+    """Answer with the ids of the deferred call: as the block expects it, runs it and resumes it."""
     if call.got is None:
-        return Errand(call.next_errand_id)
-    return call.reply_json([*call.got.value, call.errand_id])
+        return DeferredCall(call.next_deferred_call_id)
+    return call.reply_json([*call.got.value, call.deferred_call_id])
 
 
-async def write_actor(expected: str, errand: RunningErrand) -> list[str]:
-    """Store a record with the actor of the errand. Return the expected and the actual id."""
-    content = {"content": f"{errand.actor} {errand.may_call_private}"}
-    await errand.operate("records.create", content, key="note")
-    return [expected, errand.id]
+async def write_actor(expected: str, deferred_call: RunningCall) -> list[str]:
+    """Store a record with the actor of the deferred call. Return the expected and the actual id."""
+    content = {"content": f"{deferred_call.actor} {deferred_call.may_call_private}"}
+    await deferred_call.operate("records.create", content, key="note")
+    return [expected, deferred_call.id]
 
 
 class UrlArgs(BlockArgs):
@@ -88,21 +88,23 @@ async def fetches(call: AsyncCall, args: UrlArgs) -> Message:
     url = args.url or url
     if "not now" in text and count_up(text.rpartition(" ")[2]) <= 2:
         raise Transient("it is not the time", after_s=0.01)
-    return call.reply(await _get(url, text, call.errand_id))
+    return call.reply(await _get(url, text, call.deferred_call_id))
 
 
 async def notes(call: AsyncCall, args: BlockArgs) -> Message:
     """Store a note, then ask the service, so that a crash in between repeats the note."""
     url, _, text = call.text.partition(" ")
     output = await call.operate("records.create", {"content": text})
-    await _get(url, text, call.errand_id)
+    await _get(url, text, call.deferred_call_id)
     return call.reply_json(output)
 
 
-async def _get(url: str, text: str, errand_id: str) -> str:
+async def _get(url: str, text: str, deferred_call_id: str) -> str:
     async with (
         aiohttp.ClientSession() as session,
-        session.get(url, params={"q": text}, headers={"Idempotency-Key": errand_id}) as answer,
+        session.get(
+            url, params={"q": text}, headers={"Idempotency-Key": deferred_call_id}
+        ) as answer,
     ):
         return await answer.text()
 

@@ -1,4 +1,4 @@
-"""The rest note of a pipeline: the owner's proof that nothing is pending in its stores.
+"""The idle checkpoint of a pipeline: the owner's proof that nothing is pending in its stores.
 
 The owner writes it on the bus when the pipeline is idle and its store files are closed. As long as
 the files, the bundle and the input are the same, a later owner need not open the stores before
@@ -16,7 +16,7 @@ from memrelay.memory.engine.memory_id import store_path
 from memrelay.pipelines.plan import Plan
 
 
-class RestNote(msgspec.Struct, frozen=True):
+class IdleCheckpoint(msgspec.Struct, frozen=True):
     """The state that the next owner needs.
 
     `files` has the state of each store's file, "" if it does not exist. Something expires at
@@ -33,20 +33,20 @@ class RestNote(msgspec.Struct, frozen=True):
     epoch: int = 0
 
 
-def parse_note(data: bytes | None) -> RestNote | None:
+def parse_checkpoint(data: bytes | None) -> IdleCheckpoint | None:
     """Return the note in a reply of the server; None for none and for a malformed one."""
     try:
-        return msgspec.json.decode(data, type=RestNote) if data else None
+        return msgspec.json.decode(data, type=IdleCheckpoint) if data else None
     except msgspec.DecodeError:
         return None
 
 
-def pack_note(note: RestNote) -> bytes:
+def pack_checkpoint(note: IdleCheckpoint) -> bytes:
     """Return the note as JSON."""
     return msgspec.json.encode(note)
 
 
-def is_valid(note: RestNote, plan: Plan, root: Path) -> bool:
+def is_valid(note: IdleCheckpoint, plan: Plan, root: Path) -> bool:
     """Return whether the bundle and all files are those of the note."""
     return note.bundle == plan.hash and note.files == describe_files(root, plan.all_stores)
 
@@ -57,17 +57,17 @@ def describe_files(root: Path, names: Collection[str]) -> dict[str, str] | None:
     return None if None in found.values() else {name: state or "" for name, state in found.items()}
 
 
-def merge_notes(notes: Iterable[RestNote]) -> RestNote | None:
+def merge_checkpoints(notes: Iterable[IdleCheckpoint]) -> IdleCheckpoint | None:
     """Return one note for a group of pipelines; None if there are none."""
-    merged: RestNote | None = None
+    merged: IdleCheckpoint | None = None
     for note in notes:
         merged = note if merged is None else _merge(merged, note)
     return merged
 
 
-def _merge(one: RestNote, other: RestNote) -> RestNote:
+def _merge(one: IdleCheckpoint, other: IdleCheckpoint) -> IdleCheckpoint:
     due_ms = [due for due in (one.due_ms, other.due_ms) if due is not None]
-    return RestNote(
+    return IdleCheckpoint(
         "",
         one.files | other.files,
         min(due_ms, default=None),

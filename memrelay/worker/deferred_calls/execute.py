@@ -1,4 +1,6 @@
-"""Executes one errand in the thread of the errands, and calls its block again with the result."""
+"""Executes one deferred call in the thread of the deferred calls, and calls its block again with
+the result.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,30 +16,32 @@ from memrelay.memory.engine.inbox import Pending
 from memrelay.memory.errors import Refused
 from memrelay.memory.records.ids import derive_guid, input_time_ms
 from memrelay.pipelines.plan import PlannedAgent
-from memrelay.worker.errands.bus_operations import BusOperations, CallOperations
-from memrelay.worker.errands.stored import pack_result, request_of
+from memrelay.worker.deferred_calls.bus_operations import BusOperations, CallOperations
+from memrelay.worker.deferred_calls.stored import pack_result, parse_request
 
 
 async def execute(
-    bus: BusOperations, pending: Pending, station: PlannedAgent, max_bytes: int
+    bus: BusOperations, pending: Pending, subscriber: PlannedAgent, max_bytes: int
 ) -> bytes:
-    """Return the result of an errand as JSON. Raises whatever its executor raises."""
-    executor = station.executor
+    """Return the result of a deferred call as JSON. Raises whatever its executor raises."""
+    executor = subscriber.executor
     if isinstance(executor, AsyncBlock):
-        value: Any = await _run_async_block(executor, bus, pending, station, max_bytes)
+        value: Any = await _run_async_block(executor, bus, pending, subscriber, max_bytes)
     elif executor is None:
-        raise TypeError(f"the block {station.block} no longer has errands; send the message again")
+        raise TypeError(
+            f"the block {subscriber.block} no longer has deferred calls; send the message again"
+        )
     else:
         run = _load(executor) if isinstance(executor, str) else executor
-        value = await run(request_of(pending), _Running(bus, pending.id, station))
+        value = await run(parse_request(pending), _Running(bus, pending.id, subscriber))
     return pack_result(value, max_bytes)
 
 
-def resume(station: PlannedAgent, got: Got) -> Handle:
-    """Return the function that takes the result of an errand in place of the block."""
-    if isinstance(station.executor, AsyncBlock):
+def resume(subscriber: PlannedAgent, got: Got) -> Handle:
+    """Return the function that takes the result of a deferred call in place of the block."""
+    if isinstance(subscriber.executor, AsyncBlock):
         return partial(_answer, got)
-    return partial(_call_again, station.handle, got)
+    return partial(_call_again, subscriber.handle, got)
 
 
 def _call_again(handle: Handle, got: Got, call: Call, args: Any) -> Any:
@@ -58,21 +62,21 @@ async def _run_async_block(
     block: AsyncBlock,
     bus: BusOperations,
     pending: Pending,
-    station: PlannedAgent,
+    subscriber: PlannedAgent,
     max_bytes: int,
 ) -> str | None:
     """Return the envelope of the answer as JSON."""
-    agent, errand_id = station.agent, pending.id
+    agent, deferred_call_id = subscriber.agent, pending.id
     call = AsyncCall(
         agent,
         decode_kept(pending.data),
         input_time_ms(pending.root),
         Limits(max_bytes),
-        _Ids(agent.pipeline, errand_id.partition("/")[2], bus),
-        operations=CallOperations(bus, agent.pipeline, agent.name, errand_id),
-        errand=errand_id,
+        _Ids(agent.pipeline, deferred_call_id.partition("/")[2], bus),
+        operations=CallOperations(bus, agent.pipeline, agent.name, deferred_call_id),
+        deferred_call=deferred_call_id,
     )
-    answer = await block.handle(call, station.args)
+    answer = await block.handle(call, subscriber.args)
     if answer is not None and answer.__class__ is not Message:
         raise TypeError(
             f"the block returned {type(answer).__name__}: return call.reply(text) or None"
@@ -81,13 +85,15 @@ async def _run_async_block(
 
 
 class _Running:
-    """Implements RunningErrand."""
+    """Implements RunningCall."""
 
-    def __init__(self, bus: BusOperations, errand_id: str, station: PlannedAgent) -> None:
-        self.id, self.actor = errand_id, station.agent.name
+    def __init__(self, bus: BusOperations, deferred_call_id: str, subscriber: PlannedAgent) -> None:
+        self.id, self.actor = deferred_call_id, subscriber.agent.name
         self.may_call_private = bus.may_call_private
         self._bus = bus
-        self._operations = CallOperations(bus, station.agent.pipeline, self.actor, errand_id)
+        self._operations = CallOperations(
+            bus, subscriber.agent.pipeline, self.actor, deferred_call_id
+        )
 
     def secret(self, reference: str) -> str:
         return self._bus.secrets.read_for_block(reference)
@@ -99,7 +105,7 @@ class _Running:
 
 
 class _Ids:
-    """Makes record ids that are the same when the errand is repeated, and reads secrets."""
+    """Makes record ids that are the same when the deferred call is repeated, and reads secrets."""
 
     def __init__(self, uid: str, ident: str, bus: BusOperations) -> None:
         self._uid, self._ident, self._bus, self._numbers = uid, ident, bus, count(1)
@@ -107,10 +113,10 @@ class _Ids:
     def new_guid(self, alias: str) -> str:
         return derive_guid(self._uid, self._ident, alias, next(self._numbers))
 
-    def next_errand_id(self) -> str:
-        raise Refused("an async block returns no Errand; await the service in the block")
+    def next_deferred_call_id(self) -> str:
+        raise Refused("an async block returns no DeferredCall; await the service in the block")
 
-    def beside(self, memory_id: str) -> Any:
+    def open_for_read(self, memory_id: str) -> Any:
         raise Refused(f"an async block opens no store; read {memory_id!r} with call.operate")
 
     def secret(self, reference: str) -> str:

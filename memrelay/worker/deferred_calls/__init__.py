@@ -1,0 +1,1 @@
+"""Deferred calls: requests of blocks that wait, executed in a separate thread."""

@@ -1,0 +1,71 @@
+"""The request and the result of a deferred call, as JSON in its pending row."""
+
+from typing import Any
+
+import orjson
+
+from memrelay.blocks.contract import DeferredCall, Got
+from memrelay.memory.engine.inbox import Pending
+
+
+class DeferredCallTooLarge(Exception):
+    """A request or result has more bytes than a message may have."""
+
+
+def pack_request(deferred_call: DeferredCall, max_bytes: int) -> bytes:
+    """Return the request with its order.
+
+    Raises DeferredCallTooLarge, and TypeError if it is no JSON.
+    """
+    return _pack(
+        {"order": str(deferred_call.order), "request": deferred_call.request}, "request", max_bytes
+    )
+
+
+def pack_result(value: Any, max_bytes: int) -> bytes:
+    """Return a successful result. Raises DeferredCallTooLarge, and TypeError if it is no JSON."""
+    return _pack({"value": value}, "result", max_bytes)
+
+
+def pack_error(text: str) -> bytes:
+    """Return the result of a failed deferred call."""
+    return orjson.dumps({"error": text})
+
+
+def parse_request(pending: Pending) -> Any:
+    """Return the request of a row."""
+    return orjson.loads(pending.request or b"{}")["request"]
+
+
+def parse_order(pending: Pending) -> str:
+    """Return the order of a row's deferred call, "" for the default."""
+    order: str = orjson.loads(pending.request or b"{}")["order"]
+    return order
+
+
+def pack_again(got: Got | None) -> bytes | None:
+    """Return the result as it was stored."""
+    if got is None:
+        return None
+    return pack_error(got.error) if got.error else orjson.dumps({"value": got.value})
+
+
+def parse_result(pending: Pending) -> Got | None:
+    """Return the result of a row's deferred call; None if it has no deferred call, or an open one."""
+    if pending.result is None:
+        return None
+    result = orjson.loads(pending.result)
+    return Got(pending.deferred_call_id, result.get("value"), result.get("error", ""))
+
+
+def _pack(content: dict[str, Any], name: str, max_bytes: int) -> bytes:
+    try:
+        data = orjson.dumps(content)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(f"the {name} of a deferred call must be a JSON value: {error}") from error
+    if len(data) > max_bytes:
+        raise DeferredCallTooLarge(
+            f"the {name} of the deferred call has {len(data)} bytes; bus.max_message_bytes allows "
+            f"{max_bytes}"
+        )
+    return data

@@ -1,1 +1,0 @@
-"""Errands: requests of blocks that wait, executed in a separate thread."""
