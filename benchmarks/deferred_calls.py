@@ -1,4 +1,4 @@
-"""usage: deferred calls.py [--seconds S] [--wait S] [--rounds N] [--json FILE]. Measure how much
+"""usage: deferred_calls.py [--seconds S] [--wait S] [--rounds N] [--json FILE]. Measure how much
 deferred calls that wait delay the messages of another pipeline.
 
 A worker has two pipelines. One writes records, a message every 10 ms. The other has an async block

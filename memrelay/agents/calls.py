@@ -19,13 +19,13 @@ class Calls(Protocol):
     An embedded store ignores it, because its calls are not repeated.
     """
 
-    def run(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+    def run(self, name: str, arguments: Mapping[str, Any], *, key: str = "") -> Any:
         """Return the output of an operation.
 
         Raises TypeError if only `arun` works. Raises MemoryFault, RelayError or OperationFailed.
         """
 
-    async def arun(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+    async def arun(self, name: str, arguments: Mapping[str, Any], *, key: str = "") -> Any:
         """Return the output of an operation. Raises MemoryFault, RelayError or OperationFailed."""
 
 
@@ -58,22 +58,22 @@ class _BlockingCalls:
     def __init__(self, operate: Any, takes_key: bool) -> None:
         self._operate, self._takes_key = operate, takes_key
 
-    def run(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
-        return self._operate(name, given, **({"key": key} if self._takes_key else {}))
+    def run(self, name: str, arguments: Mapping[str, Any], *, key: str = "") -> Any:
+        return self._operate(name, arguments, **({"key": key} if self._takes_key else {}))
 
-    async def arun(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
-        return await asyncio.to_thread(self.run, name, given, key=key)
+    async def arun(self, name: str, arguments: Mapping[str, Any], *, key: str = "") -> Any:
+        return await asyncio.to_thread(self.run, name, arguments, key=key)
 
 
 class _AsyncCalls:
     def __init__(self, operate: Any, takes_key: bool) -> None:
         self._operate, self._takes_key = operate, takes_key
 
-    def run(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
+    def run(self, name: str, arguments: Mapping[str, Any], *, key: str = "") -> Any:
         raise TypeError(
             f"{name} cannot wait here, because the client is async; use the async methods, such as "
             "`ainvoke`, or a client of `connect_sync`"
         )
 
-    async def arun(self, name: str, given: Mapping[str, Any], *, key: str = "") -> Any:
-        return await self._operate(name, given, **({"key": key} if self._takes_key else {}))
+    async def arun(self, name: str, arguments: Mapping[str, Any], *, key: str = "") -> Any:
+        return await self._operate(name, arguments, **({"key": key} if self._takes_key else {}))

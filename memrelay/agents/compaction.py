@@ -55,8 +55,8 @@ def _left_for_turns(pinned: Sequence[BaseMessage], options: Options) -> int:
     budget = find_budget(_window(options), options.max_tokens)
     if budget <= 0:
         return 0
-    known = options.knowledge
-    used = 2 * count_tokens(pinned) + (known.token_budget if known.is_read else 0)
+    knowledge = options.knowledge
+    used = 2 * count_tokens(pinned) + (knowledge.token_budget if knowledge.is_read else 0)
     return max(1, budget - used)
 
 
@@ -75,10 +75,10 @@ async def _summarize(
     most = CHARACTERS_A_TOKEN * max(1, find_budget(_window(options), options.max_tokens))
     transcript = "\n".join(map(_line, [*earlier, *_flat(old)]))[-most:]
     try:
-        said = await ask([SystemMessage(SUMMARIZE), HumanMessage(transcript)])
+        response = await ask([SystemMessage(SUMMARIZE), HumanMessage(transcript)])
     except ModelFault:
         return pinned, turns
-    text = said.get("content")
+    text = response.get("content")
     if not isinstance(text, str) or not text.strip():
         return pinned, turns
     summary = HumanMessage(f"{SUMMARY}\n{text.strip()}", id=SUMMARY_ID)

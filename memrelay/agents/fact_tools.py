@@ -42,12 +42,12 @@ def make_recall(request: TurnRequest, operate: Operate) -> Tool:
     """Return the tool `recall`: it finds facts, a procedure, and episodes of the user."""
     reader = _Reader(request, operate)
 
-    async def run(given: RecallArguments, key: str) -> str:
+    async def run(arguments: RecallArguments, key: str) -> str:
         try:
-            if given.key.strip():
-                return await reader.find_key(given.key.strip(), key)
-            if given.query.strip():
-                return await reader.search(given.query.strip())
+            if arguments.key.strip():
+                return await reader.find_key(arguments.key.strip(), key)
+            if arguments.query.strip():
+                return await reader.search(arguments.query.strip())
             return await reader.list_facts()
         except OperationFailed as error:
             return f"Error reading memory: {error}"
@@ -59,14 +59,14 @@ def make_recall(request: TurnRequest, operate: Operate) -> Tool:
 def make_remember(request: TurnRequest, operate: Operate, execution: str) -> Tool:
     """Return the tool `remember`: it stores a fact for everyone. `execution` is its source."""
 
-    async def run(given: RememberArguments, key: str) -> str:
-        name = given.key.strip()
+    async def run(arguments: RememberArguments, key: str) -> str:
+        name = arguments.key.strip()
         if not name:
             return "Error: key is required"
-        if given.value in (None, ""):
+        if arguments.value in (None, ""):
             return "Error: value is required"
-        fact = {"key": name, "value": given.value, "source_episode_id": execution}
-        fact |= {"fact_type": given.fact_type} if given.fact_type else {}
+        fact = {"key": name, "value": arguments.value, "source_episode_id": execution}
+        fact |= {"fact_type": arguments.fact_type} if arguments.fact_type else {}
         try:
             written = await operate("facts.set", fact, store=request.store, key=key)
         except OperationFailed as error:
@@ -116,9 +116,9 @@ class _Reader:
     async def list_facts(self) -> str:
         """Return the facts with the newest changes."""
         scopes = {"agent": "agent_id", "user": "user_id", "session": "session_id"}
-        wanted: list[Json] = [{"scope": GLOBAL}]
-        wanted += [{name: self._ids[name]} for name in scopes.values() if self._ids[name]]
-        pages = [await self._call("facts.list", one | {"limit": MAX_FACTS}) for one in wanted]
+        queries: list[Json] = [{"scope": GLOBAL}]
+        queries += [{name: self._ids[name]} for name in scopes.values() if self._ids[name]]
+        pages = [await self._call("facts.list", one | {"limit": MAX_FACTS}) for one in queries]
         facts = [fact for page in pages for fact in page["items"]]
         facts.sort(key=lambda fact: str(fact["updated_at"]), reverse=True)
         return _as_text(_shown(facts[:MAX_FACTS])) if facts else EMPTY
@@ -139,8 +139,8 @@ class _Reader:
             if query.casefold() in summary.casefold()
         ]
 
-    async def _call(self, name: str, given: Mapping[str, Any], key: str = "") -> Any:
-        return await self._operate(name, given, store=self._request.store, key=key)
+    async def _call(self, name: str, arguments: Mapping[str, Any], key: str = "") -> Any:
+        return await self._operate(name, arguments, store=self._request.store, key=key)
 
 
 def _shown(facts: Iterable[Mapping[str, Any]]) -> list[Json]:

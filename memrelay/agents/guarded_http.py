@@ -45,10 +45,10 @@ class _CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await asyncio.get_running_loop().getaddrinfo(
+        resolved = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, family=family
         )
-        addresses = [str(place[0]) for *_, place in found]
+        addresses = [str(place[0]) for *_, place in resolved]
         for address in addresses:
             check_public(host, address)
         return [
@@ -60,7 +60,7 @@ class _CheckedResolver(AbstractResolver):
                 proto=protocol,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for address, (kind, _, protocol, _, _) in zip(addresses, found, strict=True)
+            for address, (kind, _, protocol, _, _) in zip(addresses, resolved, strict=True)
         ]
 
     async def close(self) -> None:

@@ -36,10 +36,10 @@ THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
 Turn = list[BaseMessage]
 
 
-def find_window(model: str, given: int | None) -> int:
+def find_window(model: str, context_window: int | None) -> int:
     """Return the window of a model in tokens."""
-    if given:
-        return given
+    if context_window:
+        return context_window
     name = model.rpartition("/")[2]
     prefixes = [prefix for prefix in WINDOWS if name.startswith(prefix)]
     return WINDOWS[max(prefixes, key=len)] if prefixes else DEFAULT_WINDOW
@@ -111,10 +111,10 @@ def _is_result(message: BaseMessage) -> bool:
 
 def _find_results(message: BaseMessage, results: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return one result for each tool call of a message, in the order of the calls."""
-    known = {one.tool_call_id: one for one in results if isinstance(one, ToolMessage)}
+    results_by_id = {one.tool_call_id: one for one in results if isinstance(one, ToolMessage)}
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     return [
-        known.get(str(call["id"]))
+        results_by_id.get(str(call["id"]))
         or ToolMessage(
             INTERRUPTED,
             tool_call_id=str(call["id"]),

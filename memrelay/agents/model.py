@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 
 from memrelay.agents.guarded_http import Answer, AnswerTooLong, GuardedClient, PrivateAddress
-from memrelay.agents.wire import parse_said
+from memrelay.agents.wire import parse_response
 
 PATH = "/chat/completions"
 # Attempts for one request, and the pauses between them. Retry-After replaces a pause; the request
@@ -143,7 +143,7 @@ class ChatModel:
             ) from error
         if not isinstance(found, dict):
             raise ModelFault(f"{self._options.host} does not answer like {PATH}: check `url`")
-        return parse_said(found)
+        return parse_response(found)
 
     def _describe(self, answer: Answer) -> str:
         """Return the fault in an answer, with what to check."""

@@ -68,6 +68,6 @@ class TurnRequest(msgspec.Struct, frozen=True):
     options: Options
 
 
-def parse_request(given: Mapping[str, Any]) -> TurnRequest:
+def parse_request(request: Mapping[str, Any]) -> TurnRequest:
     """Return the request of a turn. Unknown keys are ignored."""
-    return msgspec.convert(given, TurnRequest)
+    return msgspec.convert(request, TurnRequest)

@@ -49,8 +49,8 @@ class Responses:
     async def _read(self) -> dict[str, Json]:
         data, total, writes = b"", 1, []
         while len(data) < total:
-            wanted = self._place | {"at": len(data)}
-            found = await self._calls.arun("checkpoints.get", wanted)
+            query = self._place | {"at": len(data)}
+            found = await self._calls.arun("checkpoints.get", query)
             data, total, writes = data + b64decode(found["data"]), found["total"], found["writes"]
         at, found = 0, {}
         for write in writes:

@@ -178,37 +178,39 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
         output = None
         while True:
             try:
-                name, given = steps.send(output)
+                name, arguments = steps.send(output)
             except StopIteration as end:
                 return end.value
-            output = self._calls.run(name, given, key=_new_key())
+            output = self._calls.run(name, arguments, key=_new_key())
 
     async def _arun(self, steps: Steps) -> Any:
         output = None
         while True:
             try:
-                name, given = steps.send(output)
+                name, arguments = steps.send(output)
             except StopIteration as end:
                 return end.value
-            output = await self._calls.arun(name, given, key=_new_key())
+            output = await self._calls.arun(name, arguments, key=_new_key())
 
     def _get(self, config: RunnableConfig) -> Steps:
-        place = _get_thread(config)
-        wanted = self._at(place) | {"id": get_checkpoint_id(config) or "latest"}
-        found = yield from get_steps(wanted, self._known.get(place))
-        if found is None:
+        thread = _get_thread(config)
+        query = self._at(thread) | {"id": get_checkpoint_id(config) or "latest"}
+        stored = yield from get_steps(query, self._known.get(thread))
+        if stored is None:
             return None
-        self._known.note(place, found["mark"], found["parts"])
-        checkpoint = self.serde.loads_typed((found["type"], found["checkpoint"]))
-        checkpoint["channel_values"] = restore_values(found["channels"], found["parts"], self.serde)
+        self._known.note(thread, stored["mark"], stored["parts"])
+        checkpoint = self.serde.loads_typed((stored["type"], stored["checkpoint"]))
+        checkpoint["channel_values"] = restore_values(
+            stored["channels"], stored["parts"], self.serde
+        )
         return CheckpointTuple(
-            _make_config(place, found["id"]),
+            _make_config(thread, stored["id"]),
             checkpoint,
-            found["metadata"],
-            _make_config(place, found["parent"]) if found["parent"] else None,
+            stored["metadata"],
+            _make_config(thread, stored["parent"]) if stored["parent"] else None,
             [
                 (one["task"], one["channel"], self.serde.loads_typed((one["type"], value)))
-                for one, value in zip(found["writes"], found["values"], strict=True)
+                for one, value in zip(stored["writes"], stored["values"], strict=True)
             ],
         )
 
@@ -297,8 +299,8 @@ class MemrelaySaver(BaseCheckpointSaver[int]):
         return {"agent": self.agent, "thread": place[0], "ns": place[1]}
 
 
-def _one(name: str, given: dict[str, Any]) -> Steps:
-    return (yield name, given)
+def _one(name: str, arguments: dict[str, Any]) -> Steps:
+    return (yield name, arguments)
 
 
 def _new_key() -> str:

@@ -23,7 +23,7 @@ MAX_THREADS, MAX_KNOWN_BYTES = 256, 32 << 20
 
 # Yields (operation, input) and receives the output.
 Steps = Generator[tuple[str, dict[str, Any]], Any, Any]
-Place = tuple[str, str]
+ThreadKey = tuple[str, str]
 
 
 class Layout(NamedTuple):
@@ -48,20 +48,20 @@ class KnownParts:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: OrderedDict[Place, Known] = OrderedDict()
+        self._known: OrderedDict[ThreadKey, Known] = OrderedDict()
         self._bytes = 0
 
-    def get(self, place: Place) -> Known | None:
+    def get(self, thread: ThreadKey) -> Known | None:
         """Return the parts of the last checkpoint, None if they are not known."""
-        return self._known.get(place)
+        return self._known.get(thread)
 
-    def note(self, place: Place, mark: str, parts: Sequence[bytes]) -> None:
+    def note(self, thread: ThreadKey, mark: str, parts: Sequence[bytes]) -> None:
         """Remember the parts of a checkpoint, and forget the least recently used ones."""
         new = Known(mark, [*parts], sum(map(len, parts)))
         with self._lock:
-            if (before := self._known.pop(place, None)) is not None:
+            if (before := self._known.pop(thread, None)) is not None:
                 self._bytes -= before.bytes
-            self._known[place] = new
+            self._known[thread] = new
             self._bytes += new.bytes
             while len(self._known) > MAX_THREADS or (
                 self._bytes > MAX_KNOWN_BYTES and len(self._known) > 1
@@ -94,8 +94,8 @@ def restore_values(
     for channel in channels:
         type_, items = channel["type"], channel["items"]
         count = 1 if items is None else items
-        found = [serde.loads_typed((type_, part)) for part in parts[at : at + count]]
-        values[channel["name"]] = found[0] if items is None else found
+        loaded = [serde.loads_typed((type_, part)) for part in parts[at : at + count]]
+        values[channel["name"]] = loaded[0] if items is None else loaded
         at += count
     return values
 
@@ -133,21 +133,21 @@ def _match(parts: Sequence[bytes], known: Sequence[bytes]) -> tuple[list[list[in
     """Return where each part is: `[first, count]` in the base, or `[bytes]` for a new part."""
     runs: list[list[int]] = []
     new: list[bytes] = []
-    places: Mapping[bytes, int] = {}
+    indexes: Mapping[bytes, int] = {}
     if known and parts[: len(known)] == known:  # as in a conversation that goes on
         runs.append([0, len(known)])
         parts = parts[len(known) :]
     else:
-        places = {part: place for place, part in enumerate(known)}
+        indexes = {part: index for index, part in enumerate(known)}
     for part in parts:
-        place = places.get(part)
-        if place is None:
+        index = indexes.get(part)
+        if index is None:
             new.append(pack(part))
             runs.append([len(new[-1])])
-        elif runs and len(runs[-1]) == 2 and sum(runs[-1]) == place:
+        elif runs and len(runs[-1]) == 2 and sum(runs[-1]) == index:
             runs[-1][1] += 1
         else:
-            runs.append([place, 1])
+            runs.append([index, 1])
     return runs, new
 
 

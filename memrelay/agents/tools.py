@@ -98,26 +98,26 @@ def _write_memory(memory_id: str, operate: Operate) -> Tool:
     return Tool("write_memory", about, MemoryArguments, run)
 
 
-async def find_knowledge(known: Knowledge, question: str, operate: Operate) -> str:
+async def find_knowledge(knowledge: Knowledge, question: str, operate: Operate) -> str:
     """Return what named memories contain about a question, as fenced text; "" for nothing.
 
     Raises OperationFailed.
     """
-    if not known.is_read or not question.strip():
+    if not knowledge.is_read or not question.strip():
         return ""
-    wanted: Json = {
+    query: Json = {
         "query": question[:MOST_CHARACTERS],
-        "min_score": known.min_score,
-        "limit": known.limit,
-        "token_budget": known.token_budget,
+        "min_score": knowledge.min_score,
+        "limit": knowledge.limit,
+        "token_budget": knowledge.token_budget,
         "with_ids": False,
     }
-    found = await operate("knowledge.context", wanted | _select_memories(known))
-    return str(found["text"])
+    context = await operate("knowledge.context", query | _select_memories(knowledge))
+    return str(context["text"])
 
 
-def _select_memories(known: Knowledge) -> Json:
-    return {"memory_ids": known.memory_ids or (), "memory_tags": known.memory_tags or ()}
+def _select_memories(knowledge: Knowledge) -> Json:
+    return {"memory_ids": knowledge.memory_ids or (), "memory_tags": knowledge.memory_tags or ()}
 
 
 def _as_text(value: object) -> str:

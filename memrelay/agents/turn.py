@@ -14,6 +14,7 @@ from langchain_core.messages import (
     BaseMessage,
     HumanMessage,
     RemoveMessage,
+    SystemMessage,
     ToolCall,
     ToolMessage,
 )
@@ -27,7 +28,6 @@ from memrelay.agents.graph import Steps, graph_with, is_answer
 from memrelay.agents.guarded_http import GuardedClient
 from memrelay.agents.history import PROMPT_ID
 from memrelay.agents.model import ChatModel, EmptyText, ModelFault, ModelOptions
-from memrelay.agents.prompt import fallback_messages, system_messages
 from memrelay.agents.request import TurnRequest, parse_request
 from memrelay.agents.responses import Responses
 from memrelay.agents.saver import MemrelaySaver
@@ -39,18 +39,32 @@ from memrelay.blocks.contract import RunningCall
 from memrelay.memory.engine.timestamps import format_time
 from memrelay.memory.models.agent_memory.conversations import turn_thread
 
+FOLLOW = "[System instructions — follow these for the entire conversation]"
 Json = dict[str, Any]
 SUMMARY_STEP = "summary"
 MAX_ACTION = 2_000  # characters of a tool's result in an episode
+
+
+def system_messages(prompt: str, knowledge: str) -> list[BaseMessage]:
+    """Return the system messages of one request. They are never stored."""
+    return [SystemMessage(text) for text in (prompt, knowledge) if text]
+
+
+def fallback_messages(prompt: str) -> list[BaseMessage]:
+    """Return the prompt as a message of the user, for services that ignore the system role.
+
+    Its id is always the same, so that a conversation contains it once.
+    """
+    return [HumanMessage(f"{FOLLOW}\n{prompt}", id=PROMPT_ID)] if prompt else []
 
 
 class TurnFault(Exception):
     """The turn has no answer. The text is for the user of the agent."""
 
 
-async def run_turn(given: Mapping[str, Any], deferred_call: RunningCall) -> Json:
+async def run_turn(fields: Mapping[str, Any], deferred_call: RunningCall) -> Json:
     """Return the answer of a turn: `text` or `error`, and the `actions` of its tools."""
-    request = parse_request(given)
+    request = parse_request(fields)
     actions: list[Json] = []
     try:
         async with GuardedClient(private=deferred_call.may_call_private) as client:
@@ -152,9 +166,9 @@ class Turn:
                 f"the agent asked the model {step} times without an answer: raise max_steps, or "
                 "improve the prompt"
             )
-        said = await self._respond(messages, step)
-        answer = from_wire(said, f"{self._deferred_call.id}/{step}")
-        answer.additional_kwargs["timestamp"] = format_time(said["at_ms"])
+        response = await self._respond(messages, step)
+        answer = from_wire(response, f"{self._deferred_call.id}/{step}")
+        answer.additional_kwargs["timestamp"] = format_time(response["at_ms"])
         cleaned = history.clean(answer)
         return answer.model_copy(update={"content": cleaned.content if cleaned else ""})
 
@@ -185,12 +199,12 @@ class Turn:
         sent = [*system_messages(self._request.prompt, self._knowledge), *messages]
         tools = [tool.on_wire for tool in self._tools.values()]
         try:
-            said = await self._send(sent, str(step), tools)
+            response = await self._send(sent, str(step), tools)
         except EmptyText:
             filled = [history.drop_blank(message) for message in sent]
             again = [one for one in filled if one is not None]
-            said = await self._send(again, f"{step}/again", tools)
-        return await self._commit(str(step), said)
+            response = await self._send(again, f"{step}/again", tools)
+        return await self._commit(str(step), response)
 
     async def _summarize(self, messages: Sequence[BaseMessage]) -> Json:
         """Return the response of the model to a request for a summary."""
@@ -204,10 +218,10 @@ class Turn:
         sent = [to_wire(message) for message in messages]
         return await self._model.ask(sent, tools, request_id=f"{self._deferred_call.id}/{step}")
 
-    async def _commit(self, step: str, said: Json) -> Json:
-        said |= {"at_ms": _now_ms()}
-        if step != SUMMARY_STEP and not said["tool_calls"]:
+    async def _commit(self, step: str, response: Json) -> Json:
+        response |= {"at_ms": _now_ms()}
+        if step != SUMMARY_STEP and not response["tool_calls"]:
             # The answer ends the turn: its checkpoint, or the result of the deferred call, commits
             # it.
-            return said
-        return await self._responses.commit(step, said)
+            return response
+        return await self._responses.commit(step, response)

@@ -35,22 +35,22 @@ def to_wire(message: BaseMessage) -> Json:
             "content": message.content,
         }
     calls = [_call_to_wire(call) for call in _all_calls(message)]
-    said = {"role": "assistant", "content": message.content or (None if calls else "")}
-    return said | ({"tool_calls": calls} if calls else {})
+    response = {"role": "assistant", "content": message.content or (None if calls else "")}
+    return response | ({"tool_calls": calls} if calls else {})
 
 
-def parse_said(found: Mapping[str, Any]) -> Json:
+def parse_response(message: Mapping[str, Any]) -> Json:
     """Return `content` and `tool_calls` of a message as the API defines them.
 
     Blocks of another shape are dropped. So are `tool_calls` that are no array; parts of a call that
     are missing become "".
     """
-    calls = found.get("tool_calls")
+    calls = message.get("tool_calls")
     parsed = [_parse_call(call) for call in calls] if isinstance(calls, list) else []
-    return {"content": _convert_content(found.get("content")), "tool_calls": parsed}
+    return {"content": _convert_content(message.get("content")), "tool_calls": parsed}
 
 
-def from_wire(found: Mapping[str, Any], message_id: str) -> AIMessage:
+def from_wire(message: Mapping[str, Any], message_id: str) -> AIMessage:
     """Return a message of the model.
 
     Tool calls whose arguments are no JSON object become invalid calls. A call without a distinct id
@@ -59,8 +59,8 @@ def from_wire(found: Mapping[str, Any], message_id: str) -> AIMessage:
     calls: list[ToolCall] = []
     invalid: list[InvalidToolCall] = []
     seen: set[str] = set()
-    said = parse_said(found)
-    for index, call in enumerate(said["tool_calls"]):
+    response = parse_response(message)
+    for index, call in enumerate(response["tool_calls"]):
         name, text = call["function"]["name"], call["function"]["arguments"]
         ident = call["id"]
         if not ident or ident in seen:
@@ -75,7 +75,7 @@ def from_wire(found: Mapping[str, Any], message_id: str) -> AIMessage:
             )
         calls.append(ToolCall(name=name, args=arguments, id=ident, type="tool_call"))
     return AIMessage(
-        content=said["content"], id=message_id, tool_calls=calls, invalid_tool_calls=invalid
+        content=response["content"], id=message_id, tool_calls=calls, invalid_tool_calls=invalid
     )
 
 
@@ -112,8 +112,8 @@ def _call_to_wire(call: ToolCall) -> Json:
     return {"id": call["id"], "type": "function", "function": function}
 
 
-def _parse_call(given: object) -> Json:
-    call = given if isinstance(given, dict) else {}
+def _parse_call(value: object) -> Json:
+    call = value if isinstance(value, dict) else {}
     function = call.get("function")
     function = function if isinstance(function, dict) else {}
     arguments = function.get("arguments")
@@ -135,14 +135,14 @@ def _parse_arguments(text: str) -> tuple[Json, str]:
     return ({}, TOO_DEEP) if _is_deep(value) else (value, "")
 
 
-def _convert_content(given: object) -> str | list[str | Json]:
-    if isinstance(given, list):
-        return [block for block in given if is_readable(block) and not _is_deep(block)]
-    return _text(given)
+def _convert_content(content: object) -> str | list[str | Json]:
+    if isinstance(content, list):
+        return [block for block in content if is_readable(block) and not _is_deep(block)]
+    return _text(content)
 
 
-def _text(given: object) -> str:
-    return given if isinstance(given, str) else ""
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _is_deep(value: object, depth: int = MAX_DEPTH) -> bool:

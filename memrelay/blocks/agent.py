@@ -22,7 +22,7 @@ from memrelay.blocks.memory_args import MemoryId
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import PromptTemplate
 from memrelay.bus.message import Message
-from memrelay.memory.models.agent_memory.checkpoint_table import prune_thread
+from memrelay.memory.models.agent_memory.checkpoint_table import CheckpointTable, prune_thread
 from memrelay.memory.models.agent_memory.conversations import (
     input_thread,
     thread_name,
@@ -231,9 +231,9 @@ def _answer(call: Call, got: Got, args: AgentArgs) -> Message:
     responses."""
     outcome: Mapping[str, Any] = got.value if not got.error else {"error": got.error}
     alias, thread = call.agent.alias, _stored_thread(call, args)
-    call.tx.checkpoints.delete_thread(alias, turn_thread(got.deferred_call_id))
+    call.tx.table(CheckpointTable).delete_thread(alias, turn_thread(got.deferred_call_id))
     if args.conversation_memory and thread:
-        prune_thread(call.tx.checkpoints, alias, thread, args.keep_checkpoints)
+        prune_thread(call.tx.table(CheckpointTable), alias, thread, args.keep_checkpoints)
     if args.record_episodes:
         _complete(call, args, outcome)
     if fault := outcome.get("error"):

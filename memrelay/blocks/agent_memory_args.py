@@ -38,13 +38,13 @@ def make_ids(call: Call, agent_id: str) -> Ids:
     """
     part, vouched = call.part, call.message.vouched
     named = {name: part.get(name) for name in (USER, SESSION) if name in vouched}
-    given = {name: id_ for name, id_ in named.items() if isinstance(id_, str)}
-    for name, id_ in given.items():
+    ids = {name: id_ for name, id_ in named.items() if isinstance(id_, str)}
+    for name, id_ in ids.items():
         if len(id_) > MAX_ID_CHARACTERS or "\0" in id_:
             raise Refused(
                 f"`{name}` has {len(id_)} characters; use at most {MAX_ID_CHARACTERS}, without NUL"
             )
-    return Ids(agent_id, given.get(USER, ""), given.get(SESSION, ""))
+    return Ids(agent_id, ids.get(USER, ""), ids.get(SESSION, ""))
 
 
 def make_context(call: Call) -> Context:

@@ -1,4 +1,4 @@
-"""The call of an `async def` block, which runs as a deferred call outside of the database thread."""
+"""The call of an `async def` block: a deferred call, which runs outside of the database thread."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -15,7 +15,7 @@ the product whose bundles Memrelay runs. The names differ:
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Protocol, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, Union, get_args, get_origin
 
 import orjson
 from msgspec import Struct
@@ -23,6 +23,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationInfo, fiel
 
 from memrelay.blocks.patterns import Pattern
 from memrelay.bus.message import JSON, PLAIN, Message, Part
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.open_for_read import ReadOnlyStore
+    from memrelay.memory.engine.store import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Ids(Protocol):
     def new_guid(self, alias: str) -> str:
         """Return the next guid of the agent `alias` in this cascade."""
 
-    def open_for_read(self, memory_id: str) -> Any:
+    def open_for_read(self, memory_id: str) -> "ReadOnlyStore":
         """Return another store of the pipeline, for reads. Raises Refused."""
 
     def secret(self, reference: str) -> str:
@@ -87,8 +91,8 @@ class Call(Struct, gc=False):
     """One message for one agent.
 
     `now_ms` is the time when the input entered the bus, Unix ms; a replay has the same time. `tx`
-    is the open transaction of the block's store, or None. `got` is the result of the block's
-    deferred call; None if it has none yet.
+    is the open transaction of the block's store, None without a store. `got` is the result of the
+    block's deferred call, None if it has none yet.
     """
 
     agent: Agent
@@ -96,7 +100,8 @@ class Call(Struct, gc=False):
     now_ms: int
     limits: Limits
     ids: Ids
-    tx: Any = None
+    # Typed without None: a block knows from its arguments whether it has a store.
+    tx: "Transaction" = None  # type: ignore[assignment]
     got: Got | None = None
 
     @property
@@ -130,7 +135,7 @@ class Call(Struct, gc=False):
         """Return an id for a new record. A replay returns the same one."""
         return self.ids.new_guid(self.agent.alias)
 
-    def open_for_read(self, memory_id: str) -> Any:
+    def open_for_read(self, memory_id: str) -> "ReadOnlyStore":
         """Return another store of the pipeline, for reads; its functions accept it as `tx`.
 
         A replay sends the stored answer and does not read again. Raises Refused for a store that

@@ -41,7 +41,7 @@ class IdentifyUserArgs(BlockArgs):
 
     @property
     def default_store(self) -> str:
-        """Return the built-in store of the block's store, if no other store is named."""
+        """Return the name of the built-in store that is the default."""
         return "memories"
 
 
@@ -90,9 +90,13 @@ def _unknown(channel: str, error: str = "") -> dict[str, Any]:
     return fields
 
 
-def _fields(known: UserContext) -> dict[str, Any]:
-    context = orjson.loads(orjson.dumps(known))
-    return {"user_id": known.user_id, "user_context": context, "is_new_user": known.is_new}
+def _fields(user: UserContext) -> dict[str, Any]:
+    context = orjson.loads(orjson.dumps(user))
+    return {
+        "user_id": user.user_id,
+        "user_context": context,
+        "is_new_user": user.is_new,
+    }
 
 
 def _find_person(call: Call, channel: str) -> Person:

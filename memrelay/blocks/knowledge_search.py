@@ -29,6 +29,7 @@ from memrelay.memory.models.named_memories.knowledge import (
     search_knowledge,
 )
 from memrelay.memory.models.named_memories.memories import KIND
+from memrelay.memory.models.named_memories.table import MemoryTable
 from memrelay.memory.operations import Context
 from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.paging import MOST
@@ -112,11 +113,11 @@ def _search_input(call: Call, args: KnowledgeArgs) -> SearchKnowledge:
 
 def _find_ids(call: Call, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the ids of the memories with these ids or names; a name may match several."""
-    wanted = set(names)
+    requested = set(names)
     return tuple(
         memory.id
-        for memory in call.tx.memories.every()
-        if memory.id in wanted or memory.name in wanted
+        for memory in call.tx.table(MemoryTable).every()
+        if memory.id in requested or memory.name in requested
     )
 
 

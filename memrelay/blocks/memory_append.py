@@ -48,8 +48,8 @@ def memory_append(call: Call, args: AppendArgs) -> Message:
     )
     filters = args.filters("scope", "kind", "source") if args.scope or args.kind else {}
     max_bytes = call.limits.message_bytes * TEMPLATE_READS
-    wanted = AppendInput(new, args.guid or guid, filters, args.separator, max_bytes)
-    guid, found = append(call.tx, wanted)
+    request = AppendInput(new, args.guid or guid, filters, args.separator, max_bytes)
+    guid, found = append(call.tx, request)
     return call.reply_json({"guid": guid, "appended" if found else "created": True})
 
 
@@ -79,8 +79,8 @@ def _read_message(message: Message) -> _Addition:
     part = message.args[0]
     if isinstance(part, msgspec.Raw) and b'"targs"' in memoryview(part).tobytes():
         targs = msgspec.json.decode(part, type=_PartWithArgs).targs
-        given = _parse_object(targs) if isinstance(targs, str) else targs
-        named = given.get("guid") if isinstance(given, dict) else None
+        fields = _parse_object(targs) if isinstance(targs, str) else targs
+        named = fields.get("guid") if isinstance(fields, dict) else None
         return _Addition(named if isinstance(named, str) else "", message.text)
     return _Addition("", message.text)
 

@@ -111,8 +111,8 @@ class NamedMemoryArgs(MemoryArgs):
 
     def warnings(self) -> list[str]:
         """Warn about another store than the pipeline's: other clients cannot reach it."""
-        home = memory_ids.swarm_owner("[^/]+")
-        is_other = bool(self.memory_id) and not re.fullmatch(home, self.memory_id)
+        built_in = memory_ids.built_in_store("[^/]+")
+        is_other = bool(self.memory_id) and not re.fullmatch(built_in, self.memory_id)
         return super().warnings() + [OTHER_STORE] * is_other
 
 
@@ -174,22 +174,24 @@ class ListingArgs(MemoryArgs):
         """
         return within_message(call, self._reply(call, records, explanation))
 
-    def answer_best(self, call: Call, found: Found) -> Message:
+    def answer_best(self, call: Call, result: Found) -> Message:
         """Return the best of these records that fit into a message, and the number of the others.
 
         Raises ResultTooLarge if the first one alone is too long.
         """
-        if not found.left_out:
+        if not result.left_out:
             with suppress(ResultTooLarge):
-                return self.answer(call, found.records)
+                return self.answer(call, result.records)
         if self.template is None:
-            texts = (orjson.dumps(as_object(record)).decode() for record in found.records)
-            kept = _take_fitting(call, texts, call.limits.message_bytes)
-            reply = call.reply(f"[{','.join(kept)}]", JSON)
+            texts = (orjson.dumps(as_object(record)).decode() for record in result.records)
+            texts_that_fit = _take_fitting(call, texts, call.limits.message_bytes)
+            reply = call.reply(f"[{','.join(texts_that_fit)}]", JSON)
         else:
-            kept = _take_fitting(call, self.template.render_each(found.records), MAX_OUTPUT)
-            reply = call.reply("".join(kept))
-        left_out = found.left_out + len(found.records) - len(kept)
+            texts_that_fit = _take_fitting(
+                call, self.template.render_each(result.records), MAX_OUTPUT
+            )
+            reply = call.reply("".join(texts_that_fit))
+        left_out = result.left_out + len(result.records) - len(texts_that_fit)
         return within_message(call, replace(reply, left_out=left_out))
 
     def _reply(self, call: Call, records: list[Record], explanation: object = None) -> Message:
@@ -207,12 +209,12 @@ def _take_fitting(call: Call, texts: Iterable[str], max_bytes: int) -> list[str]
     Raises ResultTooLarge if the first one alone is too long.
     """
     envelope_bytes = _measure_envelope(replace(call.reply("", JSON), left_out=LARGEST))
-    room = min(max_bytes, call.limits.message_bytes - envelope_bytes)
+    budget = min(max_bytes, call.limits.message_bytes - envelope_bytes)
     # A text in JSON has two quotes, and needs one comma. The list has two brackets.
     taken, size = list[str](), 1
     for text in texts:
         size += len(msgspec.json.encode(text)) - 1
-        if size > room:
+        if size > budget:
             break
         taken.append(text)
     if not taken:

@@ -17,7 +17,7 @@ from memrelay.memory.models.named_memories.entries import (
 )
 from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS, request_vector
 from memrelay.memory.models.named_memories.memories import CreateMemory, Source, add_memory
-from memrelay.memory.models.named_memories.table import Memory
+from memrelay.memory.models.named_memories.table import Memory, MemoryTable
 from memrelay.memory.records.view import Name
 from memrelay.memory.search.embedding.questions import EmbeddedQuestion
 
@@ -93,10 +93,11 @@ def _input_fault(call: Call, args: EntryArgs) -> str:
 
 def _find_or_create_memory(call: Call, name: str) -> Memory | None:
     """Return the memory with this id or name. An unknown name is created, an unknown id is not."""
-    found: Memory | None = call.tx.memories.find(name) or call.tx.memories.named(name)
-    if found is None and name.startswith("mem_"):
+    table = call.tx.table(MemoryTable)
+    memory = table.find(name) or table.named(name)
+    if memory is None and name.startswith("mem_"):
         return None
-    return found or add_memory(call.tx, CreateMemory(name), call.new_guid(), call.now_ms)
+    return memory or add_memory(call.tx, CreateMemory(name), call.new_guid(), call.now_ms)
 
 
 def _write(call: Call, new: NewEntry, question: EmbeddedQuestion | None) -> WriteResult:

@@ -76,7 +76,7 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
     []."""
     if not args.memory_id:
         return call.error(NO_MEMORY_ID)
-    wanted = SearchInput(
+    query = SearchInput(
         call.text,
         args.max_bytes(call),
         args.filters("kind", "scope"),
@@ -89,9 +89,9 @@ def memory_search(call: Call, args: SearchArgs) -> Message:
     )
     try:
         if args.explain and not args.output_template:
-            return args.answer(call, *search_explained(call.tx, wanted))
+            return args.answer(call, *search_explained(call.tx, query))
         if args.limit is None:
-            return args.answer_best(call, search_best(call.tx, wanted))
-        return args.answer(call, search(call.tx, wanted))
+            return args.answer_best(call, search_best(call.tx, query))
+        return args.answer(call, search(call.tx, query))
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited

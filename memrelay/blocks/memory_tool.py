@@ -47,7 +47,7 @@ class MemoryToolArgs(BlockArgs):
 
     @property
     def only_store(self) -> str:
-        """Return the built-in store of the block's store."""
+        """Return the name of the built-in store of the block."""
         return "stores"
 
     @property
@@ -67,7 +67,7 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
         value = text if args.dialect == "anthropic" else {"error": text}
         return call.reply_json(ToolAnswer(value, is_error=True))
     agent, user = call.agent, _find_user(call)
-    given = ToolInput(
+    tool_input = ToolInput(
         agent=args.agent_id or agent_store(agent.name or agent.alias),
         user=user_store(user) if user else "",
         chat=chat_store(agent.pipeline, agent.swarm) if agent.swarm else "",
@@ -79,7 +79,7 @@ def memory_tool(call: Call, args: MemoryToolArgs) -> Message:
     )
     context = Context(call.now_ms, agent.name, call.limits.message_bytes, call.new_guid)
     try:
-        answer = run_tool(call.tx, given, context)
+        answer = run_tool(call.tx, tool_input, context)
     except VectorPending as awaited:
         raise retry_when_ready(awaited) from awaited
     return within_message(call, call.reply_json(answer))

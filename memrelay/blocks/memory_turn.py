@@ -21,12 +21,12 @@ MAX_THREAD = 512  # characters of a thread's name, which is indexed
 
 def _check_tokens(thread: str) -> str:
     """Refuse other double braces: they would stay as text and merge many threads into one."""
-    known = ", ".join(f"{{{{{name}}}}}" for name in TOKENS)
+    known_tokens = ", ".join(f"{{{{{name}}}}}" for name in TOKENS)
     for token in TOKEN.findall(thread):
         if token not in TOKENS:
-            raise ValueError(f"unknown token {{{{{token}}}}}; known are {known}")
+            raise ValueError(f"unknown token {{{{{token}}}}}; known are {known_tokens}")
     if left := BRACES.search(TOKEN.sub(" ", thread)):
-        raise ValueError(f"{left[0]} is not a token; known are {known}")
+        raise ValueError(f"{left[0]} is not a token; known are {known_tokens}")
     return thread
 
 

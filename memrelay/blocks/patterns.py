@@ -112,15 +112,15 @@ class Pattern:
         return int(group)
 
     def _search(self, text: str, group: int) -> str | None:
-        found = self._compiled.search(text.encode())
-        return None if found is None else (found[group] or b"").decode()
+        match = self._compiled.search(text.encode())
+        return None if match is None else (match[group] or b"").decode()
 
     def _prefix_capture(self, text: str, group: int) -> str | None:
         return self._prefix if text.startswith(self._prefix) else None
 
     def _command_capture(self, text: str, group: int) -> str | None:
-        found = self._match(text)
-        return None if found is None else found[group]
+        match = self._match(text)
+        return None if match is None else match[group]
 
 
 def _check_source(source: str, flags: str) -> None:
@@ -195,16 +195,18 @@ class PatternSet:
     def matching(self, text: str) -> Sequence[int]:
         """Return the indexes of the patterns that match, ascending."""
         opening = _OPENING(text)
-        found: Sequence[int] = () if opening is None else self._commands.get(opening[0], ())
-        if self._uncertain and not self._uncertain.isdisjoint(found):
-            found = [at for at in found if at not in self._uncertain or self._matches(at, text)]
+        candidates: Sequence[int] = () if opening is None else self._commands.get(opening[0], ())
+        if self._uncertain and not self._uncertain.isdisjoint(candidates):
+            candidates = [
+                at for at in candidates if at not in self._uncertain or self._matches(at, text)
+            ]
         if not self._others:
-            return found
+            return candidates
         if self._set is not None:
             others = [self._others[at] for at in self._set.Match(text.encode()) or ()]
         else:
             others = [at for at in self._others if self._matches(at, text)]
-        return sorted([*found, *others])
+        return sorted([*candidates, *others])
 
     def _matches(self, at: int, text: str) -> bool:
         return self._patterns[at].capture(text, 0) is not None

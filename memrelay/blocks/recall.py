@@ -77,13 +77,13 @@ def _parse(text: str) -> _Wanted:
     return _Wanted(*(value.strip() for value in fields))
 
 
-def _answer(call: Call, args: RecallArgs, ids: Ids, wanted: _Wanted) -> Message:
-    if wanted.key:
-        return _answer_key(call, args, ids, wanted.key)
-    if wanted.query:
-        found = _search(call, args, ids, wanted.query)
-        nothing = f"No memories found for query: {wanted.query}"
-        return call.reply_json(found) if found else call.reply(nothing)
+def _answer(call: Call, args: RecallArgs, ids: Ids, request: _Wanted) -> Message:
+    if request.key:
+        return _answer_key(call, args, ids, request.key)
+    if request.query:
+        results = _search(call, args, ids, request.query)
+        nothing = f"No memories found for query: {request.query}"
+        return call.reply_json(results) if results else call.reply(nothing)
     listed = visible_facts(call.tx, ids, args.limit)
     return (
         call.reply_json(_shown(listed))
@@ -94,30 +94,30 @@ def _answer(call: Call, args: RecallArgs, ids: Ids, wanted: _Wanted) -> Message:
 
 def _answer_key(call: Call, args: RecallArgs, ids: Ids, key: str) -> Message:
     """Answer with the fact of the key, else with facts that a search for the key finds."""
-    found = recall_facts(call.tx, FactName(key, *ids), make_context(call))
-    if found is not None:
-        return call.reply(f"{key} = {value_text(found.value)}")
+    fact = recall_facts(call.tx, FactName(key, *ids), make_context(call))
+    if fact is not None:
+        return call.reply(f"{key} = {value_text(fact.value)}")
     facts = _search_facts(call, args, ids, key)
     return call.reply_json(facts) if facts else call.reply(f"No memory found for key: {key}")
 
 
 def _search(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str, Any]]:
     """Return the facts, the procedure and the episodes that match a query."""
-    found = _search_facts(call, args, ids, query) if args.includes("facts") else []
+    results = _search_facts(call, args, ids, query) if args.includes("facts") else []
     if args.includes("procedures"):
         procedure = match_procedure(call.tx, args.agent_id, query)
         if procedure is not None:
             named = {"name": procedure.name, "description": procedure.description}
-            found.append({"type": "procedure", **named})
+            results.append({"type": "procedure", **named})
     # An episode without a user may quote any person, and a caller without a user may be any person.
     if args.includes("episodes") and ids.user_id:
         newest = recent_episodes(call.tx, args.agent_id, ids.user_id, min(args.limit, NEWEST))
-        found += [
+        results += [
             {"type": "episode", "summary": episode.summary}
             for episode in newest
             if query.casefold() in (episode.summary or "").casefold()
         ]
-    return found
+    return results
 
 
 def _search_facts(call: Call, args: RecallArgs, ids: Ids, query: str) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class RecipeArgs(BlockArgs):
 
     @property
     def only_store(self) -> str:
-        """Return the built-in store of the pipeline's recipes, the block's only store."""
+        """Return the name of the built-in store of recipes, the block's only store."""
         return "recipes"
 
     @property
@@ -134,10 +134,10 @@ def recipe(call: Call, args: RecipeArgs) -> Message | DeferredCall:
 
 def _request(text: str, args: RecipeArgs) -> dict[str, Any]:
     named = {"id": args.recipe} if args.recipe else {"definition": args.definition}
-    intent, given = _parse_intent(text), dict[str, Any]()
+    intent, options = _parse_intent(text), dict[str, Any]()
     if isinstance(intent, dict):
-        given = {name: intent.pop(name) for name in GIVEN if isinstance(intent.get(name), dict)}
-    variables, scopes = given.get("variables", {}), given.get("scope_variables", {})
+        options = {name: intent.pop(name) for name in GIVEN if isinstance(intent.get(name), dict)}
+    variables, scopes = options.get("variables", {}), options.get("scope_variables", {})
     merged = {**scopes}
     for scope, values in args.scope_variables.items():
         others = scopes.get(scope)

@@ -162,9 +162,9 @@ def _sources(name: str) -> list[BlockSource]:
 def _load(name: str) -> None:
     sources = _sources(name)
     if len(sources) > 1:
-        places = " and ".join(source.place for source in sources)
+        locations = " and ".join(source.place for source in sources)
         raise BrokenBlock(
-            f"two blocks are named {name!r}: {places}", "rename or remove one of them"
+            f"two blocks are named {name!r}: {locations}", "rename or remove one of them"
         )
     for source in sources:
         _load_source(source)
@@ -222,8 +222,8 @@ def _check_executor(deferred_call: Executor | str | None) -> None:
         and not inspect.iscoroutinefunction(deferred_call)
     ):
         raise ValueError(
-            f"deferred call is an async function (request, deferred_call) or its place, not {deferred_call!r}: "
-            'write deferred_call="module:function"'
+            "deferred_call is an async function (request, deferred_call) or its place, not "
+            f'{deferred_call!r}: write deferred_call="module:function"'
         )
 
 

@@ -37,7 +37,7 @@ class RememberArgs(AgentMemoryArgs):
     """The agent of the scope `agent`."""
 
 
-class _Given(NamedTuple):
+class _NewFact(NamedTuple):
     key: str
     value: Any
     fact_type: Any
@@ -46,25 +46,25 @@ class _Given(NamedTuple):
 @block("remember", RememberArgs)
 def remember(call: Call, args: RememberArgs) -> Message:
     """Return `Remembered: {key} = {value}` with created, updated or skipped."""
-    given = _parse(call.text)
-    if not isinstance(given.key, str) or not given.key.strip():
+    fact = _parse(call.text)
+    if not isinstance(fact.key, str) or not fact.key.strip():
         return call.reply(NO_KEY)
-    if given.value is None or given.value == "":
+    if fact.value is None or fact.value == "":
         return call.reply(NO_VALUE)
     try:
-        return call.reply(_store(call, args, given))
+        return call.reply(_store(call, args, fact))
     except (Refused, RecordDamaged) as error:
         return call.reply(f"Error writing memory: {error}")
 
 
-def _store(call: Call, args: RememberArgs, given: _Given) -> str:
+def _store(call: Call, args: RememberArgs, fact: _NewFact) -> str:
     """Store a fact and return the answer. Raises Refused."""
-    key = given.key.strip()
+    key = fact.key.strip()
     check_key(key)
     new = SetFact(
         key,
-        given.value,
-        given.fact_type if isinstance(given.fact_type, str) else args.fact_type,
+        fact.value,
+        fact.fact_type if isinstance(fact.fact_type, str) else args.fact_type,
         args.scope,
         *make_ids(call, args.agent_id),
         overwrite=args.overwrite,
@@ -73,10 +73,10 @@ def _store(call: Call, args: RememberArgs, given: _Given) -> str:
     return f"Remembered: {key} = {value_text(written.fact.value)} ({written.action})"
 
 
-def _parse(text: str) -> _Given:
-    """Return the fact that a text states."""
-    given = parse_object(text)
-    if given is not None:
-        return _Given(given.get("key", ""), given.get("value"), given.get("fact_type") or None)
+def _parse(text: str) -> _NewFact:
+    """Return the fields that a text states."""
+    fields = parse_object(text)
+    if fields is not None:
+        return _NewFact(fields.get("key", ""), fields.get("value"), fields.get("fact_type") or None)
     key, _, value = text.partition("=")
-    return _Given(key.strip(), value.strip(), None)
+    return _NewFact(key.strip(), value.strip(), None)

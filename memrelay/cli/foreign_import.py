@@ -14,6 +14,7 @@ from memrelay.cli.composition import bus_address, fail, find_pipeline, open_cata
 from memrelay.cli.import_calls import SHARE, split_calls
 from memrelay.cli.operation_command import ACTOR
 from memrelay.cli.settings import Settings
+from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.transfer import IMPORT
 from memrelay.memory.transfer.importers.items import Fault
 from memrelay.memory.transfer.importers.redis_ams_api import read_api
@@ -141,7 +142,7 @@ class _Sender:
         wanted = self._wanted
         flags = {"skip_conflicts": True, "replace": wanted.replace}
         flags |= {"merge_entries": wanted.dedupe, "check_only": wanted.dry_run}
-        store = f"instances/{self._uid}/{built_in}" if built_in else wanted.store
+        store = built_in_store(self._uid, built_in) if built_in else wanted.store
         data = orjson.dumps(fields | flags)
         call = NewCall(self._uid, IMPORT, data, True, store, ACTOR)
         return await self._requester.call(call, wanted.wait_s)

@@ -47,6 +47,8 @@ CHECKOUT_FILE = CHECKOUT / "config.yaml"
 SERVICE_LINK = re.compile(
     r"MEMRELAY_(\w+_)?(SERVICE_(HOST|PORT)\w*=|PORT_\d+_[A-Z]+\w*=|PORT=[a-z]+://).*", re.DOTALL
 )
+# Settings with a new name, which the error for the old one states.
+RENAMED = {"errands": "deferred_calls", "errand_s": "deferred_call_s"}
 _environ: ContextVar[Mapping[str, str]] = ContextVar("environ", default=os.environ)
 
 
@@ -301,5 +303,9 @@ def _rule(fault: ErrorDetails) -> str:
 
 
 def _suggestion(name: object, known: Iterable[str]) -> str:
+    prefix, separator, key = str(name).rpartition("__")
+    if key.lower() in RENAMED:
+        new_key = RENAMED[key.lower()]
+        return f' (now "{prefix + separator + (new_key.upper() if separator else new_key)}")'
     nearest = find_closest(str(name), known, 0.5)
     return f' (did you mean "{nearest}"?)' if nearest else f" (there are {', '.join(known)})"

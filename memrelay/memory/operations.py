@@ -11,7 +11,7 @@ with, and returns the output. The owner of the store may do other work in betwee
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, get_args, get_type_hints
 
 import orjson
 from pydantic import ConfigDict, TypeAdapter
@@ -21,6 +21,9 @@ from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.models import list_nouns, load, modules_of
 from memrelay.memory.errors import Refused
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.open_for_read import ReadOnlyStore
 
 Access = Literal["search", "read", "write", "append", "delete", "admin"]
 # A store of each pipeline that holds the records of one memory model.
@@ -34,7 +37,7 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 Steps = Generator[None, Any, Any]
 
 
-def no_other_store(memory_id: str) -> Any:
+def no_other_store(memory_id: str) -> Never:
     """Raise Refused: the caller has only one store open."""
     raise Refused(
         f"store {memory_id[:200]!r} cannot be read here, because only one store is open; "
@@ -59,7 +62,7 @@ class Context:
     # Whether a changing operation may raise VectorPending. It is then rolled back and runs again.
     may_wait: bool = True
     # Returns another store of the pipeline, for reads. Raises Refused for any other store.
-    open_for_read: Callable[[str], Any] = no_other_store
+    open_for_read: Callable[[str], "ReadOnlyStore"] = no_other_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from memrelay.pipelines.ai_agents import ai_block
 from memrelay.pipelines.bundle import AI_CLASS, CLASSES, SECRET, AgentSpec
 from memrelay.pipelines.checked import CheckedAgent
 from memrelay.pipelines.json_text import bounded_object, parse_object
-from memrelay.pipelines.report import Place, Report, quoted
+from memrelay.pipelines.report import JsonPath, Report, quoted
 from memrelay.pipelines.validation_faults import find_location, report_validation_error
 
 
@@ -25,18 +25,18 @@ class _AnyArgs(BlockArgs):
 NO_BLOCK = Block("wf_agent", _AnyArgs, None)  # for an agent that calls no block
 
 
-def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> CheckedAgent | None:
+def check_agent(spec: AgentSpec, path: JsonPath, uid: str, report: Report) -> CheckedAgent | None:
     """Return the agent, or None after reporting its faults."""
-    _check_publishing(spec, place, report)
-    _check_secrets(spec, place, report)
-    block = _find_block(spec, place, report)
-    args = _parse_args(spec, block, place, report)
+    _check_publishing(spec, path, report)
+    _check_secrets(spec, path, report)
+    block = _find_block(spec, path, report)
+    args = _parse_args(spec, block, path, report)
     if block is None or args is None:
         return None
-    args = _use_built_in_store(args, place, uid, report)
-    _check_store(spec, args, place, uid, report)
+    args = _use_built_in_store(args, path, uid, report)
+    _check_store(spec, args, path, uid, report)
     calls = block.handle is not None and spec.wf_call_webhook is not False
-    _check_timer(spec, args, place, report, calls=calls)
+    _check_timer(spec, args, path, report, calls=calls)
     return CheckedAgent(
         agent=_make_agent(spec, uid),
         rec_swarm=spec.agent_rec_swarm,
@@ -52,24 +52,24 @@ def check_agent(spec: AgentSpec, place: Place, uid: str, report: Report) -> Chec
 
 
 def _parse_args(
-    spec: AgentSpec, block: Block | None, place: Place, report: Report
+    spec: AgentSpec, block: Block | None, path: JsonPath, report: Report
 ) -> BlockArgs | None:
     """Return the arguments of an agent's block, or None after reporting faults."""
     if spec.agent_class == AI_CLASS:
-        return None if block is None else read_args(block, spec.ai_args, place, report)
-    values = parse_args(spec.wf_webhook_args, _args_place(place), report)
+        return None if block is None else read_args(block, spec.ai_args, path, report)
+    values = parse_args(spec.wf_webhook_args, _args_path(path), report)
     if block is None or values is None:
         return None
     if report.pattern_steps > MAX_STEPS_TOGETHER:
         # This was reported. The other patterns are not compiled.
         return None
-    args = read_args(block, values, _args_place(place), report)
-    _count_pattern_steps(args, values, place, report)
+    args = read_args(block, values, _args_path(path), report)
+    _count_pattern_steps(args, values, path, report)
     return args
 
 
 def _count_pattern_steps(
-    args: BlockArgs | None, values: dict[str, Any], place: Place, report: Report
+    args: BlockArgs | None, values: dict[str, Any], path: JsonPath, report: Report
 ) -> None:
     """Add the size of an agent's pattern, and report patterns that are too large together."""
     if args is None:
@@ -79,37 +79,39 @@ def _count_pattern_steps(
         report.pattern_steps += args.selector.pattern.steps
     if report.pattern_steps > MAX_STEPS_TOGETHER:
         report.error(
-            (*_args_place(place), "pattern"),
+            (*_args_path(path), "pattern"),
             f"the patterns of a bundle have at most {MAX_STEPS_TOGETHER} steps together, and this "
             "one exceeds that; the agents after it were not checked",
             "use smaller patterns: + and * cost less than counted repetitions",
         )
 
 
-def parse_args(given: str | dict[str, Any], place: Place, report: Report) -> dict[str, Any] | None:
+def parse_args(
+    given: str | dict[str, Any], path: JsonPath, report: Report
+) -> dict[str, Any] | None:
     """Return `wf_webhook_args` as an object, or None after reporting a fault."""
     if isinstance(given, dict):
-        return bounded_object(given, place, report)
-    return parse_object(given, place, report) if given.strip() else {}
+        return bounded_object(given, path, report)
+    return parse_object(given, path, report) if given.strip() else {}
 
 
 def read_args(
-    block: Block, given: dict[str, Any], place: Place, report: Report
+    block: Block, given: dict[str, Any], path: JsonPath, report: Report
 ) -> BlockArgs | None:
     """Return the arguments as the block's model, or None after reporting faults.
 
     null is the same as absent.
     """
-    values = _known_args(block, given, place, report)
-    if not _fits_with_other_templates(values.get("output_template"), place, report):
+    values = _known_args(block, given, path, report)
+    if not _fits_with_other_templates(values.get("output_template"), path, report):
         return None
-    args, invalid = _validated(block, values, place, report)
+    args, invalid = _validated(block, values, path, report)
     if invalid:
         # The model's own validators run only if all keys are valid, so validate once more.
         valid = {key: value for key, value in values.items() if key not in invalid}
-        _validated(block, valid, place, report)
+        _validated(block, valid, path, report)
     for warning in args.warnings() if args is not None else ():
-        report.warn(place, warning)
+        report.warn(path, warning)
     return args
 
 
@@ -120,7 +122,7 @@ def _make_agent(spec: AgentSpec, uid: str) -> Agent:
 
 
 def _known_args(
-    block: Block, given: dict[str, Any], place: Place, report: Report
+    block: Block, given: dict[str, Any], path: JsonPath, report: Report
 ) -> dict[str, Any]:
     """Return the arguments that the block has; report others unless the block accepts any."""
     known = {field.alias or name for name, field in block.args.model_fields.items()}
@@ -130,11 +132,11 @@ def _known_args(
             values[key] = value
         elif key not in known and block.args.model_config.get("extra") == "forbid":
             rule = f"the block {block.name} has no argument {quoted(key)}"
-            report.unknown((*place, key), rule, key, known)
+            report.unknown((*path, key), rule, key, known)
     return values
 
 
-def _fits_with_other_templates(template: object, place: Place, report: Report) -> bool:
+def _fits_with_other_templates(template: object, path: JsonPath, report: Report) -> bool:
     """Return whether all templates of the bundle together are short enough to compile."""
     if not isinstance(template, str):
         return True
@@ -142,32 +144,32 @@ def _fits_with_other_templates(template: object, place: Place, report: Report) -
     if sum(map(len, report.templates)) <= MAX_TOGETHER:
         return True
     report.error(
-        (*place, "output_template"),
+        (*path, "output_template"),
         f"the templates of a bundle have at most {MAX_TOGETHER} characters together",
     )
     return False
 
 
 def _validated(
-    block: Block, values: dict[str, Any], place: Place, report: Report
+    block: Block, values: dict[str, Any], path: JsonPath, report: Report
 ) -> tuple[BlockArgs | None, frozenset[str]]:
     """Return (model, invalid keys). The model is None if there is an invalid key."""
     try:
         return block.args.model_validate(values), frozenset()
     except ValidationError as error:
-        report_validation_error(error, values, place, report)
+        report_validation_error(error, values, path, report)
         locations = [find_location(detail) for detail in error.errors(include_url=False)]
         return None, frozenset(str(location[0]) for location in locations if location)
     except (RecursionError, SyntaxError):  # a template parser, after thousands of brackets
-        report.error(place, "nested too deeply")
+        report.error(path, "nested too deeply")
         return None, frozenset()
 
 
-def _args_place(place: Place) -> Place:
-    return (*place, "wf_webhook_args")
+def _args_path(path: JsonPath) -> JsonPath:
+    return (*path, "wf_webhook_args")
 
 
-def _check_secrets(spec: AgentSpec, place: Place, report: Report) -> None:
+def _check_secrets(spec: AgentSpec, path: JsonPath, report: Report) -> None:
     references = (
         ("wf_webhook_token", "token", (spec.wf_webhook_token,)),
         ("wf_webhook_secret", "secret", spec.secrets),
@@ -175,26 +177,26 @@ def _check_secrets(spec: AgentSpec, place: Place, report: Report) -> None:
     for key, kind, given in references:
         if not all(SECRET.fullmatch(reference) for reference in given if reference):
             rule = f"a bundle must not contain a {kind}, only its place"
-            report.error((*place, key), rule, "write env:NAME or file:NAME")
+            report.error((*path, key), rule, "write env:NAME or file:NAME")
 
 
-def _check_publishing(spec: AgentSpec, place: Place, report: Report) -> None:
+def _check_publishing(spec: AgentSpec, path: JsonPath, report: Report) -> None:
     if spec.publishes and not spec.published_name:
         report.error(
-            (*place, "agent_name"),
+            (*path, "agent_name"),
             "an agent that publishes needs a name",
             "set wf_agent_name or agent_name",
         )
     if spec.wf_publish_results and not spec.agent_send_swarm and spec.agent_class != "viewer_agent":
         rule = "wf_publish_results is true, but there is no swarm to publish to"
-        report.warn((*place, "agent_send_swarm"), rule, "set agent_send_swarm")
+        report.warn((*path, "agent_send_swarm"), rule, "set agent_send_swarm")
 
 
 def _check_timer(
-    spec: AgentSpec, args: BlockArgs, place: Place, report: Report, *, calls: bool
+    spec: AgentSpec, args: BlockArgs, path: JsonPath, report: Report, *, calls: bool
 ) -> None:
     """Warn about a timer without effect: it calls the block with an empty text."""
-    at, selector = (*place, "wf_interval_secs"), args.selector
+    at, selector = (*path, "wf_interval_secs"), args.selector
     if not spec.wf_interval_secs:
         return
     if not calls:
@@ -204,16 +206,16 @@ def _check_timer(
         report.warn(at, rule, "set 0, or another pattern")
 
 
-def _find_block(spec: AgentSpec, place: Place, report: Report) -> Block | None:
+def _find_block(spec: AgentSpec, path: JsonPath, report: Report) -> Block | None:
     """Return the agent's block, or None after reporting a fault.
 
     A chat or a viewer has the block of its class, and an ai_agent the block `agent`.
     """
-    at = (*place, "agent_class")
+    at = (*path, "agent_class")
     if spec.agent_class in ("chat_agent", "viewer_agent"):
         return find_block(spec.agent_class)
     if spec.agent_class == "wf_agent":
-        return _named_block(spec, (*place, "wf_diagram_webhook"), report)
+        return _named_block(spec, (*path, "wf_diagram_webhook"), report)
     if spec.agent_class == AI_CLASS:
         return ai_block()
     if spec.agent_class:
@@ -224,7 +226,7 @@ def _find_block(spec: AgentSpec, place: Place, report: Report) -> Block | None:
     return None
 
 
-def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
+def _named_block(spec: AgentSpec, at: JsonPath, report: Report) -> Block | None:
     name = spec.wf_diagram_webhook
     try:
         block = find_block(name)
@@ -246,28 +248,28 @@ def _named_block(spec: AgentSpec, at: Place, report: Report) -> Block | None:
     return None
 
 
-def _use_built_in_store(args: BlockArgs, place: Place, uid: str, report: Report) -> BlockArgs:
-    """Return the arguments with the built-in store of the pipeline as the store, if it is the
-    default or the only store.
-    """
+def _use_built_in_store(args: BlockArgs, path: JsonPath, uid: str, report: Report) -> BlockArgs:
+    """Return the arguments with a built-in store, if it is the block's default or only store."""
     if not args.only_store:
         has_default = bool(args.default_store) and not args.store
-        home = built_in_store(uid, args.default_store)
-        return args.model_copy(update={"memory_id": home}) if has_default else args
-    home = built_in_store(uid, args.only_store)
-    if args.store not in ("", home):
-        rule = f"the block works only on {quoted(home)}, not on {quoted(args.store)}"
-        report.error((*_args_place(place), "memory_id"), rule, "leave memory_id out")
-    return args.model_copy(update={"memory_id": home})
+        store = built_in_store(uid, args.default_store)
+        return args.model_copy(update={"memory_id": store}) if has_default else args
+    store = built_in_store(uid, args.only_store)
+    if args.store not in ("", store):
+        rule = f"the block works only on {quoted(store)}, not on {quoted(args.store)}"
+        report.error((*_args_path(path), "memory_id"), rule, "leave memory_id out")
+    return args.model_copy(update={"memory_id": store})
 
 
-def _check_store(spec: AgentSpec, args: BlockArgs, place: Place, uid: str, report: Report) -> None:
+def _check_store(
+    spec: AgentSpec, args: BlockArgs, path: JsonPath, uid: str, report: Report
+) -> None:
     if not args.store:
         return
     if not spec.wf_publish_results and not spec.publishes:
         rule = "the block runs, but its result is not published"
-        report.warn((*place, "wf_publish_results"), rule, "set wf_publish_results to true")
+        report.warn((*path, "wf_publish_results"), rule, "set wf_publish_results to true")
     if not args.store.startswith(f"instances/{uid}/"):
         rule = f"every pipeline that names the store {quoted(args.store)} shares it"
         remedy = "begin it with instances/${pipeline_uid}/ for a private store"
-        report.warn((*_args_place(place), "memory_id"), rule, remedy)
+        report.warn((*_args_path(path), "memory_id"), rule, remedy)

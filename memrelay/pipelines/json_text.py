@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from memrelay.pipelines.report import Place, Report
+from memrelay.pipelines.report import JsonPath, Report
 
 MAX_BYTES = 1 << 20  # of a bundle, before and after ${pipeline_uid} is replaced
 MAX_DEPTH = 32
@@ -61,22 +61,22 @@ def fits(text: bytes, report: Report) -> bool:
     return False
 
 
-def parse_object(text: bytes | str, place: Place, report: Report) -> dict[str, Any] | None:
+def parse_object(text: bytes | str, path: JsonPath, report: Report) -> dict[str, Any] | None:
     """Return the object in a text, or None after reporting a fault."""
     encoded = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
     if line := line_not_in_utf8(encoded):
-        report.error(place, f"not JSON: not UTF-8 (line {line})", "save it as UTF-8")
+        report.error(path, f"not JSON: not UTF-8 (line {line})", "save it as UTF-8")
         return None
     if too_many_keys(encoded, MAX_KEYS):
-        report.error(place, f"has more than {MAX_KEYS} keys", "split it into several pipelines")
+        report.error(path, f"has more than {MAX_KEYS} keys", "split it into several pipelines")
         return None
     try:
         value = orjson.loads(encoded)
     except orjson.JSONDecodeError as error:
         rule = f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
-        report.error(place, rule, remedy_for(error))
+        report.error(path, rule, remedy_for(error))
         return None
-    return bounded_object(value, place, report)
+    return bounded_object(value, path, report)
 
 
 def parse_as(kind: str, name: str, text: str, report: Report) -> Any:
@@ -100,12 +100,12 @@ def parse_as(kind: str, name: str, text: str, report: Report) -> Any:
         return None
 
 
-def bounded_object(value: object, place: Place, report: Report) -> dict[str, Any] | None:
+def bounded_object(value: object, path: JsonPath, report: Report) -> dict[str, Any] | None:
     """Return the value if it is an object with at most MAX_DEPTH levels; otherwise report it."""
     if not isinstance(value, dict):
-        report.error(place, "must be a JSON object, like {}")
+        report.error(path, "must be a JSON object, like {}")
     elif is_deeper(value, MAX_DEPTH):
-        report.error(place, f"nested deeper than {MAX_DEPTH}")
+        report.error(path, f"nested deeper than {MAX_DEPTH}")
     else:
         return value
     return None

@@ -75,21 +75,21 @@ class Subscribers:
         self.has_selectors = bool(selectors)
         self._patterns = PatternSet([selector.pattern for _, selector in selectors])
         self._inverted = frozenset(
-            place for place, (_, selector) in enumerate(selectors) if selector.invert
+            index for index, (_, selector) in enumerate(selectors) if selector.invert
         )
         self._others = sorted(set(range(len(self.agents))) - set(self._selecting))
         # The usual result: one agent, for one command.
         self._alone = [self.agents[at : at + 1] for at in self._selecting]
 
-    def of(self, text: str) -> Sequence[PlannedAgent]:
+    def select(self, text: str) -> Sequence[PlannedAgent]:
         """Return the agents that accept the text."""
-        places: Sequence[int] = self._patterns.matching(text)
+        matching: Sequence[int] = self._patterns.matching(text)
         if self._inverted:
-            places = tuple(self._inverted.symmetric_difference(places))
-        if not self._others and len(places) < 2:
-            return self._alone[places[0]] if places else ()
-        indexes = sorted([*self._others, *[self._selecting[place] for place in places]])
-        return [self.agents[at] for at in indexes]
+            matching = tuple(self._inverted.symmetric_difference(matching))
+        if not self._others and len(matching) < 2:
+            return self._alone[matching[0]] if matching else ()
+        agent_indexes = sorted([*self._others, *[self._selecting[index] for index in matching]])
+        return [self.agents[number] for number in agent_indexes]
 
 
 NO_SUBSCRIBERS = Subscribers([])
@@ -111,15 +111,15 @@ class SubscriberIndex(dict[tuple[str, str], Subscribers]):
         self._named = {*names, *(agent.agent.name for agent in bundle.agents)}
         self._swarms, self._listening, self._planned = bundle.swarms, listening, planned
 
-    def __missing__(self, key: tuple[str, str]) -> Subscribers:
-        swarm, sender = key
+    def __missing__(self, route: tuple[str, str]) -> Subscribers:
+        swarm, sender = route
         # All senders that no agent names have the same subscribers. Their number is unlimited.
-        known = (swarm, sender if sender in self._named else "")
-        subscribers = self.get(known)
+        cache_key = (swarm, sender if sender in self._named else "")
+        subscribers = self.get(cache_key)
         if subscribers is None:
             if swarm not in self._swarms:
                 return NO_SUBSCRIBERS
-            subscribers = self[known] = self._find_subscribers(swarm, sender)
+            subscribers = self[cache_key] = self._find_subscribers(swarm, sender)
         return subscribers
 
     def _find_subscribers(self, swarm: str, sender: str) -> Subscribers:
@@ -138,8 +138,7 @@ class Plan:
     - `public`: names of its public swarms; `listens_in_public`: those that an agent listens on
     - `private_names`: names of its other swarms, by their bytes
     - `stores`: memory_ids of its blocks; the first is the default of an operation
-    - `built_in_stores`: memory_ids of the stores of memory models, by name; the first call creates
-    each
+    - `built_in_stores`: memory_ids of the built-in stores by name; the first call creates each
     - `vector_stores`: built-in stores whose records are all searched by meaning, with every write
     - `all_stores`: `stores` and all `built_in_stores`
     - `embedded_stores`: stores with vectors
@@ -211,8 +210,8 @@ def _publishers(bundle: CheckedBundle) -> dict[str, Publisher]:
 
 
 def _planned_agents(bundle: CheckedBundle, public: Collection[str]) -> dict[str, PlannedAgent]:
-    found = {agent.agent.alias: _planned_agent(agent, public) for agent in bundle.agents}
-    return {alias: planned for alias, planned in found.items() if planned is not None}
+    agents_by_alias = {agent.agent.alias: _planned_agent(agent, public) for agent in bundle.agents}
+    return {alias: planned for alias, planned in agents_by_alias.items() if planned is not None}
 
 
 def _planned_agent(agent: CheckedAgent, public: Collection[str]) -> PlannedAgent | None:

@@ -9,7 +9,7 @@ import orjson
 
 from memrelay.memory.validation import LIKELY, find_closest, pointer
 
-Place = tuple[str | int, ...]  # the keys and indexes that lead to a value
+JsonPath = tuple[str | int, ...]  # the keys and indexes that lead to a value
 Severity = Literal["error", "warning"]
 
 MAX_FAULTS = 200  # of each severity
@@ -67,22 +67,22 @@ class Report:
         warnings = [fault for fault in self._found["warning"] if fault.pointer not in self._invalid]
         return tuple(sorted(warnings, key=_order))
 
-    def error(self, place: Place, rule: str, suggestion: str = "") -> None:
+    def error(self, path: JsonPath, rule: str, suggestion: str = "") -> None:
         """Add an error. Further errors at the same place are ignored: they are its effects."""
-        at = pointer(place)
+        at = pointer(path)
         if at not in self._invalid:
             self._invalid.add(at)
             self._add(Fault(at, rule, suggestion))
 
-    def warn(self, place: Place, rule: str, suggestion: str = "") -> None:
+    def warn(self, path: JsonPath, rule: str, suggestion: str = "") -> None:
         """Add a warning."""
-        self._add(Fault(pointer(place), rule, suggestion, "warning"))
+        self._add(Fault(pointer(path), rule, suggestion, "warning"))
 
-    def unknown(self, place: Place, rule: str, word: str, known: Iterable[str]) -> None:
+    def unknown(self, path: JsonPath, rule: str, word: str, known: Iterable[str]) -> None:
         """Add an error about an unknown word, with the closest known word or all known words."""
         if not self.full("error"):
             self.error(
-                place, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}"
+                path, rule, did_you_mean(word, known) or f"known are {', '.join(sorted(known))}"
             )
 
     def full(self, severity: Severity) -> bool:

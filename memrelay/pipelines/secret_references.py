@@ -19,7 +19,7 @@ from memrelay.pipelines.secret_grants import Grant
 if TYPE_CHECKING:  # a command that checks no bundle needs no blocks
     from memrelay.pipelines.bundle import AgentSpec
     from memrelay.pipelines.checked import CheckedAgent
-    from memrelay.pipelines.report import Place, Report
+    from memrelay.pipelines.report import JsonPath, Report
 
 MAX_SECRET_BYTES = 65_536
 # Seconds after which a use looks for a change of the file.
@@ -237,7 +237,7 @@ def check_block_references(
     for at, agent in agents.items():
         if agent is None:
             continue
-        place: Place = ("agents", at, *(() if _has_keys(agent) else ("wf_webhook_args",)))
+        place: JsonPath = ("agents", at, *(() if _has_keys(agent) else ("wf_webhook_args",)))
         for reference in agent.args.secrets:
             if not secrets.is_for_blocks(reference):
                 remedy = "ask the operator to add it to agents.secrets in the settings"
@@ -272,7 +272,7 @@ def check_references(
             report.warn(place, str(error), "until it can be read, it admits no webhook")
 
 
-def _report_outside(place: "Place", report: "Report") -> None:
+def _report_outside(place: "JsonPath", report: "Report") -> None:
     report.error(
         place,
         "the file of a secret must lie in the folder secrets.folder, also after following links",
@@ -280,7 +280,7 @@ def _report_outside(place: "Place", report: "Report") -> None:
     )
 
 
-def _references(agents: Mapping[int, "AgentSpec"]) -> Iterator[tuple["Place", str]]:
+def _references(agents: Mapping[int, "AgentSpec"]) -> Iterator[tuple["JsonPath", str]]:
     for at, spec in agents.items():
         if spec.wf_webhook_token:
             yield ("agents", at, "wf_webhook_token"), spec.wf_webhook_token

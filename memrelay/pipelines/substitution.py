@@ -5,7 +5,7 @@ import secrets
 from typing import Any
 
 from memrelay.bus.keys import PUBLIC, UID
-from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
+from memrelay.pipelines.report import JsonPath, Report, did_you_mean, quoted
 
 NAME = "pipeline_uid"
 TOKEN = "${pipeline_uid}"
@@ -15,13 +15,13 @@ RECIPE = "definition"
 _ANY_TOKEN = re.compile(r"\$\{([^{}]*)\}")
 
 
-def fill(value: Any, uid: str, report: Report, place: Place = ()) -> Any:
+def fill(value: Any, uid: str, report: Report, path: JsonPath = ()) -> Any:
     """Return a copy with the UID instead of the token. Other tokens are kept with a warning."""
     if isinstance(value, dict):
-        return {key: fill(inner, uid, report, (*place, key)) for key, inner in value.items()}
+        return {key: fill(inner, uid, report, (*path, key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [fill(inner, uid, report, (*place, at)) for at, inner in enumerate(value)]
-    return _fill_text(value, uid, report, place) if isinstance(value, str) else value
+        return [fill(inner, uid, report, (*path, at)) for at, inner in enumerate(value)]
+    return _fill_text(value, uid, report, path) if isinstance(value, str) else value
 
 
 def choose_uid(given: str | None, bundle: dict[str, Any], report: Report) -> str:
@@ -45,13 +45,13 @@ def choose_uid(given: str | None, bundle: dict[str, Any], report: Report) -> str
     return secrets.token_hex(4)
 
 
-def _fill_text(text: str, uid: str, report: Report, place: Place) -> str:
+def _fill_text(text: str, uid: str, report: Report, path: JsonPath) -> str:
     # Repeat, since a UID may complete a token around it: filling twice must change nothing.
     while TOKEN in text:
         text = text.replace(TOKEN, uid)
     for name in dict.fromkeys(_ANY_TOKEN.findall(text)):
         hint = did_you_mean(name, (NAME,))
-        if hint or RECIPE not in place:
+        if hint or RECIPE not in path:
             rule = f"{quoted('${' + name + '}')} is not replaced: {TOKEN} is the only token"
-            report.warn(place, rule, hint)
+            report.warn(path, rule, hint)
     return text

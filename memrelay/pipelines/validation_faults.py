@@ -6,21 +6,21 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from memrelay.blocks.errors import BadArgument
-from memrelay.pipelines.report import Place, Report
+from memrelay.pipelines.report import JsonPath, Report
 from memrelay.pipelines.rules import describe_rule
 
 
 def report_validation_error(
-    error: ValidationError, value: dict[str, Any], place: Place, report: Report
+    error: ValidationError, value: dict[str, Any], path: JsonPath, report: Report
 ) -> None:
     """Report pydantic's errors. The errors of one place, one for each type, become one fault."""
-    rules: dict[Place, list[str]] = {}
+    rules: dict[JsonPath, list[str]] = {}
     details = error.errors(include_url=False, include_input=False)
     for detail in details:
         if detail["type"] == "too_short" and _has_invalid_items(detail, details):
             # Pydantic counts only the valid items of a list.
             continue
-        rules.setdefault((*place, *_place_in(value, detail)), []).append(describe_rule(detail))
+        rules.setdefault((*path, *_find_json_path(value, detail)), []).append(describe_rule(detail))
     for at, broken in rules.items():
         report.error(at, ", or ".join(dict.fromkeys(broken)))
 
@@ -30,13 +30,13 @@ def _has_invalid_items(detail: ErrorDetails, details: list[ErrorDetails]) -> boo
     return any(len(one["loc"]) > count and one["loc"][:count] == detail["loc"] for one in details)
 
 
-def find_location(detail: ErrorDetails) -> Place:
+def find_location(detail: ErrorDetails) -> JsonPath:
     """Return pydantic's location of an error, or the argument that a validator names."""
     error = detail.get("ctx", {}).get("error")
     return detail["loc"] or ((error.argument,) if isinstance(error, BadArgument) else ())
 
 
-def _place_in(value: Any, detail: ErrorDetails) -> Place:
+def _find_json_path(value: Any, detail: ErrorDetails) -> JsonPath:
     """Return the place in the JSON. Pydantic's location also contains alternatives of a type."""
     steps = find_location(detail)
     for count, step in enumerate(steps):

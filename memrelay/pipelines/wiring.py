@@ -5,7 +5,7 @@ from functools import cache, partial
 
 from memrelay.bus.keys import SWARM
 from memrelay.pipelines.bundle import AI_CLASS, AgentSpec, StoreSpec, SwarmSpec
-from memrelay.pipelines.report import Place, Report, did_you_mean, quoted
+from memrelay.pipelines.report import JsonPath, Report, did_you_mean, quoted
 
 # The block that lets a model answer.
 AGENT_BLOCK = "agent"
@@ -16,14 +16,14 @@ def check_aliases(agents: dict[int, AgentSpec], report: Report) -> None:
     """Report missing, invalid and duplicate aliases."""
     first: dict[str, int] = {}
     for at, spec in agents.items():
-        place, alias = ("agents", at, "agent_alias"), spec.agent_alias
+        path, alias = ("agents", at, "agent_alias"), spec.agent_alias
         if not alias:
-            report.error(place, "an agent needs an alias", "set agent_alias")
+            report.error(path, "an agent needs an alias", "set agent_alias")
         elif not SWARM.fullmatch(alias):
-            report.error(place, f"an alias {CHARACTERS}")
+            report.error(path, f"an alias {CHARACTERS}")
         elif alias in first:
             rule = f"agents[{first[alias]}] already has the alias {quoted(alias)}"
-            report.error(place, rule, "choose another")
+            report.error(path, rule, "choose another")
         first.setdefault(alias, at)
 
 
@@ -54,15 +54,15 @@ def check_swarms(
     _check_unused_swarms(swarms, agents, report)
 
 
-def _check_swarm(swarm: SwarmSpec, place: Place, declared: set[str], report: Report) -> None:
+def _check_swarm(swarm: SwarmSpec, path: JsonPath, declared: set[str], report: Report) -> None:
     if not SWARM.fullmatch(swarm.name):
-        report.error((*place, "name"), f"a swarm's name {CHARACTERS}")
+        report.error((*path, "name"), f"a swarm's name {CHARACTERS}")
     elif swarm.name in declared:
         rule = f"the swarm {quoted(swarm.name)} is declared twice"
-        report.error((*place, "name"), rule, "remove one of them")
+        report.error((*path, "name"), rule, "remove one of them")
     if swarm.kind == "ephemeral":
         rule = "this version supports only durable swarms"
-        report.error((*place, "class"), rule, 'set "durable"')
+        report.error((*path, "class"), rule, 'set "durable"')
 
 
 def _check_unused_swarms(
@@ -93,15 +93,15 @@ def check_stores(
     """
     languages: dict[str, str] = {}
     for at, store in stores.items():
-        place, memory_id = ("stores", at, "memory_id"), store.memory_id
+        path, memory_id = ("stores", at, "memory_id"), store.memory_id
         if not memory_id:
-            report.error(place, "a store needs a memory_id", "set that of one of the blocks")
+            report.error(path, "a store needs a memory_id", "set that of one of the blocks")
         elif memory_id in languages:
             rule = f"the store {quoted(memory_id)} is declared twice"
-            report.error(place, rule, "remove one of them")
+            report.error(path, rule, "remove one of them")
         elif memory_id not in named:
             rule = f"no agent uses the store {quoted(memory_id)}"
-            report.warn(place, rule, did_you_mean(memory_id, named))
+            report.warn(path, rule, did_you_mean(memory_id, named))
         languages.setdefault(memory_id, store.language)
     return languages
 
@@ -115,16 +115,16 @@ def check_senders(agents: dict[int, AgentSpec], public: Collection[str], report:
     names = set(by_alias.values())
     suggestion = cache(partial(_suggest_sender, by_alias))  # many agents may name the same one
     for at, spec in agents.items():
-        place = ("agents", at, "agent_from")
+        path = ("agents", at, "agent_from")
         for index, name in enumerate(spec.accepts):
             wanted = name.removeprefix("!")
             is_known = wanted in names or spec.agent_rec_swarm in public
             if not is_known and not report.full("warning"):
-                where = place if isinstance(spec.agent_from, str) else (*place, index)
+                where = path if isinstance(spec.agent_from, str) else (*path, index)
                 rule = f"no agent publishes as {quoted(wanted)}"
                 report.warn(where, rule, suggestion(wanted))
         if len({name.startswith("!") for name in spec.accepts}) > 1:
-            report.warn(place, "a `!name` next to plain names has no effect", "remove it")
+            report.warn(path, "a `!name` next to plain names has no effect", "remove it")
 
 
 def check_self_answers(agents: dict[int, AgentSpec], report: Report) -> None:

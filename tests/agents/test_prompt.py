@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from memrelay.agents.compaction import SUMMARIZE, SUMMARY, fit
 from memrelay.agents.history import PROMPT_ID, SUMMARY_ID
 from memrelay.agents.model import ModelFault
-from memrelay.agents.prompt import fallback_messages, system_messages
 from memrelay.agents.request import Options
+from memrelay.agents.turn import fallback_messages, system_messages
 from memrelay.agents.wire import from_wire, to_wire
 
 PROMPT = HumanMessage("P", id=PROMPT_ID)

@@ -79,6 +79,7 @@ def test_variables_of_other_programs_are_ignored(config: Path) -> None:
     [
         ("memroy: {}", 'memroy: unknown section (did you mean "memory"?)'),
         ("memory: {treads: 2}", 'memory.treads: unknown setting (did you mean "threads"?)'),
+        ("worker: {errands: 2}", 'worker.errands: unknown setting (now "deferred_calls")'),
         ("memory: {threads: '2'}", "memory.threads: must be a valid integer"),
         ("memory: {threads: yes}", "memory.threads: must be a valid integer"),
         ("memory: {threads: 5}", "memory.threads: must be less than or equal to 4"),
@@ -117,6 +118,11 @@ def test_a_fault_in_the_file_names_file_setting_and_fix(
     ("variable", "text", "fault"),
     [
         ("MEMRELAY_BUS__ULR", "x", 'unknown setting (did you mean "MEMRELAY_BUS__URL"?)'),
+        (
+            "MEMRELAY_WORKER__ERRAND_S",
+            "9",
+            'unknown setting (now "MEMRELAY_WORKER__DEFERRED_CALL_S")',
+        ),
         ("MEMRELAY_CONFIGS", "x", 'unknown setting (did you mean "MEMRELAY_CONFIG"?)'),
         ("MEMRELAY_WORKER__BATCH", "0", "must be greater than or equal to 1"),
         (

@@ -1,4 +1,4 @@
-"""Deferred calls over crashes, stops and deploys: which requests are repeated, and under which id."""
+"""Deferred calls, crashes, stops and deploys: which requests are repeated, and with which id."""
 
 import time
 from collections.abc import Iterator

@@ -195,10 +195,11 @@ class Lease:
         if released:
             await self._control.run_script(_RELEASE, [*map(owner_key, released)], self.name)
 
-    async def note_rest(self, notes: Mapping[str, bytes]) -> None:
-        """Write idle checkpoints by uid. Pipelines with another owner keep their note."""
+    async def write_idle_checkpoints(self, checkpoints: Mapping[str, bytes]) -> None:
+        """Write idle checkpoints by uid. Pipelines with another owner keep theirs."""
         commands = [
-            ("EVAL", _NOTE, 1, owner_key(uid), self.name, REST, note) for uid, note in notes.items()
+            ("EVAL", _NOTE, 1, owner_key(uid), self.name, REST, checkpoint)
+            for uid, checkpoint in checkpoints.items()
         ]
         await self._control.call_all(commands)
 

@@ -64,10 +64,10 @@ class ReasonGroup(NamedTuple):
         }
 
 
-def group_by_reason(letters: Iterable[Listed]) -> list[ReasonGroup]:
+def group_by_reason(dead_letters: Iterable[Listed]) -> list[ReasonGroup]:
     """Group dead letters by pipeline and reason, the largest group first."""
     groups: dict[tuple[str, str], ReasonGroup] = {}
-    for one in letters:
+    for one in dead_letters:
         key = one.pipeline, NUMBERED.sub("", one.error)
         group = groups.get(key) or ReasonGroup(
             one.pipeline, one.error, 0, one.id, one.id, one.failed_at, one.failed_at
@@ -146,10 +146,12 @@ def show(pipeline: Pipeline, ident: Id, *, as_json: JsonAnyway = False) -> None:
     async def command(settings: Settings) -> None:
         async with open_catalog(settings) as catalog:
             try:
-                letter = await find_dead_letter(catalog, await _find_uid(catalog, pipeline), ident)
+                dead_letter = await find_dead_letter(
+                    catalog, await _find_uid(catalog, pipeline), ident
+                )
             except NoDeadLetter as error:
                 fail(str(error))
-        print_json(to_detail(letter), indent=sys.stdout.isatty() and not as_json)
+        print_json(to_detail(dead_letter), indent=sys.stdout.isatty() and not as_json)
 
     run(command)
 

@@ -182,8 +182,8 @@ async def check_listeners(context: DoctorContext) -> list[Finding]:
     unserved = sorted(listening - {uid for worker in workers for uid in worker["pipelines"]})
     if unserved:
         text = (
-            f"no worker serves {join_names(unserved)}, and messages of public swarms collect in the "
-            "inputs"
+            f"no worker serves {join_names(unserved)}, and messages of public swarms collect in "
+            "the inputs"
         )
         remedy = "start their workers, or remove unused pipelines with `memrelay rm`"
         return [warning("public swarms", text, remedy)]

@@ -140,7 +140,7 @@ class DeadLetters:
         return next(map(DeadLetter._make, rows), None)
 
     async def find_of_entry(self, uid: str, entry: str) -> Listed | None:
-        """Return the first dead letter of an entry or of a later step of its cascade, None without."""
+        """Return the first dead letter of an entry or of a later step of its cascade, or None."""
         async with self._database.reading() as database:
             rows = await _select_of_entry(database, uid, entry)
         return next(map(Listed._make, rows), None)
@@ -169,8 +169,7 @@ class DeadLetters:
         before: int = 2**63 - 1,
         limit: int,
     ) -> list[DeadLetterGroup]:
-        """Return groups of dead letters whose newest dead letter is before a position, the newest
-        first.
+        """Return groups whose newest dead letter is before a position, the newest group first.
 
         `uids` None selects all pipelines, `reason` only one group of each.
         """
@@ -179,14 +178,12 @@ class DeadLetters:
             return list(map(DeadLetterGroup._make, rows))
 
     async def latest(self, uid: str, swarm: str, *, limit: int) -> list[Listed]:
-        """Return the newest dead letters of a pipeline that were sent to a swarm, the newest first."""
+        """Return the dead letters of a pipeline that were sent to a swarm, the newest first."""
         async with self._database.reading() as database:
             return list(map(Listed._make, await _select_latest(database, uid, swarm, limit)))
 
     async def read_data(self, places: Sequence[int], most_bytes: int) -> dict[int, bytes]:
-        """Return the data of dead letters by their positions, without longer data than
-        `most_bytes`.
-        """
+        """Return data of at most `most_bytes` each by the positions of dead letters."""
         async with self._database.reading() as database:
             rows = await _select_data(database, places, most_bytes)
             return {int(n): data for n, data in rows}
@@ -267,7 +264,7 @@ async def _upsert(database: Sql, dead_letters: Iterable[DeadLetter]) -> None:
         "bundle = excluded.bundle, buried_at = excluded.buried_at, entry = excluded.entry, "
         "attempts = dead_letters.attempts + excluded.attempts "
         "WHERE dead_letters.entry <> excluded.entry",
-        letters,
+        dead_letters,
     )
 
 
@@ -286,7 +283,7 @@ class _Size(NamedTuple):
 
 def _measure_by_pipeline(dead_letters: Iterable[DeadLetter]) -> dict[str, _Size]:
     found: dict[str, _Size] = {}
-    for one in letters:
+    for one in dead_letters:
         size = found.get(one.pipeline, _Size(0, 0))
         found[one.pipeline] = size.plus(len(one.data), 1)
     return found

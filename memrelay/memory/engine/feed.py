@@ -77,9 +77,7 @@ class Change(NamedTuple):
 
 
 def has_feed(memory_id: str) -> bool:
-    """Return whether the feed of a store is always on, because it is the built-in store of a memory
-    model.
-    """
+    """Return whether the feed of a store is always on, because the store is built in."""
     top, _, rest = memory_id.partition("/")
     return top == "instances" and rest.partition("/")[2] in BUILT_IN_STORES
 

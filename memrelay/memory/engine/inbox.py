@@ -103,8 +103,7 @@ class Inbox:
         return dict(self._connection.execute("SELECT id, started FROM attempts"))
 
     def count_deferred_call_attempts(self, idents: Iterable[str]) -> dict[str, int]:
-        """Record that deferred calls are about to be repeated after a crash. Return how often by
-        id.
+        """Record that calls are about to be repeated after a crash. Return how often, by id.
 
         Attempts of deferred calls that no longer exist are deleted.
         """

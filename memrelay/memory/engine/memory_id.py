@@ -47,9 +47,9 @@ def is_memory_id(text: str) -> bool:
     )
 
 
-def built_in_store(uid: str, store: str = "memories") -> str:
+def built_in_store(uid: str, name: str = "memories") -> str:
     """Return the memory_id of a built-in store of a pipeline."""
-    return f"instances/{uid}/{store}"
+    return f"instances/{uid}/{name}"
 
 
 def is_closed(memory_id: str) -> bool:

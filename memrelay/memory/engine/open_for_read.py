@@ -1,13 +1,33 @@
 """A store that an operation or block reads next to its own. Writes through it fail."""
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Never, cast
 
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.errors import StoreReadOnly
 
 if TYPE_CHECKING:
+    from memrelay.memory.engine.conditions import Filters
+    from memrelay.memory.engine.records import RecordTable
     from memrelay.memory.engine.store import Store
+    from memrelay.memory.engine.versions import StoredRecord
+
+    class ReadOnlyRecords(RecordTable):
+        """The records of a ReadOnlyStore. For type checkers, a write never returns."""
+
+        def insert(self, record: tuple[str, str, str, str, str, str, int, int]) -> Never: ...
+        def delete(self, place: StoredRecord) -> Never: ...
+        def delete_all(self, filters: Filters) -> Never: ...
+        def set_actor(self, now_ms: int, actor: str, reason: str = "") -> Never: ...
+
+    class ReadOnlyStore(Store):
+        """A store that is open for reads: functions that read accept it as their transaction.
+
+        Any write raises StoreReadOnly. The class exists for type checkers and editors only.
+        """
+
+        records: ReadOnlyRecords
+
 
 # What readers use of each part of a store. Parts without names here are only read anyway.
 READS: Mapping[str, Collection[str]] = {
@@ -31,9 +51,9 @@ READS: Mapping[str, Collection[str]] = {
 }
 
 
-def read_only(store: "Store") -> "Store":
+def read_only(store: "Store") -> "ReadOnlyStore":
     """Return a view of an open store for reads. Any other use raises StoreReadOnly."""
-    return cast("Store", _View(store, "", store.memory_id))
+    return cast("ReadOnlyStore", _View(store, "", store.memory_id))
 
 
 class _View:

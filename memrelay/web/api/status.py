@@ -30,7 +30,7 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "duplicates": 0,
     "retried": 0,
     "waiting": 0,
-    "errands": 0,
+    "deferred_calls": 0,
     "pauses": 0,
     "store_bytes": 0,
     "wal_bytes": 0,
@@ -40,6 +40,8 @@ OWNER_DEFAULTS: dict[str, Any] = {
     "erasure_pending": False,
     "erasure_fault": "",
 }
+# Fields that have another name in the report on the bus.
+REPORT_NAMES = {"deferred_calls": "errands"}
 # Figures of a worker that only callers for all pipelines see.
 OF_ALL_PIPELINES = ("malformed", "latency")
 # Values above it are no figures of Memrelay, and JSON has no exact numbers for them.
@@ -171,7 +173,10 @@ async def _describe_pipelines(
         found.append(
             row
             | ownership
-            | {name: figures.get(name, default) for name, default in OWNER_DEFAULTS.items()}
+            | {
+                name: figures.get(REPORT_NAMES.get(name, name), default)
+                for name, default in OWNER_DEFAULTS.items()
+            }
         )
     return found
 

@@ -70,9 +70,8 @@ class VectorTask:
     ) -> None:
         self._wanted = {name for plan in plans for name in plan.embedded_stores}
         # These stores are wanted if they have named memories or records of another model.
-        self._built_in_stores = {
-            name for plan in plans for name in plan.built_in_stores.values()
-        } - self._wanted
+        built_in = {name for plan in plans for name in plan.built_in_stores.values()}
+        self._built_in_stores = built_in - self._wanted
         self._stores, self._thread, self._shared = tuple(stores), thread, shared
         self._embedding = shared.embedding
         # Stores that were not searched for vectors and records.
@@ -213,12 +212,9 @@ class VectorTask:
         return task is not None
 
     async def _look_for_content(self, name: str) -> None:
-        """Find named memories, documents and records of built-in stores from before, or from an
-        import.
-        """
-        if name in self._unseen & self._built_in_stores and await self._in_store(
-            name, _has_content
-        ):
+        """Find records of built-in stores from before, or from an import."""
+        is_unseen = name in self._unseen & self._built_in_stores
+        if is_unseen and await self._in_store(name, _has_content):
             self._wanted.add(name)
         self._unseen.discard(name)
 

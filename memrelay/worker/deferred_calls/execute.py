@@ -1,12 +1,10 @@
-"""Executes one deferred call in the thread of the deferred calls, and calls its block again with
-the result.
-"""
+"""Executes one deferred call in their thread, and calls its block again with the result."""
 
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from itertools import count
-from typing import Any
+from typing import Any, Never
 
 from memrelay.blocks.async_call import AsyncCall
 from memrelay.blocks.contract import AsyncBlock, Call, Executor, Got, Handle, Limits
@@ -116,7 +114,7 @@ class _Ids:
     def next_deferred_call_id(self) -> str:
         raise Refused("an async block returns no DeferredCall; await the service in the block")
 
-    def open_for_read(self, memory_id: str) -> Any:
+    def open_for_read(self, memory_id: str) -> Never:
         raise Refused(f"an async block opens no store; read {memory_id!r} with call.operate")
 
     def secret(self, reference: str) -> str:

@@ -1,6 +1,4 @@
-"""The open deferred calls of one group: one at a time for each conversation, in the order of
-messages.
-"""
+"""The open deferred calls of a group: one at a time per conversation, in the order of messages."""
 
 import asyncio
 from collections import deque
@@ -120,9 +118,7 @@ class OpenDeferredCalls:
         self._start_next(conversation)
 
     def hold(self, pending: Pending, plan: Plan) -> None:
-        """Keep others of the conversation waiting: the continuation of this deferred call comes
-        first.
-        """
+        """Keep others of the conversation waiting until the continuation of this call ends."""
         if pending.id not in self._places:
             name = self.name_conversation(pending, plan)
             self._places[pending.id] = _Place(name, pending.pipeline, pending.agent)
@@ -148,10 +144,7 @@ class OpenDeferredCalls:
         asyncio.get_running_loop().call_later(max(0.0, in_s), self._submit, deferred_call)
 
     def finish(self, key: str) -> None:
-        """Note that the continuation of a deferred call has ended.
-
-        The next deferred call begins.
-        """
+        """Note that the continuation of a deferred call has ended. The next call begins."""
         place = self._places.pop(key, None)
         if place is None:
             return
@@ -163,10 +156,7 @@ class OpenDeferredCalls:
             del self._conversations[name]
 
     def drop(self, keys: set[str]) -> None:
-        """Forget deferred calls, and cancel those that have begun.
-
-        The caller deletes their rows.
-        """
+        """Forget deferred calls and cancel those that run. The caller deletes their rows."""
         for key in keys & self._begun.keys() - self._dropped:
             self._dropped.add(key)
             self._runner.cancel(key)
@@ -201,9 +191,7 @@ class OpenDeferredCalls:
         self._runner.leave(self._submitted)
 
     def name_conversation(self, pending: Pending, plan: Plan) -> str:
-        """Return the name of a deferred call's conversation, within which deferred calls are in
-        order.
-        """
+        """Return the name of the conversation of a call, within which calls are in order."""
         subscriber = plan.subscriber(pending.agent)
         executor = subscriber.executor if subscriber is not None else None
         if isinstance(executor, AsyncBlock) and not executor.ordered:

@@ -1,4 +1,4 @@
-"""Executes the deferred calls of all pipelines of a worker, in one thread with its own event loop."""
+"""Executes the deferred calls of all pipelines of a worker, in one thread with an event loop."""
 
 import asyncio
 import sys

@@ -51,7 +51,7 @@ def pack_again(got: Got | None) -> bytes | None:
 
 
 def parse_result(pending: Pending) -> Got | None:
-    """Return the result of a row's deferred call; None if it has no deferred call, or an open one."""
+    """Return the result of a row; None if it has no deferred call, or an open one."""
     if pending.result is None:
         return None
     result = orjson.loads(pending.result)

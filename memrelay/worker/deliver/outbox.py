@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
@@ -12,9 +12,10 @@ import orjson
 
 from memrelay.bus.client.echo_filter import EchoFilter
 from memrelay.bus.client.resp import CRLF, PUBLISH, SwarmEncoder, head, pack
-from memrelay.bus.keys import input_key
+from memrelay.bus.keys import changed_channel, input_key
 from memrelay.bus.lease.fencing import FencedWriter
 from memrelay.bus.streams.log_size import LogTrimmer
+from memrelay.pipelines.plan import Plan
 from memrelay.worker.deliver.public_fanout import PublicFanout
 from memrelay.worker.run.inputs import Published
 from memrelay.worker.run.outcome import Outcome
@@ -23,7 +24,6 @@ from memrelay.worker.run.outcome import Outcome
 # MULTI fills four buffers of twice that size, which are reused while they are small
 # (`footprint.LARGE_BYTES`).
 MAX_BYTES = 256 << 10
-
 # The report to the client that waits for the end of a cascade; None while the cascade goes on.
 Report = dict[str, Any] | None
 CHANNEL = Published.CHANNEL
@@ -137,3 +137,24 @@ def _pack_words(words: Iterable[bytes]) -> bytes:
         before = b"$%d\r\n" % size
         packed.append(before + (CRLF + before).join(same_size) + CRLF)
     return b"".join(packed)
+
+
+def pack_signals(plans: Iterable[Plan], changes: Mapping[str, int]) -> list[bytes]:
+    """Return one PUBLISH for each pipeline with a changed store.
+
+    `changes` has the number of the last change by store.
+    """
+    return [pack("PUBLISH", channel, payload) for channel, payload in _signals(plans, changes)]
+
+
+def publish_signals(plans: Iterable[Plan], outbox: Outbox, changes: Mapping[str, int]) -> None:
+    """Publish the signals outside of a batch."""
+    for channel, payload in _signals(plans, changes):
+        outbox.publish(channel, payload)
+
+
+def _signals(plans: Iterable[Plan], changes: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
+    for plan in plans if changes else ():
+        stores = {name: changes[name] for name in plan.all_stores if name in changes}
+        if stores:
+            yield changed_channel(plan.uid), orjson.dumps({"stores": stores})

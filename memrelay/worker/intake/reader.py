@@ -38,12 +38,12 @@ CHECK_S = 0.1
 class Slot:
     """Holds the entries of one pipeline that were read and not taken.
 
-    The group takes them when it has less than one batch left. `wanted` wakes the group.
+    The group takes them when it has less than one batch left. `wake_event` wakes the group.
     """
 
-    def __init__(self, plan: Plan, wanted: asyncio.Event) -> None:
+    def __init__(self, plan: Plan, wake_event: asyncio.Event) -> None:
         self.plan = plan
-        self._wanted = wanted
+        self._wake_event = wake_event
         self._entries: list[Entry] = []
         self._is_open = False
         # When the input was measured, or had no entries left.
@@ -73,7 +73,7 @@ class Slot:
     def fill(self, entries: RawEntries) -> None:
         """Put in entries as the server returns them: ID, and names and values in turn."""
         self._entries = to_entries(self.plan, entries)
-        self._wanted.set()
+        self._wake_event.set()
 
     def take(self) -> list[Entry]:
         """Remove and return the entries."""

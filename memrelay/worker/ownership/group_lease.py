@@ -62,11 +62,11 @@ class GroupLease:
         self.unfinished: set[str] = set()
         # Each store with its last commit that the bus knows.
         self.commits: list[tuple[str, str]] = []
-        self._notes: dict[str, IdleCheckpoint | None] = {}
+        self._checkpoints: dict[str, IdleCheckpoint | None] = {}
         # Whether idle checkpoints count.
         self.may_rest = True
         # Whether workers of other hosts may own the stores: their commits do not change the files
-        # here, so a note counts only if no other worker was the owner since.
+        # here, so a checkpoint counts only if no other worker was the owner since.
         self.is_shared = False
         # Whether attempts of inputs in flight are counted, because one may have ended the process.
         self.after_crash = True
@@ -102,22 +102,22 @@ class GroupLease:
         return "XRANGE", input_key(uid), "-", self._last[uid], "COUNT", 1
 
     def find_idle_checkpoint(self) -> IdleCheckpoint | None:
-        """Return the valid idle checkpoint of the whole group, None if its stores must be opened."""
-        notes = [self._notes.get(plan.uid) for plan in self.plans]
+        """Return the valid checkpoint of the whole group, None if its stores must be opened."""
+        checkpoints = [self._checkpoints.get(plan.uid) for plan in self.plans]
         found = [
-            note
-            for plan, note in zip(self.plans, notes, strict=True)
-            if note is not None
-            and is_valid(note, plan, self.host_locks.root)
-            and (not self.is_shared or note.epoch == self.epoch - 1)
+            checkpoint
+            for plan, checkpoint in zip(self.plans, checkpoints, strict=True)
+            if checkpoint is not None
+            and is_valid(checkpoint, plan, self.host_locks.root)
+            and (not self.is_shared or checkpoint.epoch == self.epoch - 1)
         ]
-        if self.unfinished or len(found) < len(notes) or not self.may_rest:
+        if self.unfinished or len(found) < len(checkpoints) or not self.may_rest:
             return None
         return merge_checkpoints(found)
 
-    def note_rest(self, uid: str, data: bytes | None) -> None:
+    def remember_checkpoint(self, uid: str, data: bytes | None) -> None:
         """Remember the idle checkpoint that the server has for a pipeline."""
-        self._notes[uid] = parse_checkpoint(data)
+        self._checkpoints[uid] = parse_checkpoint(data)
 
     async def write_rest(self, due_ms: int | None, vectors: VectorState) -> bool:
         """Write idle checkpoints, after the stores were closed.
@@ -132,7 +132,7 @@ class GroupLease:
             data[plan.uid] = pack_checkpoint(
                 IdleCheckpoint(plan.hash, files, due_ms, *vectors, epoch=self.epoch)
             )
-        await self.lease.note_rest(data)
+        await self.lease.write_idle_checkpoints(data)
         return True
 
 
@@ -174,7 +174,7 @@ async def open_each(leases: Sequence[GroupLease], control: ReconnectingConnectio
     for number, uid in enumerate(uids):
         length, groups, consumers, marks, rest = replies[5 * number : 5 * number + 5]
         of_uid[uid].note_input(uid, length, groups)
-        of_uid[uid].note_rest(uid, rest)
+        of_uid[uid].remember_checkpoint(uid, rest)
         of_uid[uid].commits += parse_marks(marks)
         deletions += pack_deletions(input_key(uid), consumers, of_uid[uid].lease.name)
     if deletions:

@@ -34,21 +34,23 @@ class IdleCheckpoint(msgspec.Struct, frozen=True):
 
 
 def parse_checkpoint(data: bytes | None) -> IdleCheckpoint | None:
-    """Return the note in a reply of the server; None for none and for a malformed one."""
+    """Return the checkpoint in a reply of the server; None for none and for a malformed one."""
     try:
         return msgspec.json.decode(data, type=IdleCheckpoint) if data else None
     except msgspec.DecodeError:
         return None
 
 
-def pack_checkpoint(note: IdleCheckpoint) -> bytes:
-    """Return the note as JSON."""
-    return msgspec.json.encode(note)
+def pack_checkpoint(checkpoint: IdleCheckpoint) -> bytes:
+    """Return the checkpoint as JSON."""
+    return msgspec.json.encode(checkpoint)
 
 
-def is_valid(note: IdleCheckpoint, plan: Plan, root: Path) -> bool:
-    """Return whether the bundle and all files are those of the note."""
-    return note.bundle == plan.hash and note.files == describe_files(root, plan.all_stores)
+def is_valid(checkpoint: IdleCheckpoint, plan: Plan, root: Path) -> bool:
+    """Return whether the bundle and all files are those of the checkpoint."""
+    return checkpoint.bundle == plan.hash and checkpoint.files == describe_files(
+        root, plan.all_stores
+    )
 
 
 def describe_files(root: Path, names: Collection[str]) -> dict[str, str] | None:
@@ -57,11 +59,11 @@ def describe_files(root: Path, names: Collection[str]) -> dict[str, str] | None:
     return None if None in found.values() else {name: state or "" for name, state in found.items()}
 
 
-def merge_checkpoints(notes: Iterable[IdleCheckpoint]) -> IdleCheckpoint | None:
-    """Return one note for a group of pipelines; None if there are none."""
+def merge_checkpoints(checkpoints: Iterable[IdleCheckpoint]) -> IdleCheckpoint | None:
+    """Return one checkpoint for a group of pipelines; None if there are none."""
     merged: IdleCheckpoint | None = None
-    for note in notes:
-        merged = note if merged is None else _merge(merged, note)
+    for checkpoint in checkpoints:
+        merged = checkpoint if merged is None else _merge(merged, checkpoint)
     return merged
 
 

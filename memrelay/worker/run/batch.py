@@ -107,7 +107,7 @@ class Batch:
         self._secrets = secrets
         self._result = BatchResult()
         self._has_logged_traceback = False
-        # By pipeline: the built-in stores that exist.
+        # By pipeline: the existing built-in stores.
         self._built_in_stores: dict[str, set[str]] = {}
         self._size = 0  # bytes of the published messages
         self._until_s = 0.0  # the end of the batch, as `time.perf_counter` counts
@@ -213,11 +213,11 @@ class Batch:
             )
         except MalformedMessage as error:
             return self._find_unrouted(one) or failed_outcome(one, str(error))
-        known = self._find_known(work)
-        if known is not None:
+        repeated = self._find_repeat(work)
+        if repeated is not None:
             self._result.duplicates[one.plan.uid] += 1
-            self._repeat_signal(known.store)
-            return known
+            self._repeat_signal(repeated.store)
+            return repeated
         if work.replay_entry:
             if work.key in self._gone:
                 log.warning("replay_without_letter", pipeline=work.plan.uid, message_id=work.id)
@@ -299,7 +299,7 @@ class Batch:
     def _begin(self, memory_id: str) -> Store:
         return self._cascade.touched.get(memory_id) or self._cascade.begin(memory_id)
 
-    def _find_known(self, work: Input, *, with_steps: bool = True) -> Outcome | None:
+    def _find_repeat(self, work: Input, *, with_steps: bool = True) -> Outcome | None:
         """Return the outcome of an input that ran before, or of one with its idempotency key.
 
         Raises Transient, only `with_steps`, while steps of the first input have not ended.
@@ -315,8 +315,8 @@ class Batch:
                 if self._has_failed(work, done, memory_id):
                     continue
                 return _repeat(work, done, memory_id, work.unkept)
-            if digest and (kept := inbox.keys.find(digest)) is not None:
-                repeat = answer_by_key(work, kept)
+            if digest and (stored := inbox.keys.find(digest)) is not None:
+                repeat = answer_by_key(work, stored)
                 return self._add_step_results(work, repeat) if with_steps else repeat
         return None
 
@@ -345,30 +345,25 @@ class Batch:
         try:
             if isinstance(one, Entry):
                 work = decode_unrouted(one, self._limits.message_bytes)
-                return self._find_known(work, with_steps=False)
+                return self._find_repeat(work, with_steps=False)
         except MalformedMessage:
             pass
         return None
 
     def _all_stores(self, work: Input) -> list[str]:
-        """Return all stores that may know an input; for calls also the built-in stores that exist."""
+        """Return all stores that may know an input; for calls also the existing built-in stores."""
         stores = [*work.plan.stores, *self._former]
         if work.call is not None:
             stores += self._find_built_in_stores(work.plan)
         return stores
 
     def _find_built_in_stores(self, plan: Plan) -> set[str]:
-        """Return the built-in stores that exist.
-
-        The disk is asked once for each pipeline and batch.
-        """
-        built_in_stores = self._built_in_stores.get(plan.uid)
-        if built_in_stores is None:
-            built_in_stores = {
-                name for name in plan.built_in_stores.values() if self._stores.exists(name)
-            }
-            self._built_in_stores[plan.uid] = built_in_stores
-        return built_in_stores
+        """Return the existing built-in stores. The disk is asked once for a pipeline and batch."""
+        stores = self._built_in_stores.get(plan.uid)
+        if stores is None:
+            stores = {name for name in plan.built_in_stores.values() if self._stores.exists(name)}
+            self._built_in_stores[plan.uid] = stores
+        return stores
 
     def _add_inbox_row(self, work: Input, outcome: Outcome) -> None:
         """Mark an input as done. An input without a row runs again, with the same messages.
@@ -461,9 +456,11 @@ class Batch:
 
     def _keep_delayed(self) -> None:
         """Keep the inputs to retry in their stores. Their entries are then finished."""
-        while (kept := self._retries.keep_some(self._stores, self._settled.take())) is not None:
-            self._result.delayed += kept
-            self._result.outcomes += [one.outcome for one in kept if one.outcome is not None]
+        while (
+            postponed := self._retries.keep_some(self._stores, self._settled.take())
+        ) is not None:
+            self._result.delayed += postponed
+            self._result.outcomes += [one.outcome for one in postponed if one.outcome is not None]
             self._checkpoint("put off")
 
 

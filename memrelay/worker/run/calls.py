@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from hashlib import blake2b
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from pydantic import ValidationError
@@ -22,12 +22,15 @@ from memrelay.pipelines.rules import in_a_line
 from memrelay.worker.run.inputs import CALL_KEY_PREFIX, Call, Input
 from memrelay.worker.run.outcome import Outcome, new_outcome, read_call_digest
 
+if TYPE_CHECKING:
+    from memrelay.memory.engine.open_for_read import ReadOnlyStore
+
 # Maximum size of an answer, in maximum messages. An answer goes to one caller and into no log.
 MAX_ANSWER_MESSAGES = 8
 # Stands for the output of a stepwise operation that is not at its end.
 CONTINUES: Final = object()
 # Returns a store of a plan for the reads of an actor at a time (Unix ms). Raises Refused.
-OpenSecondStore = Callable[[Plan, str, tuple[int, str]], Store]
+OpenSecondStore = Callable[[Plan, str, tuple[int, str]], "ReadOnlyStore"]
 
 
 def carry_out(
@@ -109,7 +112,8 @@ def resolve_store(plan: Plan, memory_id: str, operation: Operation) -> str:
         return plan.built_in_stores[operation.store]
     if not operation.takes_store:
         raise Refused(
-            f"{operation.name} works only on {plan.built_in_stores[operation.store]}; leave the store out"
+            f"{operation.name} works only on {plan.built_in_stores[operation.store]}; "
+            "leave the store out"
         )
     if not memory_id:
         return _default_store(plan, operation)

@@ -5,6 +5,7 @@ another store becomes a continuation.
 """
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from memrelay.blocks.contract import Call, DeferredCall, Limits
 from memrelay.bus.codec import encode, encode_kept
@@ -24,6 +25,9 @@ from memrelay.worker.limits import WorkerLimits
 from memrelay.worker.run.inputs import STEP_MARK, Input, Published
 from memrelay.worker.run.outcome import Outcome, PublicMessageLimit, new_outcome
 from memrelay.worker.run.second_store import open_second_store
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.open_for_read import ReadOnlyStore
 
 PUBLIC_NEXT = Published.PUBLIC_NEXT
 
@@ -75,7 +79,9 @@ class Cascade:
         for number, (swarm, message, hop) in enumerate(queue):
             subscribers = index[swarm, message.sender]
             selected = (
-                subscribers.of(message.text) if subscribers.has_selectors else subscribers.agents
+                subscribers.select(message.text)
+                if subscribers.has_selectors
+                else subscribers.agents
             )
             for subscriber in selected:
                 deliver(subscriber, swarm, message, hop)
@@ -92,7 +98,8 @@ class Cascade:
             self._deliver(subscriber, work.swarm, work.message, work.hop)
 
     def _deliver(self, subscriber: PlannedAgent, swarm: str, message: Message, hop: int) -> None:
-        agent, memory_id, tx = subscriber.agent, subscriber.store, None
+        agent, memory_id = subscriber.agent, subscriber.store
+        tx: Any = None
         if memory_id:
             outcome = self.outcome
             if outcome.store and outcome.store != memory_id:
@@ -159,12 +166,14 @@ class Cascade:
         self.touched[memory_id] = store
         return store
 
-    def open_for_read(self, memory_id: str) -> Store:
+    def open_for_read(self, memory_id: str) -> "ReadOnlyStore":
         """Return another store of the pipeline for the block that runs. Raises Refused."""
         actor = self.calling.agent.name if self.calling is not None else ""
         return self.open_second_store(self._work.plan, memory_id, (self._now_ms, actor))
 
-    def open_second_store(self, plan: Plan, memory_id: str, act: tuple[int, str]) -> Store:
+    def open_second_store(
+        self, plan: Plan, memory_id: str, act: tuple[int, str]
+    ) -> "ReadOnlyStore":
         """Return another store of a pipeline for reads. Raises Refused."""
         return open_second_store(self._stores, plan, memory_id, act, self.touched)
 
@@ -186,8 +195,8 @@ class Cascade:
             )
         if subscriber.executor is None:
             raise TypeError(
-                f"the block {subscriber.block} returned a DeferredCall and names no executor: write "
-                f'@block("{subscriber.block}", ..., deferred_call="module:function")'
+                f"the block {subscriber.block} returned a DeferredCall and names no executor: "
+                f'write @block("{subscriber.block}", ..., deferred_call="module:function")'
             )
         request, outcome = pack_request(answer, self._bounds.message_bytes), self.outcome
         if not outcome.store:

@@ -56,7 +56,7 @@ async def find_dead_letters(
     wanted = [one for one in work if one.replay_entry or recovering]
     existing: set[str] = set()
     for uid, idents in _by_pipeline((one.plan.uid, one.id) for one in wanted):
-        existing |= {f"{uid}/{ident}" for ident in await letters.among(uid, idents)}
+        existing |= {f"{uid}/{ident}" for ident in await dead_letters.among(uid, idents)}
     gone = [one.key for one in wanted if one.replay_entry and one.key not in existing]
     return KnownDeadLetters(frozenset(existing), frozenset(gone))
 
@@ -71,10 +71,10 @@ async def store_dead_letters(
     """Add the dead letters of a batch, and delete those whose replay succeeded.
 
     Return the added ones. Repeated calls have the same effect. `content_bytes` bounds the content
-    of a pipeline's letters. Raises StoreBusy.
+    of a pipeline's dead letters. Raises StoreBusy.
     """
     added = [_to_letter(outcome, now_ms) for outcome in outcomes if outcome.dead_letter is not None]
-    for trimmed in await letters.add(added, content_bytes) if added else ():
+    for trimmed in await dead_letters.add(added, content_bytes) if added else ():
         log.warning(
             "dead_letters_trimmed",
             pipeline=trimmed.pipeline,
@@ -89,7 +89,7 @@ async def store_dead_letters(
             if outcome.dead_letter is None and f"{outcome.uid}/{outcome.id}" in known.existing
         ]
         for uid, idents in _by_pipeline(succeeded):
-            await letters.remove(uid, idents)
+            await dead_letters.remove(uid, idents)
     return added
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
+from memrelay.bus.client.reconnecting import ReconnectingConnection
 from memrelay.bus.lease.fencing import log_refusals
 from memrelay.memory.engine.stores import OpenStores
 from memrelay.memory.engine.threads import DatabaseThread
@@ -20,10 +21,9 @@ from memrelay.worker.background.erasure import ErasureTask
 from memrelay.worker.background.expiry import ExpiryTask
 from memrelay.worker.background.index_merge import IndexMergeTask
 from memrelay.worker.background.vectors import VectorTask
-from memrelay.worker.deliver.change_signals import pack_signals, publish_signals
-from memrelay.worker.deliver.outbox import Outbox
+from memrelay.worker.deliver.outbox import Outbox, pack_signals, publish_signals
 from memrelay.worker.deliver.settled import SettledInputs
-from memrelay.worker.intake.reader import Slot
+from memrelay.worker.intake.reader import Slot, read_unfinished
 from memrelay.worker.ownership.group_lease import GroupLease, pack_marks
 from memrelay.worker.run.attempt_journal import AttemptJournal
 from memrelay.worker.run.batch import Batch, BatchResult
@@ -38,7 +38,6 @@ from memrelay.worker.run.dead_letters import (
 from memrelay.worker.run.embedding_prefetch import EmbeddingPrefetch
 from memrelay.worker.run.inputs import Entry, Work, get_arrival
 from memrelay.worker.run.outcome import Outcome
-from memrelay.worker.run.overflow import Overflow
 from memrelay.worker.run.queries import Queries
 from memrelay.worker.run.recovery import Recovery, close_stores, list_feeds
 from memrelay.worker.run.recovery_turns import RecoveryTurns
@@ -46,6 +45,8 @@ from memrelay.worker.run.retries import Retries
 from memrelay.worker.shared import WorkerContext
 from memrelay.worker.waiting import in_background, wait
 
+# Entries that are read again together.
+ENTRIES_TOGETHER = 256
 log = structlog.stdlib.get_logger(__name__)
 # Time without a batch after which a group closes its stores.
 REST_AFTER_S = 6.0
@@ -53,13 +54,47 @@ REST_AFTER_S = 6.0
 _dead_letter = attrgetter("dead_letter")
 
 
+class Overflow:
+    """Knows which entries of a group were read and did not run. They are not kept in memory."""
+
+    def __init__(self) -> None:
+        # By pipeline: the ID of the last such entry.
+        self._last: dict[str, bytes] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._last)
+
+    def take_calls(self, entries: list[Entry]) -> list[Entry]:
+        """Return the calls. The messages stay in the input, in their order."""
+        for entry in entries:
+            if not entry.field(b"op"):
+                self._last[entry.plan.uid] = (entry.replay_entry or entry.id).encode()
+        return [entry for entry in entries if entry.field(b"op")]
+
+    async def read_again(
+        self, control: ReconnectingConnection, slots: Mapping[str, Slot]
+    ) -> dict[str, list[Entry]]:
+        """Return the next messages of each pipeline that has any.
+
+        No entry may be under way: finished ones are deleted from the input. Raises BusUnavailable.
+        """
+        entries_by_pipeline = {}
+        for uid, last in list(self._last.items()):
+            entries = await read_unfinished(control, slots[uid], last, ENTRIES_TOGETHER)
+            if entries:
+                entries_by_pipeline[uid] = entries
+            else:
+                del self._last[uid]
+        return entries_by_pipeline
+
+
 @dataclass(frozen=True, slots=True)
 class GroupParts:
-    """The parts of a group. `wanted` wakes its task."""
+    """The parts of a group. `wake_event` wakes its task."""
 
     thread: DatabaseThread
     outbox: Outbox
-    wanted: asyncio.Event
+    wake_event: asyncio.Event
     slots: dict[str, Slot]
     retry: BusyRetry
     recovery: Recovery
@@ -84,7 +119,11 @@ class Group:
         self.plans, self.key, self.stores = plans, make_group_key(plans), stores
         self.slots, self.vectors = parts.slots, parts.vectors
         self._parts, self._shared = parts, shared
-        self._wanted, self._retry, self._recovery = parts.wanted, parts.retry, parts.recovery
+        self._wake_event, self._retry, self._recovery = (
+            parts.wake_event,
+            parts.retry,
+            parts.recovery,
+        )
         self._continuations, self._prefetch = parts.continuations, parts.prefetch
         self._publishes_in_public = any(plan.public for plan in plans)
         # Continuations, and inputs that a full batch left over: they run before new entries.
@@ -169,7 +208,7 @@ class Group:
             self._continuations.deferred_calls.leave()
         await parts.thread.run(partial(close_stores, names=self.stores))
         if is_idle:
-            await self._note_rest(lease)
+            await self._write_idle_checkpoint(lease)
 
     def stop(self, deferred_calls_s: float = 0.0) -> None:
         """Take nothing more and finish what was taken. Work on a locked store stays pending.
@@ -179,7 +218,7 @@ class Group:
         """
         self._continuations.deferred_calls.stop(deferred_calls_s)
         self._retry.stop()
-        self._wanted.set()
+        self._wake_event.set()
 
     async def _recover_in_turn(self, lease: GroupLease, turns: RecoveryTurns) -> None:
         async with turns.take():
@@ -225,14 +264,14 @@ class Group:
 
         The first message opens the stores, which fences earlier owners.
         """
-        note = lease.find_idle_checkpoint()
-        if note is None or note.embedder != self._parts.vectors.embedder_name:
+        checkpoint = lease.find_idle_checkpoint()
+        if checkpoint is None or checkpoint.embedder != self._parts.vectors.embedder_name:
             return False
         feeds = list_feeds(self.plans)
         later = partial(_take_over_later, names=self.stores, feeds=feeds, epoch=lease.epoch)
         await self._parts.thread.run(later)
-        self._parts.vectors.rest(note.wanted, note.fingerprints)
-        self._parts.expiry.rest(note.due_ms)
+        self._parts.vectors.rest(checkpoint.wanted, checkpoint.fingerprints)
+        self._parts.expiry.rest(checkpoint.due_ms)
         self._parts.index_merge.rest()
         self._parts.erasure.rest()
         self._recovery.skip()
@@ -258,9 +297,9 @@ class Group:
         if self._is_at_rest or not self._is_idle:
             return
         await self._parts.thread.run(partial(close_stores, names=self.stores))
-        await self._note_rest(lease)
+        await self._write_idle_checkpoint(lease)
 
-    async def _note_rest(self, lease: GroupLease) -> None:
+    async def _write_idle_checkpoint(self, lease: GroupLease) -> None:
         vectors, expiry = self._parts.vectors, self._parts.expiry
         self._is_at_rest = await lease.write_rest(expiry.due_ms, vectors.state)
         self._shared.checkpoint("at rest")
@@ -288,12 +327,12 @@ class Group:
             elif self._may_end:
                 return
             else:
-                self._wanted.clear()
+                self._wake_event.clear()
                 left_s = deferred_calls.left_s
                 pause_s = delay_queue.next_s if left_s is None else left_s
                 if pause_s is None and not self._is_at_rest:
                     pause_s = REST_AFTER_S
-                if not await wait(self._wanted, pause_s):
+                if not await wait(self._wake_event, pause_s):
                     await self._rest(lease)
 
     @property
@@ -328,7 +367,7 @@ class Group:
         shared, continuations = self._shared, self._continuations
         count = min(len(self._todo), shared.limits.batch * len(self.slots))
         work, later = split_repeats([self._todo.popleft() for _ in range(count)])
-        known = await self._retry.attempt(
+        dead_letters = await self._retry.attempt(
             partial(
                 find_dead_letters,
                 shared.catalog.dead_letters,
@@ -336,13 +375,13 @@ class Group:
                 recovering=self._recovery.is_running,
             )
         )
-        result = await self._retry.in_thread(self._make_batch(work, known, journal).run)
+        result = await self._retry.in_thread(self._make_batch(work, dead_letters, journal).run)
         committed_s = time.monotonic()
         shared.metrics.sample_commits(result.outcomes, shared.clock.now_ms)
         self._todo.extendleft(reversed([*result.left, *later]))
         self._prefetch.postpone(result.awaiting)
         outcomes = result.outcomes + await continuations.follow(result.outcomes)
-        await self._store_dead_letters(outcomes, known)
+        await self._store_dead_letters(outcomes, dead_letters)
         shared.metrics.count(outcomes, result.took_s, result.duplicates)
         await continuations.delay(result.delayed)
         await self._confirm(1)
@@ -352,7 +391,7 @@ class Group:
         self._parts.index_merge.wake(result.marks)
 
     def _make_batch(
-        self, work: Sequence[Work], known: KnownDeadLetters, journal: AttemptJournal | None
+        self, work: Sequence[Work], dead_letters: KnownDeadLetters, journal: AttemptJournal | None
     ) -> Batch:
         shared, now_ms = self._shared, time.time_ns() // 1_000_000
         return Batch(
@@ -360,7 +399,7 @@ class Group:
             shared.limits,
             Retries(shared.limits, self._continuations.stores, now_ms),
             settled=self._settled,
-            gone=known.gone,
+            gone=dead_letters.gone,
             isolation=shared.isolation,
             public_limit=shared.public_limit,
             journal=journal,
@@ -370,19 +409,21 @@ class Group:
             checkpoint=shared.checkpoint,
         )
 
-    async def _store_dead_letters(self, outcomes: list[Outcome], known: KnownDeadLetters) -> None:
+    async def _store_dead_letters(
+        self, outcomes: list[Outcome], dead_letters: KnownDeadLetters
+    ) -> None:
         """Bring dead letters to disk before anything is acknowledged."""
-        if not known.existing and not any(map(_dead_letter, outcomes)):
+        if not dead_letters.existing and not any(map(_dead_letter, outcomes)):
             return
         self._shared.checkpoint("before dead letters")
-        letters, now_ms = self._shared.catalog.dead_letters, time.time_ns() // 1_000_000
+        catalog, now_ms = self._shared.catalog.dead_letters, time.time_ns() // 1_000_000
         content_bytes = self._shared.limits.dead_letter_bytes
         added = await self._retry.attempt(
-            partial(store_dead_letters, letters, outcomes, known, now_ms, content_bytes)
+            partial(store_dead_letters, catalog, outcomes, dead_letters, now_ms, content_bytes)
         )
         self._shared.checkpoint("dead letters stored")
         if added:
-            self._shared.metrics.count_dead([dead_letter.pipeline for dead_letter in added])
+            self._shared.metrics.count_dead([one.pipeline for one in added])
             log.warning(
                 "messages_dead_lettered",
                 count=len(added),
@@ -407,7 +448,7 @@ class Group:
         futures = outbox.send(outcomes, reports, marks + signals, appends)
         self._leaving.append(_SentBatch(futures, outcomes, result.erased))
         for future in futures:
-            future.add_done_callback(lambda _: self._wanted.set())
+            future.add_done_callback(lambda _: self._wake_event.set())
             future.add_done_callback(lambda _: latency.observe(time.monotonic() - committed_s))
         self._shared.checkpoint("sent")
 
@@ -449,21 +490,21 @@ def create_group(
 ) -> Group:
     """Return a group with all its parts. Its stores belong to `thread` from `run` on."""
     stores = tuple(dict.fromkeys(name for plan in plans for name in plan.all_stores))
-    wanted = asyncio.Event()
-    slots = {plan.uid: Slot(plan, wanted) for plan in plans}
+    wake_event = asyncio.Event()
+    slots = {plan.uid: Slot(plan, wake_event) for plan in plans}
     retry = BusyRetry(thread, stores, slots, shared.metrics)
-    continuations = Continuations(retry, shared, wanted)
+    continuations = Continuations(retry, shared, wake_event)
     vectors = VectorTask(plans, stores, thread, shared)
     announce = partial(publish_signals, plans, outbox)
     parts = GroupParts(
         thread,
         outbox,
-        wanted,
+        wake_event,
         slots,
         retry,
         Recovery(stores, _unnamed(stores, plans), retry, shared),
         continuations,
-        EmbeddingPrefetch(shared.questions, wanted, vectors.fingerprint),
+        EmbeddingPrefetch(shared.questions, wake_event, vectors.fingerprint),
         _make_queries(thread, stores, outbox, shared),
         vectors,
         ExpiryTask(stores, thread, shared.limits.history_days, announce),

@@ -375,9 +375,9 @@ def restore_parked(work: Input, parked: Pending) -> None:
     from outside.
     """
     work.got = parse_result(parked) or work.got
-    message, kept = work.message, decode_kept(parked.data)
-    if parked.agent == work.only_agent and encode(message) == encode(kept):
-        vouched = dict.fromkeys((*message.vouched, *kept.vouched))
+    message, parked_message = work.message, decode_kept(parked.data)
+    if parked.agent == work.only_agent and encode(message) == encode(parked_message):
+        vouched = dict.fromkeys((*message.vouched, *parked_message.vouched))
         work.message = replace(message, vouched=tuple(vouched))
 
 

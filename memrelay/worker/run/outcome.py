@@ -90,8 +90,8 @@ class Outcome(Struct, gc=False):
 
     def to_outputs(self, first: int) -> bytes:
         """Return the inbox row's outputs, with the messages from number `first` on."""
-        kept = (self.id, self.published, self.results, self.messages[first:])
-        return _to_msgpack((*kept, self.answer) if self.answer else kept)
+        fields = (self.id, self.published, self.results, self.messages[first:])
+        return _to_msgpack((*fields, self.answer) if self.answer else fields)
 
     def to_answer(self, call_digest: int = 0) -> bytes:
         """Return what a repeated idempotency key needs: the results without the messages before."""
@@ -106,11 +106,11 @@ class Outcome(Struct, gc=False):
 
     def take_answer(self, answer: bytes) -> None:
         """Restore the results, to publish them again under their ids and to report them."""
-        kept = _from_answer(answer)
-        self.publish_id, self.answer = kept.id, kept.answer
-        self.public, self.silent = kept.public, kept.silent
-        self.messages = [(swarm, data) for _, swarm, data in kept.results]
-        self.numbers = [number for number, _, _ in kept.results]
+        stored = _from_answer(answer)
+        self.publish_id, self.answer = stored.id, stored.answer
+        self.public, self.silent = stored.public, stored.silent
+        self.messages = [(swarm, data) for _, swarm, data in stored.results]
+        self.numbers = [number for number, _, _ in stored.results]
         self.results = list(range(len(self.messages)))
         self.size = sum(len(data) for _, data in self.messages) + len(self.answer)
 
@@ -120,27 +120,27 @@ class Outcome(Struct, gc=False):
         `unkept` are the first messages, which the row does not have. Whether they go to a public
         swarm depends on the row, not on today's bundle; then they have `hop` hops.
         """
-        kept = _from_msgpack(outputs)
+        stored = _from_msgpack(outputs)
         first: list[SwarmMessage] = unkept
-        if kept.published < 0:
+        if stored.published < 0:
             first = [(PublicSwarm(str(swarm), hop), data) for swarm, data in unkept]
-        self.publish_id, self.results, self.answer = kept.id, kept.results, kept.answer
-        self.published = Published(max(kept.published, 0))
-        self.messages = [*first, *[(_find_swarm(name), data) for name, data in kept.messages]]
+        self.publish_id, self.results, self.answer = stored.id, stored.results, stored.answer
+        self.published = Published(max(stored.published, 0))
+        self.messages = [*first, *[(_find_swarm(name), data) for name, data in stored.messages]]
         self.size = sum(len(data) for _, data in self.messages) + len(self.answer)
 
 
 def redact_outputs(outputs: bytes) -> bytes:
     """Return an inbox row's outputs without messages, for an input whose answers were erased."""
-    kept = _from_msgpack(outputs)
-    redacted: tuple[Any, ...] = (kept.id, kept.published, [], [])
-    return _to_msgpack((*redacted, _ERASED) if kept.answer else redacted)
+    stored = _from_msgpack(outputs)
+    redacted: tuple[Any, ...] = (stored.id, stored.published, [], [])
+    return _to_msgpack((*redacted, _ERASED) if stored.answer else redacted)
 
 
 def redact_answer(answer: bytes) -> bytes:
     """Return the answer under an idempotency key without what was erased."""
-    kept = _from_answer(answer)
-    return _to_msgpack(_Answer(kept.id, [], _ERASED if kept.answer else b""))
+    stored = _from_answer(answer)
+    return _to_msgpack(_Answer(stored.id, [], _ERASED if stored.answer else b""))
 
 
 def read_call_digest(answer: bytes) -> int:
@@ -253,7 +253,7 @@ class PublicMessageLimit:
     """
 
     # Inputs that are remembered, the latest.
-    KNOWN = 10_000
+    MOST_REMEMBERED = 10_000
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -279,6 +279,6 @@ class PublicMessageLimit:
         own = f"{uid}/{root}"
         return origin or self._origins.get(own, own)
 
-    def _forget_oldest(self, known: dict[str, int] | dict[str, str]) -> None:
-        if len(known) > self.KNOWN:
-            del known[next(iter(known))]
+    def _forget_oldest(self, remembered: dict[str, int] | dict[str, str]) -> None:
+        if len(remembered) > self.MOST_REMEMBERED:
+            del remembered[next(iter(remembered))]

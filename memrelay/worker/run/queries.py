@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -41,6 +41,9 @@ from memrelay.worker.run.calls import (
     resolve_store,
 )
 from memrelay.worker.run.second_store import open_second_store
+
+if TYPE_CHECKING:
+    from memrelay.memory.engine.open_for_read import ReadOnlyStore
 
 log = structlog.stdlib.get_logger(__name__)
 MAX_WAITING = 1000
@@ -302,7 +305,7 @@ def _advance(query: Query, store: Store, context: Context, until_s: float) -> An
 
 def _open_second_store(
     stores: OpenStores, plan: Plan, act: tuple[int, str], memory_id: str
-) -> Store:
+) -> "ReadOnlyStore":
     return open_second_store(stores, plan, memory_id, act, {})
 
 

@@ -239,8 +239,8 @@ def _rank(
         ranked = rank(floor=False)
     except EmbeddingFault as fault:
         raise Refused(str(fault)) from fault
-    if ranked.missing_arm:
-        return _Rows(rank(floor=True).scores_by_row(), only_words=ranked.missing_arm)
+    if ranked.missing_retriever:
+        return _Rows(rank(floor=True).scores_by_row(), only_words=ranked.missing_retriever)
     pending = NO_VECTOR_YET * store.ranker.has_missing_vectors(ranked)
     return _Rows(ranked.scores_by_row(), pending=pending)
 

@@ -249,8 +249,8 @@ def create_instance(tx: Transaction, new: NewInstance, context: Context) -> Stat
     refuse_taken(tx, new.sort, new.name)
     if tx.table(RecipeTables).instances.count(new.sort) >= MOST_INSTANCES:
         raise Refused(
-            f"a built-in store has at most {MOST_INSTANCES} instances of a sort; delete one that is unused, "
-            "or use namespaces or streams of one instance"
+            f"a built-in store has at most {MOST_INSTANCES} instances of a sort; delete one that "
+            "is unused, or use namespaces or streams of one instance"
         )
     data: dict[str, Any] = {"description": new.description} if new.description else {}
     if new.template_id is not None:
