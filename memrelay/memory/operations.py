@@ -20,7 +20,6 @@ from memrelay.memory.engine.identity import VOUCHED, Identity
 from memrelay.memory.engine.memory_id import is_closed
 from memrelay.memory.engine.models import list_nouns, load, modules_of
 from memrelay.memory.errors import Refused
-from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 
 if TYPE_CHECKING:
     from memrelay.memory.engine.open_for_read import ReadOnlyStore
@@ -57,8 +56,8 @@ class Context:
     result_bytes: int
     # Returns the same ids on a replay.
     new_guid: Callable[[], str]
-    # Language of the store.
-    language: str = DEFAULT_LANGUAGE
+    # Language of the store: one of search/text/languages.py.
+    language: str = "english"
     # Whether a changing operation may raise VectorPending. It is then rolled back and runs again.
     may_wait: bool = True
     # Returns another store of the pipeline, for reads. Raises Refused for any other store.

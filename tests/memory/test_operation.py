@@ -1,13 +1,13 @@
 """Operations: each is declared once, under one name, with all facts that a face needs."""
 
+import ast
 import dataclasses
-import pkgutil
 from typing import get_args, get_origin
 
 import pytest
 from pydantic import ValidationError
 
-from memrelay.memory import operations
+from memrelay.memory.engine.models import list_nouns, modules_of
 from memrelay.memory.operations import (
     Access,
     Context,
@@ -18,11 +18,13 @@ from memrelay.memory.operations import (
     json_type,
     known_operation,
     operation,
+    operations_on,
 )
 from memrelay.memory.records.reading import GetRecord
+from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
+from tests.architecture.source import packages
 
 # Modules that operations and blocks call. No face calls them by name.
-INTERNAL = {"records_write", "records_read", "entries_write"}
 
 # Nouns without a plural.
 NOUNS_OF_ONE = ("assembly", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool")
@@ -203,10 +205,25 @@ def test_a_duplicate_operation_name_is_an_error() -> None:
         operation("records.get", access="read", mutates=False)(again)
 
 
-def test_every_operation_file_declares_the_operation_it_is_named_after() -> None:
-    names = {module.name for module in pkgutil.iter_modules(operations.__path__)}
+def declares_an_operation(node: ast.AST) -> bool:
+    """Return whether a node is a call of the decorator `operation`."""
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "operation"
 
-    assert names - INTERNAL == {name.replace(".", "_") for name in all_operations()}
+
+def test_the_modules_of_a_noun_declare_all_its_operations() -> None:
+    assert {one.noun for one in ALL} == set(list_nouns())
+    for one in ALL:
+        assert one.name in {found.name for found in operations_on(one.noun)}
+
+
+def test_no_operation_is_declared_outside_the_modules_of_its_noun() -> None:
+    listed = {module for noun in list_nouns() for module in modules_of(noun)}
+
+    assert {
+        source.module
+        for source in packages("memory")
+        if source.module not in listed and any(map(declares_an_operation, source.nodes))
+    } == {"memrelay.memory.models.recipes.keyed_kind"}
 
 
 def test_an_operation_is_found_only_by_its_exact_name() -> None:
@@ -270,3 +287,7 @@ def test_a_field_that_takes_a_dataclass_has_the_type_object() -> None:
         "array",
         "integer",
     ]
+
+
+def test_the_language_of_a_context_is_that_of_stores() -> None:
+    assert Context(0, "", 0, str).language == DEFAULT_LANGUAGE
