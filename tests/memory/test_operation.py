@@ -24,8 +24,6 @@ from memrelay.memory.records.reading import GetRecord
 from memrelay.memory.search.text.languages import DEFAULT_LANGUAGE
 from tests.architecture.source import packages
 
-# Modules that operations and blocks call. No face calls them by name.
-
 # Nouns without a plural.
 NOUNS_OF_ONE = ("assembly", "graph", "knowledge", "knowledge_graph", "kv", "memory_tool")
 

@@ -76,6 +76,9 @@ class Model:
     name: str
     # The built-in store of its records, "" if any store may have them.
     store: str = ""
+    # Modules and packages elsewhere that exist only for the model, below `memrelay`: blocks, paths
+    # of other systems, pages, commands. They go when the model goes.
+    faces: tuple[str, ...] = ()
     # Modules with the operations of each noun. The most used one comes first.
     nouns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Tables with `holder(state)`, by the kind of record whose key is unique within a scope.

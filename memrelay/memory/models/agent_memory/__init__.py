@@ -10,6 +10,17 @@ USER_KIND = "memory.user"
 MODEL = Model(
     name="agent_memory",
     store="memories",
+    faces=(
+        "agents",
+        "blocks.agent",
+        "blocks.agent_memory_args",
+        "blocks.identify_user",
+        "blocks.recall",
+        "blocks.remember",
+        "integrations.langgraph",
+        "web.console.pages.agent_memory",
+        "web.models.pipelit",
+    ),
     nouns={
         "facts": ("facts",),
         "episodes": ("episodes",),

@@ -7,6 +7,11 @@ LANGGRAPH_ITEM_KIND = "memory.item"
 MODEL = Model(
     name="langgraph",
     store="langgraph",
+    faces=(
+        "agents",
+        "blocks.agent",
+        "integrations.langgraph",
+    ),
     nouns={"records": ("items",)},
     reserved=("memory.",),
     indexed_kinds=(LANGGRAPH_ITEM_KIND,),

@@ -5,6 +5,17 @@ from memrelay.memory.engine.models import Model, RowLines, Rows
 MODEL = Model(
     name="named_memories",
     store="memories",
+    faces=(
+        "agents",
+        "blocks.agent",
+        "blocks.knowledge_search",
+        "blocks.memory_entry_write",
+        "cli.commands.import_",
+        "cli.foreign_import",
+        "integrations.langgraph",
+        "memory.transfer.importers",
+        "web.models.soat",
+    ),
     nouns={
         "memories": ("memories",),
         "entries": ("entries",),

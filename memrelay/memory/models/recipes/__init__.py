@@ -10,6 +10,14 @@ KEYED = "table:RecipeTables"
 MODEL = Model(
     name="recipes",
     store="recipes",
+    faces=(
+        "blocks.recipe",
+        "cli.commands.import_",
+        "cli.foreign_import",
+        "memory.transfer.importers",
+        "web.models.codebolt",
+        "web.console.pages.recipes",
+    ),
     nouns={
         "recipes": ("recipes", "changes"),
         "assembly": ("assembly.assemble",),

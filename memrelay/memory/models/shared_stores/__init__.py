@@ -8,6 +8,14 @@ ITEM_KIND = "store.item"
 MODEL = Model(
     name="shared_stores",
     store="stores",
+    faces=(
+        "blocks.memory_tool",
+        "cli.commands.reseal",
+        "embedded",
+        "integrations.anthropic",
+        "web.mcp.tools.files",
+        "web.models.robutler",
+    ),
     nouns={
         "items": ("items",),
         "grants": ("grants",),
