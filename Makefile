@@ -16,7 +16,7 @@ need_python = "$(PYTHON)" -c '$(FITS)' 2>/dev/null || { exec >&2; \
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # Most tests wait for a server or a disk, so twice as many workers as processors keep both busy.
-PARALLEL := -n 4 --dist loadfile
+PARALLEL := -n 4 --dist worksteal
 # Installs chosen extras and groups of pyproject.toml, with the versions and hashes of requirements.lock.
 INSTALL := deploy/install.py --into .venv --extra local --extra mcp --group checkout
 # `make test` also needs the packages of all optional parts.

@@ -15,8 +15,10 @@ import pytest
 
 from memrelay.cli.logs import route_to_standard_library
 from tests.architecture.source import PACKAGES
-from tests.support.contract import assert_described
+from tests.support.contract import Sample, assert_described
+from tests.support.forked import share_fork_server
 from tests.support.http import checks
+from tests.support.patience import allow_slow_searches
 from tests.support.postgres import Postgres
 
 imported_short_names: set[str] = set()
@@ -26,8 +28,8 @@ if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > FREE_BYTES:
     os.environ.setdefault("TMPDIR", str(IN_MEMORY))
     tempfile.tempdir = None
 
-checks.append(assert_described)
 route_to_standard_library()  # so that caplog sees the events
+allow_slow_searches()
 hypothesis.settings.register_profile(
     "any machine", deadline=None
 )  # a busy machine needs more time; pytest's timeout is the limit
@@ -51,11 +53,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Check every answer against the document in `make test-all`, and a sample in `make test`.
+
+    With xdist, start the server from which its processes fork their child processes.
+    """
+    without_slow = config.option.markexpr == "not slow"
+    checks.append(Sample() if without_slow else assert_described)
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        share_fork_server()
+
+
 @pytest.fixture
 def queries(request: pytest.FixtureRequest) -> int:
     """Return the number of queries for fuzz tests."""
     count: int = request.config.getoption("--queries")
     return count
+
+
+def pytest_collection_finish() -> None:
+    """Exempt all modules and tests from later garbage collections."""
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

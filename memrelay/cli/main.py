@@ -144,6 +144,8 @@ def run_command(arguments: Sequence[str] | None = None) -> None:
         make_app()(arguments, prog_name=NAME)
     except OSError as error:
         # For example, help that cannot be written to a full disk.
+        if error.filename is None:
+            load("memrelay.cli.terminal.output").discard_stdout()
         sys.exit(f"{NAME}: {error.filename or 'stdout'}: {error.strerror}")
 
 

@@ -29,7 +29,7 @@ class Pipeline:
 
     def say(self, text: str) -> str:
         """Return the answer of the block to a chat message."""
-        answer = self._served.say(self.uid, {"text": text}, query="?wait=10")
+        answer = self._served.say(self.uid, {"text": text}, query="?wait=60")
         return str(answer.texts[-1])
 
     def call(self, verb: str, path: str, **given: Any) -> Any:

@@ -93,7 +93,7 @@ def test_a_revoked_session_leads_to_the_login_and_back(served: Served) -> None:
 
         thread.submit(revoke, served.house.root, key).result()
 
-        page.wait_for_url("**/login?next=*", timeout=5000)
+        page.wait_for_url("**/login?next=*")
         log_in(page, next_key.text)
         page.wait_for_url(f"**{path}")
 

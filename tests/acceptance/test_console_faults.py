@@ -67,7 +67,7 @@ def test_the_reason_of_a_pause_is_shown(browser: Browser, served: Served) -> Non
             pipe.execute()
 
         notice = page.locator("[role=status]", has_text="Paused: ").first
-        expect(notice).to_contain_text("holding the wrong kind of value", timeout=30_000)
+        expect(notice).to_contain_text("holding the wrong kind of value")
         expect(page.locator("main h1")).to_be_attached()
 
 

@@ -68,7 +68,7 @@ def submit(page: Page, text: str, button: str) -> Any:
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name=button).click()
     outcome = page.locator(".outcome")
-    expect(outcome.locator("p").first).to_be_visible(timeout=10_000)
+    expect(outcome.locator("p").first).to_be_visible()
     return outcome
 
 
@@ -94,7 +94,7 @@ def test_a_dry_run_writes_nothing_and_the_write_is_skipped(
 
         expect(submit(page, FACT.upper(), "Write")).to_contain_text(skipped)
         assert list_entries(served, uid, memory) == [(FACT, 1), (OTHER, 0)]
-        expect(page.get_by_text("1 confirmation")).to_be_visible(timeout=5000)
+        expect(page.get_by_text("1 confirmation")).to_be_visible()
 
 
 def test_an_entry_is_split_moved_deleted_and_each_is_undone(
@@ -132,12 +132,12 @@ def test_an_entry_is_split_moved_deleted_and_each_is_undone(
 
 def press(page: Page, button: str, done: str) -> None:
     page.get_by_role("button", name=button, exact=True).first.click()
-    expect(page.locator("#toasts")).to_contain_text(done, timeout=10_000)
+    expect(page.locator("#toasts")).to_contain_text(done)
 
 
 def undo(page: Page) -> None:
     page.locator("#toasts").get_by_role("button", name="Undo").click()
-    expect(page.locator("#toasts")).to_contain_text("Undone.", timeout=10_000)
+    expect(page.locator("#toasts")).to_contain_text("Undone.")
 
 
 def test_the_list_shows_each_memory_and_writes_to_a_new_one(
@@ -151,7 +151,7 @@ def test_the_list_shows_each_memory_and_writes_to_a_new_one(
 
         page.get_by_label("Memory", exact=True).fill("Projects")
         expect(submit(page, "The launch is in May", "Write")).to_contain_text("created")
-        expect(page.get_by_role("link", name="Projects")).to_be_visible(timeout=5000)
+        expect(page.get_by_role("link", name="Projects")).to_be_visible()
 
 
 def test_an_empty_pipeline_and_a_phone(served: Served, browser: Browser) -> None:

@@ -66,7 +66,7 @@ def test_hostile_names_are_text_and_nothing_scrolls_sideways(
         base = f"/v1/pipelines/{uid}"
         record = {"content": name, "kind": name, "tags": [name], "source": name}
         guid = post(served, f"{base}/records", record)["guid"]
-        post(served, f"{base}/swarms/chat/messages?wait=5", {"text": f"/write {name}"})
+        post(served, f"{base}/swarms/chat/messages?wait=60", {"text": f"/write {name}"})
         paths = ("", "/memory", f"/memory/{guid}", "/bundle")
         for path in ("/", "/dead-letters", *(f"/pipelines/{uid}{one}" for one in paths)):
             with open_page(

@@ -115,7 +115,7 @@ def test_a_failed_message_is_listed_and_a_trimmed_trace_says_so(browser: Browser
     with Served() as served:
         uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
         for text in ("/write tea", "/write coffee"):
-            served.say(uid, {"text": text}, query="?wait=10")
+            served.say(uid, {"text": text}, query="?wait=60")
         entry = served.get(f"/v1/pipelines/{uid}/swarms/chat/messages").json["items"][0]["mid"]
         served.house.client.redis.xtrim(f"swarm:{{{uid}}}:chat", maxlen=3, approximate=False)
 

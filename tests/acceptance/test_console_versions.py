@@ -76,7 +76,7 @@ def test_a_bundle_is_checked_and_deployed(browser: Browser, served: Served) -> N
         expect(page.locator("#compare")).to_contain_text("coffee")
         assert active(served, uid)["name"] == "coffee"
         page.get_by_role("button", name="Undo").click()
-        expect(page.locator("table")).to_contain_text("3", timeout=10_000)
+        expect(page.locator("table")).to_contain_text("3")
         assert active(served, uid)["name"] == "tea"
 
 

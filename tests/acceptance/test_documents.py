@@ -27,7 +27,6 @@ def serves(command: str) -> str:
     return match[1] if match else ""
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "page",
     [

@@ -31,7 +31,8 @@ def test_a_worker_stays_within_its_memory_limit() -> None:
             "MEMRELAY_BUS__URL": f"unix://{house.server.socket_path}",
             "MEMRELAY_MEMORY__ROOT": str(house.root),
         }
-        worker = ChildProcess("memrelay.cli.main", ["worker"], house.folder / "worker.log", places)
+        log = house.folder / "worker.log"
+        worker = ChildProcess("memrelay.cli.main", ["worker"], log, places, fresh=True)
         house.workers.append(worker)
         house.deploy(make_bundle(uid))
 

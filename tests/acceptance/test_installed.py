@@ -134,7 +134,6 @@ def test_no_short_name_resolves_next_to_the_installed_package(user: User, instal
     assert user.python(RESOLVE, str(installed), *names).split() == ["memrelay", "memrelay.memory"]
 
 
-@pytest.mark.timeout(180)
 def test_without_a_checkout_settings_have_their_defaults_and_data_is_in_the_current_folder(
     user: User, installed: Path
 ) -> None:
@@ -151,7 +150,6 @@ def test_without_a_checkout_settings_have_their_defaults_and_data_is_in_the_curr
     assert not (installed / "data").exists()
 
 
-@pytest.mark.timeout(180)
 def test_it_works_in_a_folder_with_packages_of_the_same_names(user: User) -> None:
     for name in ("memory", "cli"):
         (user.folder / name).mkdir()

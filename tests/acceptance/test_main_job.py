@@ -109,7 +109,7 @@ def test_any_redis_client_can_publish_and_get_the_answer(program: Program) -> No
 
     with Ear(client, uid) as ear:
         client.publish(uid, make_envelope("/write published"))
-        heard = ear.until(lambda payload: b'"from":"memory_write"' in payload, within_s=5)
+        heard = ear.until(lambda payload: b'"from":"memory_write"' in payload)
 
     guid = orjson.loads(orjson.loads(heard[-1])["args"][0]["text"])["guid"]
     (found,) = say(program, "/search published")

@@ -5,15 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from benchmarks.console import RENDERS, list_pages
 from benchmarks.support.console_store import Guids
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.slow
 def test_the_benchmark_measures_every_page_with_its_reads(tmp_path: Path) -> None:
     small = ["--records", "1000", "--rounds", "1", "--calls", "2", "--polls", "1"]
     command = [sys.executable, CHECKOUT / "benchmarks" / "console.py", *small]

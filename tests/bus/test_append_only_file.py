@@ -42,7 +42,7 @@ def test_the_error_for_a_damaged_file_has_a_command_that_repairs_it(tmp_path: Pa
         line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line
     )
     subprocess.run(
-        ["bash", "-c", command], input=b"y\n", check=True, capture_output=True, timeout=30
+        ["bash", "-c", command], input=b"y\n", check=True, capture_output=True, timeout=120
     )
 
     with served(folder) as client:
@@ -67,7 +67,7 @@ def test_the_error_for_a_lost_or_truncated_manifest_has_a_command_that_recreates
     command = next(
         line.partition("run: ")[2] for line in str(refused.value).splitlines() if "run: " in line
     )
-    subprocess.run(["sh", "-c", command], check=True, timeout=30)
+    subprocess.run(["sh", "-c", command], check=True, timeout=120)
 
     assert manifest.read_text() == "".join(lines)
     with served(folder) as client:

@@ -10,6 +10,7 @@ from memrelay.bus.permissions import client_rules, server_user_rules
 from tests.support.client import input_of, swarm_of
 from tests.support.program import Program
 from tests.support.server import running_server
+from tests.support.waiting import PATIENCE_S
 
 SAMPLES = Path(__file__).resolve().parents[2] / "memrelay" / "pipelines"
 OURS, OTHERS = "ours", "oursx"
@@ -40,9 +41,9 @@ def test_the_client_can_append_read_and_listen_in_its_pipeline(
     for channel in (swarm_of(OURS, "chat"), f"reply:{{{OURS}}}:x", f"changed:{{{OURS}}}"):
         with client.pubsub() as channels:
             channels.subscribe(channel)
-            assert channels.get_message(timeout=5)["type"] == "subscribe"
+            assert channels.get_message(timeout=PATIENCE_S)["type"] == "subscribe"
             assert client.publish(channel, "tea") == 1
-            assert channels.get_message(timeout=5)["data"] == b"tea"
+            assert channels.get_message(timeout=PATIENCE_S)["data"] == b"tea"
 
 
 @pytest.mark.parametrize(

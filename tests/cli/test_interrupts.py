@@ -48,7 +48,7 @@ def signal_once_begun(number: int, script: str, *arguments: str) -> tuple[int, s
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None and program.stdout.readline() == "begun\n"
         program.send_signal(number)
-        rest = program.communicate(timeout=30)[0]
+        rest = program.communicate(timeout=120)[0]
     return program.returncode, rest
 
 

@@ -19,7 +19,7 @@ from tests.support.child import CHECKOUT
 from tests.support.disk import SmallDisk
 from tests.support.http import Answer, ask
 from tests.support.program import environment_without_settings
-from tests.support.waiting import wait_for
+from tests.support.waiting import LATE_S, wait_for
 
 ENTRY_POINT = CHECKOUT / "deploy" / "container" / "entrypoint.sh"
 CONTAINER = CHECKOUT / "tests" / "support" / "container.sh"
@@ -121,7 +121,7 @@ def test_a_container_creates_its_first_key_serves_and_ends_within_the_grace_peri
 
     container.process.send_signal(signal.SIGTERM)
 
-    assert container.process.wait(GRACE_S) == 0
+    assert container.process.wait(GRACE_S + LATE_S) == 0
     assert not container.is_healthy()
 
 

@@ -92,7 +92,6 @@ def test_a_failing_block_fails_only_its_message(way: str) -> None:
         assert worker.stop() == 0
 
 
-@pytest.mark.timeout(180)
 def test_only_the_message_that_ends_the_process_is_given_up() -> None:
     uid, beside, echo, restarts = make_uid(), make_uid(), make_uid(), 0
     texts, harmless = make_texts(BOMB, 200), [str(number) for number in range(100)]
@@ -127,7 +126,6 @@ def test_only_the_message_that_ends_the_process_is_given_up() -> None:
         )
 
 
-@pytest.mark.timeout(180)
 def test_messages_in_a_crashed_batch_are_not_given_up() -> None:
     slow, bombs, restarts = make_uid(), [make_uid() for _ in range(3)], 0
     with House() as house:

@@ -16,7 +16,7 @@ from tests.faults.conftest import Tell
 from tests.support.abuse import Bystander, Footprint
 from tests.support.http import Answer, read_answer
 from tests.support.served import Served
-from tests.support.waiting import LATE_S
+from tests.support.waiting import LATE_S, PATIENCE_S
 
 MOST_MB, MOST_S, OTHERS_MOST_S = 20, 1.0, 0.25  # the goals
 PATHS = [
@@ -132,7 +132,7 @@ def test_many_concurrent_bodies_take_only_their_size(served: Served, uid: str, t
 
 
 def test_refused_bodies_leave_nothing_and_valid_ones_are_accepted(served: Served, uid: str) -> None:
-    answer = served.webhook(uid, "memory_write_", "tea", query="?wait=10")
+    answer = served.webhook(uid, "memory_write_", "tea", query="?wait=60")
 
     assert "guid" in answer.texts[0]
     assert served.house.contents(uid) == ["tea"]
@@ -141,7 +141,7 @@ def test_refused_bodies_leave_nothing_and_valid_ones_are_accepted(served: Served
 
 def connect(url: str) -> socket.socket:
     parts = urlsplit(url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=20)
+    return socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE_S)
 
 
 def send(url: str, request: bytes) -> tuple[Answer, float]:

@@ -107,7 +107,7 @@ def words(served: Served) -> str:
 
 def write(served: Served, uid: str, text: str, **part: str) -> str:
     """Return the GUID of a record."""
-    answer = served.webhook(uid, "memory_write_", {"text": text} | part, query="?wait=20")
+    answer = served.webhook(uid, "memory_write_", {"text": text} | part, query="?wait=60")
     return str(json.loads(answer.texts[0])["guid"])
 
 
@@ -116,15 +116,15 @@ def assert_kept(served: Served, uid: str, text: str) -> None:
     words.
     """
     guid = write(served, uid, text)
-    listed = json.loads(served.webhook(uid, "memory_read_", "all", query="?wait=20").texts[0])
+    listed = json.loads(served.webhook(uid, "memory_read_", "all", query="?wait=60").texts[0])
     assert [(one["guid"], one["content"]) for one in listed] == [(guid, text)]
     assert served.house.contents(uid) == [text]
-    assert served.webhook(uid, "shows_", "all", query="?wait=20").texts == [f"{text}\n---\n"]
-    found = served.webhook(uid, "memory_search_", {"text": text}, query="?wait=20")
+    assert served.webhook(uid, "shows_", "all", query="?wait=60").texts == [f"{text}\n---\n"]
+    found = served.webhook(uid, "memory_search_", {"text": text}, query="?wait=60")
     assert found.status == 200 and not found.json.get("reason", "").startswith(
         "the message became a dead letter"
     )
-    assert served.webhook(uid, "memory_delete_", guid, query="?wait=20").texts == ['{"deleted":1}']
+    assert served.webhook(uid, "memory_delete_", guid, query="?wait=60").texts == ['{"deleted":1}']
 
 
 @pytest.mark.parametrize("text", ALL)
@@ -152,7 +152,7 @@ def test_a_word_among_hostile_texts_is_found(
     guid = write(served, words, f"{around} {word}q {around}")
 
     found = json.loads(
-        served.webhook(words, "memory_search_", f"{word}q", query="?wait=20").texts[0]
+        served.webhook(words, "memory_search_", f"{word}q", query="?wait=60").texts[0]
     )
 
     assert guid in [one["guid"] for one in found]
@@ -163,7 +163,7 @@ def test_every_field_of_an_envelope_is_published_unchanged(served: Served, text:
     uid = served.deploy()
     part = {"text": "/read", "username": text, "type": "text/plain", "more": text}
 
-    answer = served.say(uid, {"from": text, "id": text, "args": [part]}, query="?wait=20")
+    answer = served.say(uid, {"from": text, "id": text, "args": [part]}, query="?wait=60")
 
     assert answer.status == 200
     (said, *_) = served.house.client.log(uid)
@@ -211,7 +211,7 @@ def test_a_hostile_bundle_is_refused_or_stays_within_the_root(
     for answer, bundle in zip(answers, named, strict=True):
         if answer.status == 201:
             served.house.client.await_served(answer.json["pipeline_uid"])
-            served.say(bundle["pipeline_uid"], "hello", query="?wait=20")
+            served.say(bundle["pipeline_uid"], "hello", query="?wait=60")
             ask(served.url, "DELETE", f"/v1/pipelines/{bundle['pipeline_uid']}")
     assert all(file.is_relative_to(served.house.root) for file in files(served) - before)
 

@@ -40,7 +40,6 @@ CASES = [
 ]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("case", CASES, ids=[case.operation for case in CASES])
 def test_an_operation_that_is_killed_at_every_step_applies_once(case: Case, tell: Tell) -> None:
     uid = make_uid()

@@ -17,7 +17,6 @@ from tests.support.told import await_paused, await_told, roll
 from tests.support.waiting import LATE_S
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("locked_s", [5, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_locked_store_delays_only_its_pipeline(locked_s: float, tell: Tell) -> None:
     uid = make_uid()

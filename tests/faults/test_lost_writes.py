@@ -51,7 +51,7 @@ def test_the_power_cut_library_loses_only_unsynced_writes(tmp_path: Path) -> Non
     command = [sys.executable, "-c", WRITER, str(root / "a.db")]
 
     ended = subprocess.run(
-        command, env=os.environ | power.environment(), cwd=CHECKOUT, timeout=30, check=False
+        command, env=os.environ | power.environment(), cwd=CHECKOUT, timeout=120, check=False
     )
     undone = power.cut()
 

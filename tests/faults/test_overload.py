@@ -17,7 +17,7 @@ from tests.support.abuse import Bystander, Footprint
 from tests.support.bundles import STORE, make_agent, make_memory, make_relay
 from tests.support.client import input_of
 from tests.support.served import Served
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 SLOW = "a.{200}c|^(.*)$"  # takes milliseconds for a new sequence of a and b
 LENGTH = 600  # characters
@@ -52,7 +52,7 @@ def flood(
 
     def post(poster: int) -> None:
         connection, chooser, number = (
-            HTTPConnection(urlsplit(served.url).netloc, timeout=20),
+            HTTPConnection(urlsplit(served.url).netloc, timeout=PATIENCE_S),
             random.Random(),
             0,
         )
@@ -112,7 +112,7 @@ def test_the_backlog_is_bounded_and_the_rest_gets_503(
     contents = Counter(house.contents(uid))
     assert not Counter(taken) - contents and max(contents.values()) == 1 and kept < len(contents)
     assert house.dead_letters(uid) == [] and house.client.unacknowledged(uid) == 0
-    assert "guid" in served.say(uid, "and on", query="?wait=10").texts[0]
+    assert "guid" in served.say(uid, "and on", query="?wait=60").texts[0]
 
 
 class Longest:

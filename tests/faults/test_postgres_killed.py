@@ -50,7 +50,9 @@ def kill_worker(server: Postgres, relay: TcpRelay, host: Host) -> None:
     host.processes.pop()
 
 
-@pytest.mark.parametrize("fault", [kill, freeze, cut, kill_worker])
+@pytest.mark.parametrize(
+    "fault", [kill, pytest.param(freeze, marks=pytest.mark.slow), cut, kill_worker]
+)
 @pytest.mark.parametrize("times", TIMES)
 def test_messages_survive_the_loss_of_postgresql(
     fault: Fault, times: int, tmp_path: Path, tell: Tell

@@ -33,7 +33,7 @@ def at_once(served: Served, path: str, body: bytes, headers: dict[str, str]) -> 
         return list(threads.map(post, range(TIMES)))
 
 
-@pytest.mark.parametrize("query", ["", "?wait=20"])
+@pytest.mark.parametrize("query", ["", "?wait=60"])
 def test_ten_concurrent_copies_of_a_webhook_have_one_effect(served: Served, query: str) -> None:
     uid, body = (
         served.deploy(make_memory("write") | {"wf_webhook_secret": "env:HOOK_SECRET"}),
@@ -80,10 +80,10 @@ def test_an_id_belongs_to_one_agent_of_one_pipeline(served: Served) -> None:
         for alias, ident in (("a", "b/c"), ("a%2Fb", "c"), ("a", "b/c"), ("a%2Fb", "c")):
             assert (
                 served.webhook(
-                    uid, alias, f"{alias} {ident}", query="?wait=20", webhook_id=ident
+                    uid, alias, f"{alias} {ident}", query="?wait=60", webhook_id=ident
                 ).status
                 == 200
             )
-        assert served.say(uid, "x", webhook_id="a/b/c", query="?wait=20").status == 200
+        assert served.say(uid, "x", webhook_id="a/b/c", query="?wait=60").status == 200
 
     assert [served.house.contents(uid) for uid in uids] == [["a b/c", "a%2Fb c"]] * 2

@@ -38,7 +38,7 @@ def make_hook(secret: object = "env:HOOK_SECRET", **keys: object) -> Json:
 
 
 def post(
-    served: Served, uid: str, headers: dict[str, str], body: bytes = BODY, query: str = "?wait=10"
+    served: Served, uid: str, headers: dict[str, str], body: bytes = BODY, query: str = "?wait=60"
 ) -> Answer:
     return ask(served.url, "POST", f"/webhooks/{uid}/memory_write_{query}", body, headers)
 

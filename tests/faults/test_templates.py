@@ -79,7 +79,7 @@ STOPPED = {
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with Served(WEB__MAX_WAIT_S="20") as served:
+    with Served() as served:
         yield served
         assert served.web.stop() == 0
 
@@ -169,4 +169,4 @@ def test_a_template_bomb_at_run_time_is_stopped_and_reported(
 
 
 def say(served: Served, uid: str, text: str) -> Answer:
-    return served.say(uid, {"text": text}, query="?wait=20")
+    return served.say(uid, {"text": text}, query="?wait=60")

@@ -326,7 +326,6 @@ def check(world: World, count: int, tell: Tell) -> None:
     assert world.served.web.lives
 
 
-@pytest.mark.timeout(120)
 def test_ten_thousand_random_calls_see_nothing_of_another_pipeline(
     world: World, tell: Tell
 ) -> None:

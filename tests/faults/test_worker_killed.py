@@ -51,7 +51,6 @@ def assert_all_of_each(house: House, uid: str, words: list[str]) -> None:
     assert_one_change_for_each_write(house, uid)
 
 
-@pytest.mark.timeout(120)
 def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
     uid, words = make_uid(), list[str]()
     with House() as house:
@@ -78,7 +77,6 @@ def test_the_worker_is_killed_at_every_step_of_a_batch(tell: Tell) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("first_at", ["before commit", "committed"])
 def test_the_worker_is_killed_at_every_step_of_its_recovery(first_at: str, tell: Tell) -> None:
     uid, words, lives = make_uid(), list[str](), False

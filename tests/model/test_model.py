@@ -227,7 +227,6 @@ def _end(served: Served, uid: str, server: EmbeddingServer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_store_agrees_with_the_model() -> None:
     play("short", bursts=2, steps=20)
 

@@ -64,7 +64,7 @@ class Asked:
             log = self.house.client.log(self.uid)
             return [said.text for said in log if said.sender == "bot" and said.input == ident]
 
-        return wait_for(find, f"{self.uid} answers {ident}", 20)[0]
+        return wait_for(find, f"{self.uid} answers {ident}")[0]
 
     def ask(self, text: str, **part: Any) -> str:
         """Send a message and return the answer."""

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.support.waiting import PATIENCE_S
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
@@ -33,6 +35,7 @@ def chromium(*more: str) -> Iterator[Browser]:
     if found is None:
         assert not os.environ.get("CI"), "there is no Chromium; `make chromium` installs it"
         pytest.skip("there is no Chromium; `make chromium` installs it")
+    expect.set_options(timeout=PATIENCE_S * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=[*ARGUMENTS, *more])
         try:

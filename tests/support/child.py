@@ -1,4 +1,9 @@
-"""Child processes of Memrelay: start, wait, stop and kill; their output goes to a file."""
+"""Child processes of Memrelay: start, wait, stop and kill; their output goes to a file.
+
+They are forked from a process that has loaded the product, which saves a second per start. What a
+test says about loading, memory, command lines, limits or signals at the start holds for a fresh
+interpreter alone: `fresh=True`.
+"""
 
 import json
 import os
@@ -7,11 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO, NamedTuple
 
 from tests.support.bundles import Json
+from tests.support.forked import CHECKOUT, MAY_FORK, ForkedProcess
 from tests.support.waiting import PATIENCE_S, wait_for
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+Process = ForkedProcess | subprocess.Popen[bytes]
 
 
 class ChildProcess:
@@ -25,23 +33,18 @@ class ChildProcess:
         arguments: Sequence[str],
         log: Path,
         environment: Mapping[str, str] | None = None,
+        *,
+        fresh: bool = False,
     ) -> None:
         """Start the process. Several may share a log, one after the other; `environment` is
         added to the inherited one.
         """
         self._log, self._name = log, log.stem
         self._start_of_log = log.stat().st_size if log.exists() else 0
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")
-        }
-        with log.open("ab") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                cwd=CHECKOUT,
-                env=kept | dict(environment or {}),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
+        everything = environment_without_settings() | dict(environment or {})
+        with log.open("ab") as file, open(os.devnull, "rb") as nothing:
+            self._process = start_python(
+                module, arguments, CHECKOUT, everything, (nothing, file, file), fresh=fresh
             )
 
     @property
@@ -115,6 +118,81 @@ class ChildProcess:
 
     def _first(self, name: str) -> Json | None:
         return next((event for event in self.events if event["event"] == name), None)
+
+
+class Ended(NamedTuple):
+    """The exit code and the output of a process."""
+
+    code: int
+    out: bytes
+    err: bytes
+
+
+def start_python(
+    module: str,
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    streams: tuple[BinaryIO, BinaryIO, BinaryIO],
+    *,
+    fresh: bool = False,
+) -> Process:
+    """Start `python -m MODULE ARGUMENTS` with the given stdin, stdout and stderr."""
+    if MAY_FORK and not fresh:
+        stdin, stdout, stderr = (stream.fileno() for stream in streams)
+        return ForkedProcess(module, arguments, folder, environment, (stdin, stdout, stderr))
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=streams[0],
+        stdout=streams[1],
+        stderr=streams[2],
+    )
+
+
+def run_python(
+    module: str,
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    *,
+    within_s: float = 120.0,
+    fresh: bool = False,
+) -> Ended:
+    """Run `python -m MODULE ARGUMENTS` to its end. After the time limit, raise TimeoutExpired.
+
+    The streams of a fresh process are pipes, as for a user's program; those of others are files.
+    """
+    if fresh or not MAY_FORK:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=folder,
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            timeout=within_s,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        process = start_python(module, arguments, folder, environment, (given, out, err))
+        try:
+            code = process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        out.seek(0)
+        err.seek(0)
+        return Ended(code, out.read(), err.read())
+
+
+def environment_without_settings() -> dict[str, str]:
+    """Return the environment of this process without the settings of Memrelay."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
 
 
 def start_program(

@@ -151,7 +151,7 @@ class Ear:
 
     def __enter__(self) -> Self:
         self._subscribed.subscribe(self._channel)
-        assert self._subscribed.get_message(timeout=5)["type"] == "subscribe"
+        assert self._subscribed.get_message(timeout=PATIENCE_S)["type"] == "subscribe"
         return self
 
     def __exit__(

@@ -51,7 +51,7 @@ def send(page: Page, text: str) -> Any:
     page.locator("#text").press("Enter")
     exchange = page.locator("#exchanges > li").last
     expect(exchange.locator(".text").first).to_have_text(text)
-    expect(exchange).to_have_attribute("aria-busy", "false", timeout=10_000)
+    expect(exchange).to_have_attribute("aria-busy", "false")
     return exchange
 
 

@@ -81,7 +81,7 @@ def fill_console(served: Served) -> Content:
     base = f"/v1/pipelines/{uid}"
     guid, *_ = [post(served, f"{base}/records", one)["guid"] for one in RECORDS]
     ask(served.url, "PATCH", f"{base}/records/{guid}", {"content": f"{RECORDS[0]['content']} now"})
-    entry = post(served, f"{base}/swarms/chat/messages?wait=5", {"text": "/write from the chat"})
+    entry = post(served, f"{base}/swarms/chat/messages?wait=60", {"text": "/write from the chat"})
     post(served, f"{base}/swarms/loop/messages", {"text": "1"})
     (letter,) = wait_for(
         lambda: ask(served.url, "GET", f"/v1/dead-letters?pipeline={uid}").json["items"],

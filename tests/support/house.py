@@ -20,6 +20,7 @@ from memrelay.memory.engine.memory_id import store_path
 from tests.support.child import ChildProcess
 from tests.support.client import Client
 from tests.support.run_worker import deploy
+from tests.support.waiting import PATIENCE_S
 from tests.support.worker import start_worker_process
 
 Row = tuple[Any, ...]
@@ -31,6 +32,7 @@ class House:
     def __init__(self) -> None:
         self._stack = ExitStack()
         self.workers: list[ChildProcess] = []
+        self.deployed = 0  # pipelines
 
     def __enter__(self) -> Self:
         """Start the server, without a password. The test starts the worker."""
@@ -88,6 +90,7 @@ class House:
     def deploy(self, *bundles: dict[str, Any], announced: bool = True) -> None:
         """Deploy bundles, notify the worker, and wait until it serves them."""
         asyncio.run(deploy(self.root, *bundles))
+        self.deployed += len(bundles)
         if announced:
             self.announce()
         for bundle in bundles:
@@ -106,7 +109,7 @@ class House:
         """Return a pipeline's dead letters in the order of their arrival."""
         return asyncio.run(_dead_letters(self.root, uid))
 
-    def await_dead_letter(self, uid: str, ident: str, within_s: float = 10.0) -> DeadLetter:
+    def await_dead_letter(self, uid: str, ident: str, within_s: float = PATIENCE_S) -> DeadLetter:
         """Wait until an entry has become a dead letter and is acknowledged."""
         self.client.await_done(uid, ident, within_s)
         letters = {letter.id: letter for letter in self.dead_letters(uid)}

@@ -9,6 +9,8 @@ from http.client import HTTPConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tests.support.waiting import PATIENCE_S
+
 
 class Answer(NamedTuple):
     """An answer; header names are in lower case."""
@@ -78,7 +80,7 @@ def send_raw(url: str, request: bytes) -> Answer:
     Content-Length.
     """
     parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=20) as connection:
+    with socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request)
         return read_answer(connection)[0]
 

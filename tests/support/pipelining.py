@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
+from tests.support.waiting import PATIENCE_S
+
 BODILESS = (204, 304)
 
 
@@ -42,7 +44,7 @@ class Pipelining:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        self._socket = socket.create_connection((parts.hostname, parts.port), timeout=30)
+        self._socket = socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE_S)
         self._buffer = b""
 
     def __enter__(self) -> Self:

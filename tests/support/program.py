@@ -6,7 +6,6 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,11 +19,18 @@ from typing import IO, Any, NamedTuple, Self
 from memrelay.bus.embedded.launcher import find_socket
 from memrelay.cli.main import run_command
 from memrelay.cli.settings import use_environment
-from tests.support.child import CHECKOUT
+from tests.support.child import (
+    CHECKOUT,
+    Process,
+    environment_without_settings,
+    run_python,
+    start_python,
+)
 from tests.support.client import Client
 from tests.support.waiting import wait_for
 
-COMMAND = [sys.executable, "-m", "memrelay.cli.main"]
+MODULE = "memrelay.cli.main"
+COMMAND = [sys.executable, "-m", MODULE]
 # Commands that change their process: signal handlers, collector, allocator, file handles.
 SERVING = ("up", "worker", "web", "bus")
 
@@ -47,7 +53,7 @@ class Program:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._up: subprocess.Popen[bytes] | None = None
+        self._up: Process | None = None
 
     def __enter__(self) -> Self:
         self.folder = Path(tempfile.mkdtemp(prefix="memrelay-test-"))
@@ -95,22 +101,17 @@ class Program:
     def run_process(
         self, *arguments: str | Path, stdin: bytes = b"", **environment: str
     ) -> Completed:
-        """Run a command to its end as a real process."""
+        """Run a command to its end as a real process, in a fresh interpreter."""
         words = [str(word) for word in arguments]
-        return run_as_process(words, self.folder, self.environment | environment, stdin)
+        everything = self.environment | environment
+        return run_as_process(words, self.folder, everything, stdin, fresh=True)
 
     def up(self, *command: str) -> None:
         """Start `memrelay up`, or another serving command, and wait until it serves."""
         start = len(self.said)
-        with self._log.open("ab") as file:
-            self._up = subprocess.Popen(
-                [*COMMAND, *(command or ("up",))],
-                cwd=self.folder,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-            )
+        words, environment = command or ("up",), self.environment
+        with self._log.open("ab") as file, open(os.devnull, "rb") as nothing:
+            self._up = start_python(MODULE, words, self.folder, environment, (nothing, file, file))
         mark = "pipelines_served" if command else "Press Ctrl-C to stop"
         wait_for(lambda: mark in self.said[start:] or self._up.poll() is not None, "it is up")
         assert self._up.poll() is None, self.said[start:]
@@ -130,11 +131,6 @@ class Program:
     def server_pid(self) -> int:
         """Return the process id of the embedded server."""
         return int(self.client().redis.info("server")["process_id"])
-
-
-def environment_without_settings() -> dict[str, str]:
-    """Return the environment of this process without the settings of Memrelay."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
 
 
 def run_anywhere(
@@ -157,18 +153,12 @@ def run_as_process(
     environment: Mapping[str, str],
     stdin: bytes = b"",
     within_s: float = 120.0,
+    *,
+    fresh: bool = False,
 ) -> Completed:
     """Run a command to its end as a real process."""
-    done = subprocess.run(
-        [*COMMAND, *words],
-        cwd=folder,
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        timeout=within_s,
-        check=False,
-    )
-    return Completed(done.returncode, done.stdout.decode(), done.stderr.decode())
+    done = run_python(MODULE, words, folder, environment, stdin, within_s=within_s, fresh=fresh)
+    return Completed(done.code, done.out.decode(), done.err.decode())
 
 
 def run_here(

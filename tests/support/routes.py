@@ -26,7 +26,7 @@ def app_for(root: Path) -> web.Application:
     line, secrets = ReconnectingConnection(address), SecretResolver(root, {})
     return make_app(
         Services(
-            WebOptions(rate=0),
+            WebOptions(rate=0, max_wait_s=60),
             catalog,
             Directory(catalog),
             Deployments(catalog, line, secrets),

@@ -66,6 +66,7 @@ class Served:
             "BUS__URL": f"unix://{self.house.client.socket}",
             "MEMORY__ROOT": str(self.house.root),
             "WEB__PORT": "0",
+            "WEB__CALL_TIMEOUT_S": "60",  # for a busy machine
         }
         self.webs.append(
             start_program(

@@ -6,6 +6,7 @@ from tests.support.bundles import Json
 from tests.support.http import Answer, ask
 from tests.support.keys import Held
 from tests.support.served import Served
+from tests.support.waiting import wait_for
 
 EMAIL = "Customer prefers email over phone calls"
 MEMORIES = "/api/v1/memories"
@@ -27,6 +28,20 @@ class Soat(NamedTuple):
         **headers: str,
     ) -> Answer:
         return ask(self.served.url, method, path, body, headers | (key.headers if key else {}))
+
+    def await_embedder(self) -> None:
+        """Wait until writes are compared by vectors: a write waits for the model only for a while,
+        and is compared by its words after that.
+        """
+        other = Soat(self.served, self.served.deploy())
+
+        def knows_the_meaning() -> bool:
+            memory = other.make()
+            other.write(memory, EMAIL)
+            again = other.write(memory, "The customer likes email more than phone")
+            return bool(again.json["action"] == "skipped")
+
+        wait_for(knows_the_meaning, "the model is loaded")
 
     def make(self, name: str = "Customer Preferences", **keys: object) -> str:
         answer = self("POST", MEMORIES, {"project_id": self.uid, "name": name} | keys)

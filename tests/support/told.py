@@ -1,14 +1,20 @@
 """The status reports of workers, and commands that run next to them."""
 
 import os
+import signal
 import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from tempfile import TemporaryFile
 from typing import Any
 
 import orjson
 
-from tests.support.child import CHECKOUT, ChildProcess
+from tests.support.child import (
+    CHECKOUT,
+    ChildProcess,
+    environment_without_settings,
+    start_python,
+)
 from tests.support.house import House
 from tests.support.program import run_anywhere
 from tests.support.waiting import PATIENCE_S, wait_for
@@ -61,29 +67,21 @@ def start_command(house: House, *command: str) -> ChildProcess:
 
 def type_for_a_while(house: House, *command: str, **environment: str) -> str:
     """Return the output of a command that may never end; it gets SIGTERM after some seconds."""
-    with subprocess.Popen(
-        _program(command),
-        cwd=CHECKOUT,
-        env=_environment(house) | environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    environment = _environment(house) | environment
+    with TemporaryFile() as output, open(os.devnull, "rb") as nothing:
+        streams = nothing, output, output
+        process = start_python("tests.support.run_program", command, CHECKOUT, environment, streams)
         try:
-            return process.communicate(timeout=4)[0]
+            process.wait(timeout=4)
         except subprocess.TimeoutExpired:
-            process.terminate()
-            return process.communicate(timeout=120)[0]
-
-
-def _program(command: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "tests.support.run_program", *command]
+            os.kill(process.pid, signal.SIGTERM)
+            process.wait(timeout=120)
+        output.seek(0)
+        return output.read().decode()
 
 
 def _environment(house: House) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMRELAY_")}
-    return kept | _settings(house)
+    return environment_without_settings() | _settings(house)
 
 
 def _settings(house: House) -> dict[str, str]:

@@ -9,8 +9,8 @@ LOOK_AGAIN_S, AT_MOST_S = 0.002, 0.02
 # pause as a fraction of the time waited so far: an expensive check must not slow down what it
 # checks
 AGAIN_SHARE = 0.02
-PATIENCE_S = 60.0  # for a busy machine; slow results are measured elsewhere
-LATE_S = 15.0  # what a busy machine may add to a promised time; the measured figures are reported
+PATIENCE_S = 100.0  # for a busy machine; slow results are measured elsewhere
+LATE_S = 30.0  # what a busy machine may add to a promised time; the measured figures are reported
 
 
 def wait_for(look: Callable[[], Found], what: str, within_s: float = PATIENCE_S) -> Found:

@@ -11,14 +11,18 @@ from tests.support.waiting import wait_for
 
 
 def start_worker_process(
-    socket: Path, root: Path, environment: Mapping[str, str] | None = None, **config: Any
+    socket: Path,
+    root: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    fresh: bool = False,
+    **config: Any,
 ) -> ChildProcess:
     """Start a worker and return when it is ready; run_worker documents `config`."""
     root.mkdir(parents=True, exist_ok=True)
     given = json.dumps({"socket": str(socket), "root": str(root)} | config, default=str)
-    return ChildProcess(
-        "tests.support.run_worker", [given], root.parent / "worker.log", environment
-    )
+    log = root.parent / "worker.log"
+    return ChildProcess("tests.support.run_worker", [given], log, environment, fresh=fresh)
 
 
 def arm(worker: ChildProcess) -> None:

@@ -1,32 +1,49 @@
-"""Fixtures: a complete system per test file. Each test deploys its own pipelines."""
+"""Fixtures: complete systems. Each test deploys its own pipelines."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import attrgetter
 
 import pytest
 
 from tests.support.keys import await_closed, make_key
 from tests.support.served import Served
+from tests.support.shared import Shared, running_served
 from tests.support.soat import Soat
 
-SECRETS = {"HOOK_TOKEN": "tea-with-milk", "EMPTY_TOKEN": ""}
+
+@pytest.fixture(scope="session")
+def shared_served() -> Iterator[Shared[Served]]:
+    with Shared(running_served, attrgetter("house")) as shared:
+        yield shared
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    """Start a bus, a memory root, a worker, and a web server for one test file."""
-    with Served(secrets=SECRETS, WEB__MAX_WAIT_S="20") as served:
-        yield served
-        assert served.web.stop() == 0
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
+def served(shared_served: Shared[Served]) -> Served:
+    """A bus, a memory root, a worker, and a web server, for tests that neither stop nor change
+    them.
+    """
+    return shared_served.get()
 
 
-@pytest.fixture(scope="module")
-def keyed() -> Iterator[Served]:
-    """Start a system that has a key."""
-    with Served() as served:
+@pytest.fixture(scope="session")
+def shared_keyed() -> Iterator[Shared[Served]]:
+    with Shared(running_keyed, attrgetter("house")) as shared:
+        yield shared
+
+
+@contextmanager
+def running_keyed() -> Iterator[Served]:
+    with running_served() as served:
         make_key(served.house.root)
         await_closed(served)
         yield served
+
+
+@pytest.fixture(scope="module")
+def keyed(shared_keyed: Shared[Served]) -> Served:
+    """A system that has a key, and always keeps one."""
+    return shared_keyed.get()
 
 
 @pytest.fixture(scope="module")
@@ -34,5 +51,7 @@ def soat() -> Iterator[Soat]:
     """Start a system with the built-in embedder and one pipeline."""
     with Served(worker=False) as served:
         served.house.start_worker(embedding={"model": "local"})
-        yield Soat(served, served.deploy())
+        soat = Soat(served, served.deploy())
+        soat.await_embedder()
+        yield soat
         assert not [event for event in served.web.events if event["event"] == "request_failed"]

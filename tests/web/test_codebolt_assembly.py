@@ -1,7 +1,5 @@
 """Rule engines and context assembly over Codebolt's paths."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.codebolt import Codebolt
@@ -16,13 +14,6 @@ RULE = {
     "then": {"add_memories": ["deploys"]},
 }
 INPUTS = {"scope_variables": {"task": {"task_id": "T1"}}}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture

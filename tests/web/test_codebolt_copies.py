@@ -1,6 +1,5 @@
 """Objects of Codebolt's paths that clients send back as they read them."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,12 +17,6 @@ QUERY = {
 ADA = {"id": "ada", "kind": "person", "name": "Ada", "attributes": {"age": 36}}
 BEN = {"id": "ben", "kind": "person", "name": "Ben"}
 ENGINE = {"name": "main", "rules": [{"name": "r", "when": [], "then": {"add_memories": ["x"]}}]}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The WebSocket of events: changes of recipes and sources, and live events of all processes."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,12 +11,6 @@ from tests.support.served import Served
 
 PATH = "/persistent-memory/events"
 RECIPE = {"id": "p", "label": "P"}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
 
 
 def listen(served: Served, uid: str, query: str = "") -> Listener:

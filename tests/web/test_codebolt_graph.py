@@ -1,6 +1,5 @@
 """Graphs, their templates and views over Codebolt's paths."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ PEOPLE = {
     "match": {"alias": "a", "recordKind": "person"},
     "return": [{"expression": "a.name", "alias": "name"}],
 }
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Every path of Codebolt's API: declared in all forms, and called on a real worker."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,13 +207,6 @@ CALLS: tuple[tuple[str, str, str, Any, int], ...] = (
     ("DELETE", f"{ENGINES}/{{id}}", "", b"", 204),
     ("DELETE", f"{TYPES}/{{id}}", "", b"", 204),
 )
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
 
 
 def test_each_path_has_four_forms_with_the_same_access(tmp_path: Path) -> None:

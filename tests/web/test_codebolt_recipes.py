@@ -1,6 +1,5 @@
 """Recipes over Codebolt's paths: definitions, validation, execution, export and import."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ NORMALIZE = {
     "inputs_scope": ["task"],
     "retrieval": {"pipeline": [{"type": "derive_query"}, {"type": "rewrite_query"}]},
 }
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Key-value stores and event logs over Codebolt's paths."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ THEME = {
     "autoCreateInstance": True,
 }
 LOGIN = {"stream_id": "u1", "event_type": "login", "payload": {"ms": 5}}
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture

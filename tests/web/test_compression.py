@@ -16,7 +16,7 @@ def url(served: Served) -> str:
     return served.url
 
 
-def listed(url: str, accepted: str | None, query: str = "") -> Answer:
+def listed(url: str, accepted: str | None, query: str = "?limit=15") -> Answer:
     return ask(
         url,
         "GET",

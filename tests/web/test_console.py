@@ -114,7 +114,7 @@ def test_an_empty_overview_shows_how_to_deploy() -> None:
 
 def test_a_pipeline_page_shows_stats_diagram_table_and_log(served: Served) -> None:
     uid = served.deploy(*make_commands(), pipeline_name="tea", pipeline_desc="Where tea is kept.")
-    served.say(uid, {"text": "/write tea"}, query="?wait=5")
+    served.say(uid, {"text": "/write tea"}, query="?wait=60")
 
     page = pipeline_page(served, uid)
 

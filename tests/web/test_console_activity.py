@@ -138,8 +138,8 @@ def count_edges(served: Served, uid: str) -> list[int]:
 def test_the_refreshed_statistics_show_used_edges(served: Served) -> None:
     uid = served.deploy(*make_commands())
     before = count_edges(served, uid)
-    served.say(uid, {"text": "/write tea"}, query="?wait=5")
-    served.say(uid, {"text": "/write milk"}, query="?wait=5")
+    served.say(uid, {"text": "/write tea"}, query="?wait=60")
+    served.say(uid, {"text": "/write milk"}, query="?wait=60")
 
     wait_for(lambda: count_edges(served, uid) == [2, 2, 2], "three edges carried two messages")
 

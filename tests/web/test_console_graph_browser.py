@@ -152,14 +152,14 @@ def test_used_edges_become_bold_and_have_counts(
         send(page, "go")
 
         # Seven to the agents, one to the bar at the right.
-        expect(page.locator("#activity .used")).to_have_count(8, timeout=10_000)
+        expect(page.locator("#activity .used")).to_have_count(8)
         assert page.locator("#activity .used text").all_text_contents() == ["1"] * 8
         width = "(one) => parseFloat(getComputedStyle(one).strokeWidth)"
         used, plain = page.locator("#activity path").first, page.locator(".graph .edge path").first
         assert used.evaluate(width) > 2 * plain.evaluate(width)
         assert lowest_contrast(page) >= 4.5
 
-        expect(page.locator("#activity .used")).to_have_count(0, timeout=20_000)
+        expect(page.locator("#activity .used")).to_have_count(0)
 
 
 def test_used_edges_lie_on_the_edges_of_the_diagram(
@@ -167,7 +167,7 @@ def test_used_edges_lie_on_the_edges_of_the_diagram(
 ) -> None:
     with open_page(browser, served, f"/pipelines/{uid}", **viewport(1020)) as page:
         send(page, "/write tea")
-        expect(page.locator("#activity svg")).to_be_visible(timeout=10_000)
+        expect(page.locator("#activity svg")).to_be_visible()
 
         above, below = (
             page.locator(selector).first.bounding_box()

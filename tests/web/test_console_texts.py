@@ -140,7 +140,7 @@ def test_missing_pages_and_scopes_are_named() -> None:
 def test_a_mistyped_command_gets_the_nearest_one(served: Served) -> None:
     uid = put(served.url, make_bundle(make_uid(), PERSON, *make_commands()))
 
-    answer = post(served, f"/v1/pipelines/{uid}/swarms/chat/messages?wait=5", {"text": "/wriet a"})
+    answer = post(served, f"/v1/pipelines/{uid}/swarms/chat/messages?wait=60", {"text": "/wriet a"})
 
     assert answer["hint"].startswith('Unknown command "/wriet". Did you mean "/write"? Commands: ')
 

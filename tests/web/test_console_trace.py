@@ -20,12 +20,12 @@ MISSPELT = "chta"
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with Served(WEB__MAX_WAIT_S="20") as found:
+    with Served() as found:
         yield found
 
 
 def send(served: Served, uid: str, text: str) -> str:
-    answer = served.say(uid, {"text": text}, query="?wait=10")
+    answer = served.say(uid, {"text": text}, query="?wait=60")
     assert answer.status == 200, answer
     return str(answer.json["message_id"])
 
@@ -104,7 +104,7 @@ def test_a_replay_that_fails_again_changes_an_open_trace(served: Served) -> None
     wait_for(lambda: is_unchanged(served, path), "it is idle")
     tag = served.get(path).headers["etag"]
 
-    assert served.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=10").status == 200
+    assert served.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=60").status == 200
     later = served.get(path, If_None_Match=tag)
 
     assert later.status == 200 and "2 attempts" in text_of(later)

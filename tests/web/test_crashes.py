@@ -125,7 +125,7 @@ def test_a_waiting_client_gets_an_error_when_the_bus_dies_and_can_retry(served: 
 
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(
-            served.webhook, uid, "memory_write_", "tea", query="?wait=20", webhook_id="msg_1"
+            served.webhook, uid, "memory_write_", "tea", query="?wait=60", webhook_id="msg_1"
         )
         wait_for(lambda: served.house.client.redis.xlen(input_of(uid)), "it is appended")
         restart_bus(served)
@@ -135,7 +135,7 @@ def test_a_waiting_client_gets_an_error_when_the_bus_dies_and_can_retry(served: 
     served.house.start_worker()
     assert (
         "guid"
-        in served.webhook(uid, "memory_write_", "tea", query="?wait=10", webhook_id="msg_1").texts[
+        in served.webhook(uid, "memory_write_", "tea", query="?wait=60", webhook_id="msg_1").texts[
             0
         ]
     )

@@ -126,9 +126,9 @@ def test_a_replay_with_wait_returns_the_results(served: Served) -> None:
     uid = served.deploy()
     ident = make_dead_letter(served, uid, "tea")
 
-    failed = replay(served, uid, ident, "?wait=10")
+    failed = replay(served, uid, ident, "?wait=60")
     add_listener(served, uid)
-    went_through = replay(served, uid, ident, "?wait=10")
+    went_through = replay(served, uid, ident, "?wait=60")
 
     assert (failed.json["message_id"], failed.json["results"]) == (ident, [])
     assert "became a dead letter" in failed.json["reason"]
@@ -175,7 +175,7 @@ def test_a_cascade_step_is_found_by_its_full_id(served: Served) -> None:
         "+" in letter.id
         and served.get(f"/v1/dead-letters/{uid}/{letter.id}").json["agent"] == "keeper_"
     )
-    assert replay(served, uid, letter.id, "?wait=10").status == 200
+    assert replay(served, uid, letter.id, "?wait=60").status == 200
 
     assert (served.house.contents(uid), served.house.contents(uid, "notes")) == (["tea"], ["tea"])
     assert list_dead_letters(served, f"pipeline={uid}")["items"] == []

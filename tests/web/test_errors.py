@@ -214,7 +214,7 @@ def test_a_body_whose_envelope_is_too_long_becomes_no_dead_letter(served: Served
     uid = served.deploy()
 
     assert served.webhook(uid, "memory_write_", b"x" * MOST).problem[0] == 413
-    assert served.webhook(uid, "memory_write_", b"x" * (MOST - 500), query="?wait=20").status == 200
+    assert served.webhook(uid, "memory_write_", b"x" * (MOST - 500), query="?wait=60").status == 200
     assert served.house.dead_letters(uid) == []
 
 

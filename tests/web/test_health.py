@@ -86,7 +86,7 @@ def test_a_bus_with_eviction_is_reported(served: Served) -> None:
 def test_the_status_has_owner_count_and_rate_of_a_pipeline(served: Served) -> None:
     uid = served.deploy()
     for _ in range(3):
-        served.say(uid, {"text": "/write tea"}, query="?wait=10")
+        served.say(uid, {"text": "/write tea"}, query="?wait=60")
 
     wait_for(lambda: pipeline_status(served, uid)["done"] == 3, "the worker has reported")
 
@@ -101,7 +101,7 @@ def test_the_status_has_owner_count_and_rate_of_a_pipeline(served: Served) -> No
 def test_a_dead_letter_is_counted(served: Served) -> None:
     uid = served.deploy(make_agent("plus", "add_1"))
 
-    served.say(uid, "1", query="?wait=10")
+    served.say(uid, "1", query="?wait=60")
 
     assert pipeline_status(served, uid)["dead_letters"] == 1
     assert samples(served)[f'memrelay_dead_letters{{name="test",pipeline="{uid}"}}'] == 1
@@ -123,7 +123,7 @@ def test_metrics_have_latencies_sizes_and_ownership(served: Served) -> None:
     uid = served.deploy()
     before = samples(served)
     for _ in range(3):
-        served.say(uid, {"text": "/write tea"}, query="?wait=10")
+        served.say(uid, {"text": "/write tea"}, query="?wait=60")
 
     wait_for(lambda: pipeline_status(served, uid)["done"] == 3, "the worker has reported")
 

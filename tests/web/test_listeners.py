@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.listener import Listener, split_frame
 from tests.support.served import Served
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 MANY, MESSAGES, BACKLOG = 1000, 200, 40
 FILLER = "x" * 6_000  # fills the kernel's buffers of a listener that does not read
@@ -40,7 +40,7 @@ def receive_all(listeners: list[Listener], count: int) -> list[list[bytes]]:
         for listener in listeners:
             selector.register(listener.socket, selectors.EVENT_READ)
         while selector.get_map():
-            ready = selector.select(timeout=20)
+            ready = selector.select(timeout=PATIENCE_S)
             assert ready, f"no data; received so far: {sorted(map(len, received.values()))[:5]}"
             for key, _ in ready:
                 left[key.fd] = take_frames(left[key.fd] + read(key.fd), received[key.fd])
@@ -83,7 +83,6 @@ def send_numbered(served: Served, uid: str, start: int, end: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_one_stalled_listener_of_a_thousand_is_dropped_alone(served: Served) -> None:
     uid = served.deploy()
     with ExitStack() as stack:
@@ -115,7 +114,6 @@ def test_one_stalled_listener_of_a_thousand_is_dropped_alone(served: Served) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_disconnected_listeners_leave_nothing_behind(served: Served) -> None:
     uid = served.deploy()
     for _ in range(2):  # the first round fills the runtime's caches
@@ -152,7 +150,7 @@ def test_a_dropped_listener_keeps_no_file_descriptor(served: Served) -> None:
     assert served.get("/status").json["listeners"] == 0
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_listeners_stalled_during_catch_up_keep_little_in_memory(served: Served) -> None:
     uid = served.deploy()
     with served.house.client.redis.pipeline() as pipe:

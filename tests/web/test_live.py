@@ -36,10 +36,10 @@ def position(received: dict[str, Any]) -> tuple[int, ...]:
 
 def test_a_listener_receives_new_messages(served: Served) -> None:
     uid = served.deploy()
-    served.say(uid, "before", query="?wait=10")
+    served.say(uid, "before", query="?wait=60")
 
     with Listener(served.url, uid) as listener:
-        answer = served.say(uid, {"text": "/write tea"}, query="?wait=10")
+        answer = served.say(uid, {"text": "/write tea"}, query="?wait=60")
         received = [listener.hear() for _ in range(3)]
 
     assert [one["message"]["from"] for one in received] == [
@@ -182,7 +182,7 @@ def test_messages_from_a_listener_are_ignored(served: Served) -> None:
     with Listener(served.url, uid) as listener:
         for _ in range(100):
             listener.send(TEXT, make_envelope("/write tea"))
-        served.say(uid, "hello", query="?wait=10")
+        served.say(uid, "hello", query="?wait=60")
         assert listener.texts(1) == ["hello"]
 
     assert [said.text for said in served.house.client.log(uid)] == ["hello"]

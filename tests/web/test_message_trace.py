@@ -21,7 +21,7 @@ def trace(served: Served, uid: str, entry: str) -> dict[str, Any]:
 
 def send(served: Served, uid: str, text: str) -> str:
     """Send a message, wait for the end of its cascade, and return its entry."""
-    answer = served.say(uid, text, query="?wait=10")
+    answer = served.say(uid, text, query="?wait=60")
     assert answer.status == 200, answer
     return str(answer.json["message_id"])
 
@@ -200,7 +200,7 @@ def test_a_replayed_dead_letter_has_a_complete_trace(served: Served) -> None:
     }
     assert ask(served.url, "PUT", f"/v1/pipelines/{uid}", fixed).json["served"]
 
-    assert served.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=10").status == 200
+    assert served.post(f"/v1/dead-letters/{uid}/{entry}/replay?wait=60").status == 200
 
     found = trace(served, uid, entry)
     assert paths_of(found) == [["User"], ["User", "memory_write"]]

@@ -46,7 +46,7 @@ def test_a_message_is_accepted_with_202_and_runs(served: Served) -> None:
 def test_a_waiting_client_gets_the_results_of_the_cascade(served: Served) -> None:
     uid = served.deploy()
 
-    answer = served.say(uid, {"text": "/write tea"}, query="?wait=10")
+    answer = served.say(uid, {"text": "/write tea"}, query="?wait=60")
 
     assert answer.status == 200
     assert answer.json.keys() == {"message_id", "results"}
@@ -57,7 +57,7 @@ def test_a_waiting_client_gets_the_results_of_the_cascade(served: Served) -> Non
 def test_publishing_turned_off_is_given_as_the_reason(served: Served) -> None:
     uid = served.deploy(make_memory("write", hears="User") | {"wf_publish_results": False})
 
-    answer = served.say(uid, "tea", query="?wait=10")
+    answer = served.say(uid, "tea", query="?wait=60")
 
     assert (answer.status, answer.json["results"]) == (200, [])
     assert (
@@ -69,7 +69,7 @@ def test_publishing_turned_off_is_given_as_the_reason(served: Served) -> None:
 def test_no_matching_agent_is_given_as_the_reason_with_a_hint(served: Served) -> None:
     uid = served.deploy()
 
-    mistyped, plain = (served.say(uid, text, query="?wait=10") for text in ("/wirte tea", "hello"))
+    mistyped, plain = (served.say(uid, text, query="?wait=60") for text in ("/wirte tea", "hello"))
 
     for answer in (mistyped, plain):
         assert (answer.status, answer.json["results"]) == (200, [])
@@ -84,13 +84,13 @@ def test_no_matching_agent_is_given_as_the_reason_with_a_hint(served: Served) ->
 def test_a_message_without_parts_is_an_empty_input(served: Served) -> None:
     uid = served.deploy(make_memory("read", hears="User"))
 
-    answer = served.say(uid, {"args": []}, query="?wait=10")
+    answer = served.say(uid, {"args": []}, query="?wait=60")
 
     assert [one["args"][0]["text"] for one in answer.json["results"]] == ["[]"]
 
 
 def test_a_dead_letter_is_given_as_the_reason(served: Served) -> None:
-    answer = served.say(served.deploy(make_agent("plus", "add_1")), "1", query="?wait=10")
+    answer = served.say(served.deploy(make_agent("plus", "add_1")), "1", query="?wait=60")
 
     assert (answer.status, answer.json["results"]) == (200, [])
     assert "the message became a dead letter" in answer.json["reason"]
@@ -103,7 +103,7 @@ def test_an_invalid_wait_is_rejected_before_anything_is_sent(served: Served, wai
     status, detail = served.say(uid, {"text": "/write tea"}, query=f"?wait={wait}").problem
 
     assert status == 400
-    assert "at most 20 (web.max_wait_s)" in detail
+    assert "at most 60 (web.max_wait_s)" in detail
     assert served.house.client.redis.xlen(f"pipeline:{{{uid}}}:in") == 0
 
 
@@ -133,7 +133,7 @@ def test_a_repeated_webhook_id_has_one_effect_and_one_answer(served: Served) -> 
     uid = served.deploy()
 
     answers = [
-        served.say(uid, {"text": "/write tea"}, query="?wait=10", webhook_id="msg_1")
+        served.say(uid, {"text": "/write tea"}, query="?wait=60", webhook_id="msg_1")
         for _ in range(2)
     ]
 
@@ -147,7 +147,7 @@ def test_two_concurrent_requests_with_one_webhook_id_have_one_effect(served: Ser
 
     def say(_: int) -> object:
         gate.wait()
-        return served.say(uid, {"text": "/write tea"}, query="?wait=10", webhook_id="msg_2").json
+        return served.say(uid, {"text": "/write tea"}, query="?wait=60", webhook_id="msg_2").json
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(say, range(8)))
@@ -173,7 +173,7 @@ def test_a_repeated_id_with_another_body_is_the_first_message(served: Served) ->
     uid = served.deploy()
 
     answers = [
-        served.say(uid, {"text": f"/write {text}"}, query="?wait=10", webhook_id="msg_9")
+        served.say(uid, {"text": f"/write {text}"}, query="?wait=60", webhook_id="msg_9")
         for text in ("tea", "coffee")
     ]
 
@@ -183,7 +183,7 @@ def test_a_repeated_id_with_another_body_is_the_first_message(served: Served) ->
 
 def test_concurrent_waiting_clients_get_their_own_answers(served: Served) -> None:
     uid = served.deploy(make_agent("plus", "add_1", hears="User"))
-    say = partial(served.say, uid, query="?wait=10")
+    say = partial(served.say, uid, query="?wait=60")
 
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(say, map(str, range(64))))
@@ -214,7 +214,7 @@ def test_a_swarm_name_may_contain_a_slash(served: Served) -> None:
         make_bundle(uid, make_agent("plus", "add_1", hears="User", on="a/ü b", to="a/ü b"))
     )
 
-    assert served.say(uid, "1", swarm="a%2F%C3%BC%20b", query="?wait=10").texts == ["2"]
+    assert served.say(uid, "1", swarm="a%2F%C3%BC%20b", query="?wait=60").texts == ["2"]
 
 
 def test_pages_of_the_log_have_no_gap(served: Served) -> None:
@@ -268,7 +268,7 @@ def test_a_log_item_has_cursor_mid_and_the_exact_message(served: Served) -> None
         "args": [{"text": "hello", "mood": {"deep": [1, None]}}, {"text": "and more"}],
     }
 
-    taken = served.say(uid, message, query="?wait=10").json["message_id"]
+    taken = served.say(uid, message, query="?wait=60").json["message_id"]
 
     (item,) = served.get(log_path(uid)).json["items"]
     assert item.keys() == {"cursor", "mid", "message"}

@@ -11,6 +11,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from memrelay.memory.operations import all_operations, input_schema, selects_store
 from memrelay.web.api.operation_routes import route_of
+from tests.support.contract import read_document
 from tests.support.served import Served
 from tests.web.test_access import routes_of
 
@@ -18,6 +19,10 @@ from tests.web.test_access import routes_of
 @pytest.fixture(scope="module")
 def document(served: Served) -> dict[str, Any]:
     return served.get("/openapi.json").json
+
+
+def test_a_server_gives_the_document_that_its_routes_make(document: dict[str, Any]) -> None:
+    assert document == json.loads(json.dumps(read_document()))
 
 
 def test_the_document_is_valid(document: dict[str, Any]) -> None:

@@ -250,10 +250,10 @@ def test_an_invalid_history_or_restore_is_rejected(
 
 def test_messages_and_created_records_share_a_store(records: Records) -> None:
     records.create("created")
-    records.served.say(records.uid, "/write said", query="?wait=10")
+    records.served.say(records.uid, "/write said", query="?wait=60")
 
     assert [one["content"] for one in records("GET").json["items"]] == ["created", "said"]
-    assert len(records.served.say(records.uid, "/search created", query="?wait=10").texts) == 1
+    assert len(records.served.say(records.uid, "/search created", query="?wait=60").texts) == 1
 
 
 def test_a_cursor_continues_a_filtered_list(records: Records) -> None:

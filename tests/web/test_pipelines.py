@@ -32,7 +32,7 @@ def test_a_posted_bundle_is_served_at_once(served: Served) -> None:
     assert created.status == 201
     assert (created.json["pipeline_uid"], len(created.json["hash"])) == (uid, 64)
     assert created.headers["location"] == f"/v1/pipelines/{uid}"
-    assert "guid" in served.say(uid, {"text": "/write tea"}, query="?wait=10").texts[0]
+    assert "guid" in served.say(uid, {"text": "/write tea"}, query="?wait=60").texts[0]
 
 
 def test_a_bundle_without_a_uid_gets_one(served: Served) -> None:
@@ -110,7 +110,7 @@ def test_the_next_message_runs_under_the_new_bundle(served: Served) -> None:
     served.house.client.await_served(uid)
 
     assert (first.status, second.status, second.json["version"]) == (201, 200, 2)
-    assert served.say(uid, "1", query="?wait=10").json["results"][0]["from"] in ("old", "new")
+    assert served.say(uid, "1", query="?wait=60").json["results"][0]["from"] in ("old", "new")
     assert served.get(f"/v1/pipelines/{uid}").json["bundle"]["agents"][0]["wf_agent_name"] == "new"
 
 
@@ -129,7 +129,7 @@ def test_a_bad_replacement_leaves_the_old_bundle_running(served: Served) -> None
     refused = put(served, uid, make_bundle(uid, BAD))
 
     assert refused.problem[0] == 422
-    assert served.say(uid, {"text": "/read"}, query="?wait=10").texts == ["[]"]
+    assert served.say(uid, {"text": "/read"}, query="?wait=60").texts == ["[]"]
 
 
 @pytest.mark.parametrize("uid", ["a%2Fb", "%2e%2e", "a%00b", "a%0d%0aX:y", "a" * 65, "%ff"])
@@ -164,7 +164,7 @@ def test_a_name_is_not_a_uid(served: Served) -> None:
 
 def test_a_removed_pipeline_accepts_nothing_and_keeps_its_records(served: Served) -> None:
     uid = served.deploy()
-    served.say(uid, {"text": "/write tea"}, query="?wait=10")
+    served.say(uid, {"text": "/write tea"}, query="?wait=60")
 
     removed = delete(served, uid)
 

@@ -1,6 +1,5 @@
 """Pipelit's paths over HTTP: lists, deletions, and the history of conversations."""
 
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
@@ -62,13 +61,6 @@ USER = {
     "created_at",
 }
 NAMES = ("facts", "episodes", "procedures", "memory-users", "checkpoints")
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
-        assert not [event for event in served.web.events if event["event"] == "request_failed"]
 
 
 @pytest.fixture

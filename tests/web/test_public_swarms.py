@@ -47,8 +47,8 @@ def deploy_both(served: Served, swarm: str) -> tuple[str, str]:
 def test_a_public_swarm_has_one_log_for_all_pipelines(served: Served) -> None:
     speaker, keeper = deploy_both(served, swarm := f"news_{make_uid()}")
 
-    answer = served.say(speaker, "/tell tea", query="?wait=10")
-    sent = served.post(f"/v1/pipelines/{keeper}/swarms/{swarm}/messages?wait=10", {"text": "milk"})
+    answer = served.say(speaker, "/tell tea", query="?wait=60")
+    sent = served.post(f"/v1/pipelines/{keeper}/swarms/{swarm}/messages?wait=60", {"text": "milk"})
     wait_for(lambda: served.house.contents(keeper) == ["tea", "milk"], "both are recorded")
 
     pages = [log_of(served, uid, swarm) for uid in (speaker, keeper)]
@@ -93,7 +93,7 @@ def test_a_websocket_follows_a_public_swarm(served: Served) -> None:
     speaker, keeper = deploy_both(served, swarm := f"news_{make_uid()}")
 
     with Listener(served.url, keeper, swarm=swarm) as listener:
-        served.say(speaker, "/tell tea", query="?wait=10")
+        served.say(speaker, "/tell tea", query="?wait=60")
         received = listener.hear()
 
     assert (received["message"]["from"], received["mid"].partition("/")[0]) == (
@@ -104,7 +104,7 @@ def test_a_websocket_follows_a_public_swarm(served: Served) -> None:
 
 def test_a_pipeline_page_shows_messages_of_others_on_its_public_swarm(served: Served) -> None:
     speaker, keeper = deploy_both(served, swarm := f"news_{make_uid()}")
-    served.say(speaker, "/tell the tea is ready", query="?wait=10")
+    served.say(speaker, "/tell the tea is ready", query="?wait=60")
 
     page = ask(served.url, "GET", f"/pipelines/{keeper}?swarm={swarm}", b"", {}).body.decode()
 

@@ -1,7 +1,6 @@
 """Fuzzing of all routes against the OpenAPI document. `make fuzz` runs for ten minutes."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -10,9 +9,8 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks
 
-from memrelay.web.openapi.pages import DOCUMENT
+from tests.support.contract import read_document
 from tests.support.keys import make_key
-from tests.support.routes import app_for
 from tests.support.served import Served
 
 pytestmark = pytest.mark.slow
@@ -44,7 +42,7 @@ def home() -> Iterator[Home]:
         yield Home(served, uid, made.json["guid"], make_key(served.house.root).headers)
 
 
-schema = schemathesis.openapi.from_dict(app_for(Path("nowhere"))[DOCUMENT])
+schema = schemathesis.openapi.from_dict(read_document())
 
 
 @schema.parametrize()

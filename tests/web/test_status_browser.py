@@ -78,11 +78,11 @@ def test_a_lost_bus_is_reported_and_leaves_the_content(browser: Browser, served:
 
         served.house.server.stop(grace_s=5)
 
-        expect(page.locator("#refresh-fault")).to_have_text(NO_BUS, timeout=5_000)
+        expect(page.locator("#refresh-fault")).to_have_text(NO_BUS)
         expect(page.locator("#status tbody tr").first).to_be_visible()
         expect(page.locator("article").first).to_be_visible()
         served.house.server.start()
-        expect(page.locator("#refresh-fault")).to_be_hidden(timeout=15_000)
+        expect(page.locator("#refresh-fault")).to_be_hidden()
 
 
 def test_the_charts_keep_ten_minutes(browser: Browser, served: Served) -> None:

@@ -43,7 +43,7 @@ def test_a_rollback_is_a_new_version_with_the_old_bundle(served: Served) -> None
 
     assert (answer.status, answer.json["hash"], answer.json["version"]) == (200, hashes[0], 3)
     assert (answer.json["served"], answer.headers["etag"]) == (True, f'"{hashes[0]}"')
-    assert served.say(uid, "1", query="?wait=10").texts == ["2"]
+    assert served.say(uid, "1", query="?wait=60").texts == ["2"]
     assert versions(served, uid) == [
         (3, "plus 1", True),
         (2, "plus 10", False),
@@ -63,7 +63,7 @@ def test_a_rollback_can_name_a_version(served: Served) -> None:
     uid, hashes = deploy(served, 1, 2, 3)
 
     assert rollback(served, uid, {"version": 1}).json["hash"] == hashes[0]
-    assert served.say(uid, "1", query="?wait=10").texts == ["2"]
+    assert served.say(uid, "1", query="?wait=60").texts == ["2"]
 
 
 def test_a_rollback_to_the_active_bundle_changes_nothing(served: Served) -> None:
@@ -82,7 +82,7 @@ def test_a_rollback_reactivates_a_removed_pipeline(served: Served) -> None:
 
     assert listed == [(2, "plus 2", False), (1, "plus 1", False)]
     assert (answer.status, answer.json["hash"], answer.json["version"]) == (201, hashes[1], 3)
-    assert served.say(uid, "1", query="?wait=10").texts == ["3"]
+    assert served.say(uid, "1", query="?wait=60").texts == ["3"]
 
 
 @pytest.mark.parametrize(

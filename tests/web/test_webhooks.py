@@ -46,14 +46,14 @@ def make_chat(**keys: object) -> Json:
 def kilroy(
     served: Served, alias: str, trigger: str = "memory_write", token: str = TOKEN, body: str = "tea"
 ) -> Answer:
-    return served.post(f"/api/v1/pd/webhook/{token}/{alias}/{trigger}?wait=10", body)
+    return served.post(f"/api/v1/pd/webhook/{token}/{alias}/{trigger}?wait=60", body)
 
 
 def test_a_webhook_reaches_its_agent_despite_agent_from(served: Served) -> None:
     uid = served.deploy(make_memory("write", hears="nobody at all"))
 
     answer = served.webhook(
-        uid, "memory_write_", {"text": "tea", "from": "somebody"}, query="?wait=10"
+        uid, "memory_write_", {"text": "tea", "from": "somebody"}, query="?wait=60"
     )
 
     assert "guid" in answer.texts[0]
@@ -65,7 +65,7 @@ def test_a_webhook_reaches_no_other_agent(served: Served) -> None:
         *[make_memory("write", hears="User", alias=alias) for alias in ("one", "other")]
     )
 
-    answer = served.webhook(uid, "one_", {"text": "tea", "from": "User"}, query="?wait=10")
+    answer = served.webhook(uid, "one_", {"text": "tea", "from": "User"}, query="?wait=60")
 
     assert [result["from"] for result in answer.json["results"]] == ["one"]
     assert served.house.contents(uid) == ["tea"]
@@ -82,7 +82,7 @@ def test_a_webhook_to_a_chat_is_published_as_its_user(served: Served) -> None:
         ],
     )
 
-    answer = served.webhook(uid, "ann", {"text": "/write tea", "from": "Mallory"}, query="?wait=10")
+    answer = served.webhook(uid, "ann", {"text": "/write tea", "from": "Mallory"}, query="?wait=60")
 
     assert "guid" in answer.texts[0]
     entry = served.house.client.log(uid)[0]
@@ -112,7 +112,7 @@ def test_the_content_type_does_not_matter(
 ) -> None:
     uid = served.deploy(make_hook(""))
 
-    answer = served.webhook(uid, "memory_write_", body, query="?wait=10", Content_Type=kind)
+    answer = served.webhook(uid, "memory_write_", body, query="?wait=60", Content_Type=kind)
 
     assert answer.status == 200
     assert served.house.contents(uid) == [content]
@@ -150,7 +150,7 @@ def test_an_unknown_pipeline_or_alias_is_reported(served: Served) -> None:
 def test_an_alias_may_contain_a_slash(served: Served) -> None:
     uid = served.deploy(make_hook("") | {"agent_alias": "a/b ü"})
 
-    assert served.webhook(uid, "a%2Fb%20%C3%BC", "tea", query="?wait=10").status == 200
+    assert served.webhook(uid, "a%2Fb%20%C3%BC", "tea", query="?wait=60").status == 200
     assert served.webhook(uid, "a/b%20%C3%BC", "tea").problem[0] == 404
 
 
@@ -159,7 +159,7 @@ def test_a_webhook_id_is_unique_per_agent(served: Served) -> None:
 
     for alias in ("one_", "other_", "one_"):
         assert (
-            served.webhook(uid, alias, alias, query="?wait=10", webhook_id="msg_1").json[
+            served.webhook(uid, alias, alias, query="?wait=60", webhook_id="msg_1").json[
                 "message_id"
             ]
             == "msg_1"
@@ -180,7 +180,7 @@ def test_an_agent_with_a_token_rejects_requests_without_it(served: Served) -> No
     uid = served.deploy(make_hook())
 
     right = served.webhook(
-        uid, "memory_write_", "tea", query="?wait=10", Authorization=f"Bearer {TOKEN}"
+        uid, "memory_write_", "tea", query="?wait=60", Authorization=f"Bearer {TOKEN}"
     )
     wrong = [
         served.webhook(uid, "memory_write_", "milk", Authorization=given)
@@ -357,7 +357,7 @@ def deploy_two_stores(served: Served) -> str:
 def test_a_repeat_gets_the_same_answer_from_two_stores(served: Served) -> None:
     uid = deploy_two_stores(served)
     answers = [
-        served.webhook(uid, "relay_", "tea", query="?wait=10", webhook_id="order 1")
+        served.webhook(uid, "relay_", "tea", query="?wait=60", webhook_id="order 1")
         for _ in range(3)
     ]
 
@@ -371,7 +371,7 @@ def test_concurrent_repeats_wait_for_the_end_of_the_first_message(served: Served
     uid = deploy_two_stores(served)
 
     def send(_: int) -> Json:
-        query = "?wait=10"
+        query = "?wait=60"
         return served.webhook(uid, "relay_", "tea", query=query, webhook_id="order 2").json
 
     with ThreadPoolExecutor(4) as pool:

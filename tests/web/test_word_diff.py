@@ -65,7 +65,7 @@ def test_the_time_is_bounded(vocabulary: int) -> None:
     started = time.process_time()
     found = compare_words(old, new)
 
-    assert found is not None and time.process_time() - started < 1
+    assert found is not None and time.process_time() - started < 10
     assert sum(len(piece.text) for piece in found.pieces) < 60_000
 
 

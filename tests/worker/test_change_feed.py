@@ -14,7 +14,7 @@ from memrelay.memory.engine.timestamps import format_time
 from tests.support.bundles import make_bundle, make_commands, make_relay, make_uid
 from tests.support.calls import call
 from tests.support.house import House
-from tests.support.waiting import LATE_S, wait_for
+from tests.support.waiting import LATE_S, PATIENCE_S, wait_for
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def signals_of(house: House, uid: str) -> Iterator[PubSub]:
     """Listen to the signals of a pipeline."""
     with house.client.redis.pubsub(ignore_subscribe_messages=True) as channels:
         channels.subscribe(f"changed:{{{uid}}}")
-        channels.get_message(timeout=5)
+        channels.get_message(timeout=PATIENCE_S)
         yield channels
 
 

@@ -182,7 +182,7 @@ def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
     uid, gate = make_uid(), tmp_path / "gate"
     agent = make_agent("keeper", "test_waits", {"memory_id": STORE}, hears="User")
     empty.start_worker(
-        limits={"first_pause_s": 0.5, "longest_pause_s": 1.0, "retries": 100},
+        limits={"first_pause_s": 0.2, "longest_pause_s": 0.4, "retries": 400},
         bundles=[make_bundle(uid, agent)],
     )
     empty.client.enter(uid, make_waiting("zwitscherling waits", gate))
@@ -196,7 +196,7 @@ def test_an_erasure_drops_waiting_retries(empty: House, tmp_path: Path) -> None:
 
     await_end(empty, uid)
     os.truncate(f"{gate}keeper_", 2_000_000)
-    time.sleep(1.5)
+    time.sleep(0.8)
     assert empty.contents(uid) == ["another"] and not empty.rows(uid, "SELECT id FROM pending")
     assert holding(empty) == []
 

@@ -54,7 +54,6 @@ def test_versions_name_the_agent_that_made_the_change(house: House) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_change_repeated_after_a_crash_has_one_version() -> None:
     uid = make_uid()
     with House() as house:

@@ -38,14 +38,14 @@ def test_fewer_entries_are_read_at_once_if_they_are_large(house: House) -> None:
 def test_large_entries_do_not_fill_the_memory(state: str) -> None:
     uid, count = make_uid(), 40
     with House() as house:
-        worker = house.start_worker(bundles=[make_bundle(uid)])
+        worker = house.start_worker(fresh=True, bundles=[make_bundle(uid)])
         if state != "arriving":
             worker.stop()
         enter_large(house, uid, count, 8 * MB)
         if state == "in flight":
             house.client.redis.xreadgroup("owner", "stranger", {input_of(uid): ">"}, count=count)
         if state != "arriving":
-            worker = house.start_worker()
+            worker = house.start_worker(fresh=True)
 
         house.client.await_quiet(uid, 60)
 

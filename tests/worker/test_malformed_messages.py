@@ -167,13 +167,17 @@ def test_a_follower_goes_on_behind_malformed_log_entries(house: House) -> None:
     ]
 
 
-def test_a_malformed_worker_report_is_left_out(house: House) -> None:
+def test_a_malformed_worker_report_is_left_out() -> None:
     uid = make_uid()
-    redis = house.client.redis
-    for number, report in enumerate((b"{", b"[]", b'{"name":1}', b'{"name":"a","pipelines":[]}')):
-        redis.set(worker_key(f"{number}/1"), report)
-        redis.zadd(workers_key(), {f"{number}/1": 1e13})
+    with House() as house:
+        house.start_worker()
+        redis = house.client.redis
+        for number, report in enumerate(
+            (b"{", b"[]", b'{"name":1}', b'{"name":"a","pipelines":[]}')
+        ):
+            redis.set(worker_key(f"{number}/1"), report)
+            redis.zadd(workers_key(), {f"{number}/1": 1e13})
 
-    house.deploy(make_bundle(uid))
+        house.deploy(make_bundle(uid))
 
-    assert "guid" in house.client.answer(uid, "/write tea")
+        assert "guid" in house.client.answer(uid, "/write tea")

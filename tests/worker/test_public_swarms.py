@@ -18,7 +18,7 @@ from tests.support.bundles import (
 )
 from tests.support.client import Ear, input_of
 from tests.support.house import House
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def report_of(house: House, uid: str, text: str, swarm: str) -> Json:
     channel = f"reply:{{{uid}}}:test"
     with house.client.redis.pubsub() as heard:
         heard.subscribe(channel)
-        assert heard.get_message(timeout=5)
+        assert heard.get_message(timeout=PATIENCE_S)
         house.client.enter(uid, text, swarm=swarm, reply=channel)
         return orjson.loads(wait_for(lambda: heard.get_message(timeout=1), "the report")["data"])
 

@@ -20,7 +20,7 @@ from tests.support.bundles import make_bundle, make_uid
 from tests.support.calls import call, call_all, make_call, refused
 from tests.support.client import input_of
 from tests.support.house import House
-from tests.support.waiting import LATE_S, wait_for
+from tests.support.waiting import LATE_S, PATIENCE_S, wait_for
 
 
 def make_query(uid: str) -> Query:
@@ -109,14 +109,17 @@ def test_a_query_without_a_database_is_answered(house: House) -> None:
     reply = f"reply:{{{uid}}}:somebody"
     with house.client.redis.pubsub() as hearing:
         hearing.subscribe(reply)
-        hearing.get_message(timeout=5)
+        hearing.get_message(timeout=PATIENCE_S)
 
         house.client.redis.publish(
             f"pipeline:{{{uid}}}:ask",
             json.dumps({"op": "records.list", "reply": reply, "input": {}}),
         )
 
-        assert json.loads(hearing.get_message(timeout=5)["data"])["answer"]["output"]["total"] == 0
+        assert (
+            json.loads(hearing.get_message(timeout=PATIENCE_S)["data"])["answer"]["output"]["total"]
+            == 0
+        )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_a_query_for_a_changing_operation_is_refused(house: House) -> None:
         listening = house.client.redis.pubsub()
         stack.callback(listening.close)
         listening.subscribe(f"reply:{{{uid}}}:me")
-        assert listening.get_message(timeout=5)["type"] == "subscribe"
+        assert listening.get_message(timeout=PATIENCE_S)["type"] == "subscribe"
         question = {
             "op": "records.create",
             "input": {"content": "tea"},

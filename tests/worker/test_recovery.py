@@ -185,6 +185,7 @@ def test_idle_connections_survive_the_servers_timeout() -> None:
         assert "guid" in house.client.answer(uid, "/write tea")
 
 
+@pytest.mark.slow
 def test_the_worker_waits_for_a_store_locked_for_2_s(house: House) -> None:
     uid, other = make_uid(), make_uid()
     house.deploy(make_bundle(uid), make_bundle(other))
@@ -215,7 +216,7 @@ def test_the_worker_waits_for_a_store_locked_at_its_start() -> None:
 
         with locked(house.store_file(uid)):
             worker = house.start_worker(ready=False)
-            time.sleep(1.5)
+            time.sleep(1)
             assert worker.lives, worker.said
         house.client.await_quiet(uid)
 

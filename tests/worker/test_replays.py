@@ -342,7 +342,7 @@ def test_a_replay_for_a_missing_swarm_ends_if_its_producer_id_is_known(
         )
         pipe.xadd(input_of(uid), {"swarm": "chat", "data": make_envelope("/write milk")})
         pipe.execute()
-    house.client.await_quiet(uid, within_s=10)
+    house.client.await_quiet(uid)
 
     assert house.contents(uid) == ["tea", "milk"]
 

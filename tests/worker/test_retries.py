@@ -251,7 +251,6 @@ def test_a_retry_keeps_the_bundle_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_retry_has_one_effect_when_the_worker_is_killed(
     tmp_path: Path,
 ) -> None:
@@ -288,7 +287,6 @@ def test_a_retry_has_one_effect_when_the_worker_is_killed(
         assert not house.dead_letters(uid)
 
 
-@pytest.mark.timeout(180)
 def test_a_retry_that_crashes_the_worker_becomes_a_dead_letter(
     tmp_path: Path,
 ) -> None:

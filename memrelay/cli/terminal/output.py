@@ -53,13 +53,14 @@ def _print(line: str | bytes) -> None:
     except BrokenPipeError:
         end_unread()
     except OSError as error:
+        discard_stdout()
         # The system does not name the stream.
         raise OSError(error.errno, error.strerror, "stdout") from error
 
 
 def end_unread() -> NoReturn:
     """End the command with exit code 0, because the reader has closed its output."""
-    _discard_stdout()
+    discard_stdout()
     raise typer.Exit(0)
 
 
@@ -71,7 +72,7 @@ def report_progress(print_progress: Callable[[], None]) -> None:
         # The reader has closed the pipe.
         pass
     except OSError as error:
-        _discard_stdout()
+        discard_stdout()
         typer.echo(
             f"memrelay: {error.filename}: {error.strerror}; the command continues without output",
             err=True,
@@ -83,9 +84,9 @@ def greet(print_greeting: Callable[[], None]) -> None:
     try:
         print_greeting()
     except (OSError, typer.Exit):
-        _discard_stdout()
+        discard_stdout()
 
 
-def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null, so that Python has nothing to flush into the pipe."""
+def discard_stdout() -> None:
+    """Redirect stdout to /dev/null, so that Python does not fail to flush it at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -94,7 +94,7 @@ def test_a_text_of_one_mebibyte_is_compared_in_bounded_time(part: str) -> None:
     compare(text, text + " more", 0.99, LOCAL)
     compare("tea", text, None, LOCAL)
 
-    assert time.process_time() - started_s < 5
+    assert time.process_time() - started_s < 30
 
 
 def test_the_examples_of_the_model_document_get_the_documented_actions() -> None:

@@ -346,7 +346,7 @@ def test_an_answer_sent_byte_by_byte_times_out(server: EmbeddingServer) -> None:
     with pytest.raises(EmbeddingUnavailable, match="does not answer: TimeoutError"):
         embedder.embed(["tea"] * 10)
 
-    assert time.monotonic() - started_s < 5
+    assert time.monotonic() - started_s < 30
 
 
 def test_a_tls_handshake_without_an_answer_times_out() -> None:
@@ -358,14 +358,14 @@ def test_a_tls_handshake_without_an_answer_times_out() -> None:
         with pytest.raises(EmbeddingUnavailable, match="no secure connection"):
             endpoint(f"https://127.0.0.1:{silent.getsockname()[1]}/v1", timeout_s=0.5)
 
-    assert time.monotonic() - started_s < 5
+    assert time.monotonic() - started_s < 30
 
 
 def test_a_slow_name_resolution_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
 
     def resolve(*_: object, **__: object) -> None:
-        never.wait(20)
+        never.wait(200)
         raise OSError("no answer")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
@@ -378,7 +378,7 @@ def test_a_slow_name_resolution_times_out(monkeypatch: pytest.MonkeyPatch) -> No
         endpoint("https://slow.example/v1", timeout_s=0.3)
 
     never.set()
-    assert time.monotonic() - started_s < 5
+    assert time.monotonic() - started_s < 30
 
 
 def test_https_to_a_server_without_tls_fails(server: EmbeddingServer) -> None:

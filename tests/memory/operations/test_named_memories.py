@@ -256,7 +256,7 @@ def test_entries_of_thousands_of_lines_are_compared_quickly(tx: Store) -> None:
         )
 
     # takes a second or two; comparing all pairs of lines takes minutes
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 def test_a_fact_among_many_lines_is_found_by_its_words(tx: Store) -> None:

