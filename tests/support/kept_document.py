@@ -9,8 +9,8 @@ from typing import Any
 
 from aiohttp import web
 
-from memrelay.web.server import app as server
-from memrelay.web.server.services import SERVICES
+from memrelay.web import app as server
+from memrelay.web.services import SERVICES
 from tests.support.routes import app_for
 
 
