@@ -16,7 +16,7 @@ from memrelay.blocks.contract import BlockArgs, Call, Transient
 from memrelay.blocks.templates import MAX_OUTPUT, MAX_SOURCE, OutputTemplate
 from memrelay.bus.message import JSON, Message
 from memrelay.memory.engine import memory_id as memory_ids
-from memrelay.memory.engine.conditions import Given, compiled
+from memrelay.memory.engine.filter_sql import Given, compiled
 from memrelay.memory.errors import ResultTooLarge, VectorPending
 from memrelay.memory.records import data as tag_lists
 from memrelay.memory.records.data import LARGEST, load_json

@@ -8,7 +8,7 @@ from memrelay.blocks.memory_args import NO_MEMORY_ID, Count, ListingArgs
 from memrelay.blocks.registry import block
 from memrelay.blocks.templates import OutputTemplate
 from memrelay.bus.message import Message
-from memrelay.memory.engine.conditions import Given
+from memrelay.memory.engine.filter_sql import Given
 from memrelay.memory.records.reading import ReadInput, read
 
 UNRANKED = (

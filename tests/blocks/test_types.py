@@ -10,7 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 BLOCK = '''"""A block that reads and writes two stores."""
 
 from memrelay import BlockArgs, Call, Message, block
-from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.records.reading import ReadInput, read
 
 

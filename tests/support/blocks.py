@@ -25,7 +25,7 @@ from memrelay.blocks.memory_args import AnyMemoryId, MemoryId, NewRecordArgs
 from memrelay.blocks.memory_write import memory_write
 from memrelay.blocks.registry import block
 from memrelay.bus.message import Message
-from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.records.reading import ReadInput, read
 from tests.support.deferred_calls import (
     UrlArgs,

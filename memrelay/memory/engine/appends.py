@@ -11,7 +11,7 @@ from zlib import crc32
 
 import apsw
 
-from memrelay.memory.engine.conditions import has_expired, where
+from memrelay.memory.engine.filter_sql import has_expired, where
 from memrelay.memory.engine.rows import RowInsert
 from memrelay.memory.engine.versions import StoredRecord, stored_records
 from memrelay.memory.records import columns

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import apsw
 import orjson
 
-from memrelay.memory.engine.conditions import Conditions, where
+from memrelay.memory.engine.filter_sql import Conditions, where
 from memrelay.memory.engine.fulltext import INDEXES
 from memrelay.memory.engine.idempotency import pack, unpack
 from memrelay.memory.engine.inbox import RETRY_SUFFIX, Inbox

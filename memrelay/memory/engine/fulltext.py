@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from memrelay.memory.engine.conditions import where
+from memrelay.memory.engine.filter_sql import where
 from memrelay.memory.records.columns import READ, column_list
 from memrelay.memory.records.record import Record, record_of
 

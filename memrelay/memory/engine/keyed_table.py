@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from memrelay.memory.engine.conditions import has_expired
 from memrelay.memory.engine.feed import EXPIRED
+from memrelay.memory.engine.filter_sql import has_expired
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.engine.timestamps import next_change_ms
 from memrelay.memory.engine.versions import State, StoredRecord, stored_records

@@ -7,7 +7,7 @@ from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.errors import StoreReadOnly
 
 if TYPE_CHECKING:
-    from memrelay.memory.engine.conditions import Filters
+    from memrelay.memory.engine.filter_sql import Filters
     from memrelay.memory.engine.records import RecordTable
     from memrelay.memory.engine.store import Store
     from memrelay.memory.engine.versions import StoredRecord

@@ -9,8 +9,8 @@ from typing import Any
 import apsw
 
 from memrelay.memory.engine.appends import AppendTable, LongRecord
-from memrelay.memory.engine.conditions import HAS_AGENT_MEMORY, Conditions, Expiry, Filters, where
 from memrelay.memory.engine.feed import CREATED, DELETED, EXPIRED, UPDATED, ChangeFeed, ChangeType
+from memrelay.memory.engine.filter_sql import HAS_AGENT_MEMORY, Conditions, Expiry, Filters, where
 from memrelay.memory.engine.fulltext import INDEXES, FullTextIndex, best_matches
 from memrelay.memory.engine.rows import Changes, RowInsert
 from memrelay.memory.engine.table import ChangeHook

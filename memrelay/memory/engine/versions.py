@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import apsw
 
-from memrelay.memory.engine.conditions import UNEXPIRED, Conditions, has_expired, where
+from memrelay.memory.engine.filter_sql import UNEXPIRED, Conditions, has_expired, where
 from memrelay.memory.engine.rows import RowInsert
 from memrelay.memory.records import columns
 from memrelay.memory.records.columns import column_list

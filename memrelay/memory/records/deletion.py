@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Conditions, compiled
 from memrelay.memory.engine.erasures import Erasure
+from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time, next_change_ms
 from memrelay.memory.engine.versions import State, Version

@@ -8,7 +8,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memrelay.memory.engine.conditions import Conditions, Given, compiled
+from memrelay.memory.engine.filter_sql import Conditions, Given, compiled
 from memrelay.memory.engine.models import indexed_kinds
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge

@@ -8,7 +8,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from memrelay.memory.engine.appends import LongRecord
-from memrelay.memory.engine.conditions import Filters
+from memrelay.memory.engine.filter_sql import Filters
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms

@@ -11,7 +11,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.engine.vocabulary import Vocabulary
 from memrelay.memory.records.record import Record
 from memrelay.memory.search.boosts import QUESTION_FACTOR

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec.structs import asdict
 
-from memrelay.memory.engine.conditions import Conditions, Given
+from memrelay.memory.engine.filter_sql import Conditions, Given
 from memrelay.memory.search.query import Query
 from memrelay.memory.search.text.folding import shown
 

@@ -9,7 +9,7 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.row_arrays import Rows
 from memrelay.memory.engine.row_metadata import NO_ROWS, Since, read_row_metadata
@@ -22,7 +22,6 @@ from memrelay.memory.search.boosts import QUESTION_FACTOR, boost_factors, questi
 from memrelay.memory.search.diversify import diversify
 from memrelay.memory.search.explain import explain_match, explain_ranked, with_unfiltered_vectors
 from memrelay.memory.search.explanation import Explanation, QueryAsRun
-from memrelay.memory.search.filters import Filters, RowLists
 from memrelay.memory.search.fusion import (
     VECTOR_SHARE,
     boost_dated,
@@ -47,6 +46,7 @@ from memrelay.memory.search.results import (
     candidate_places,
     initial_pool_size,
 )
+from memrelay.memory.search.row_filters import Filters, RowLists
 from memrelay.memory.search.text.dates import LANGUAGES, NO_TIMES, Times, date_phrases, read_times
 from memrelay.memory.search.text.sentences import asking_part
 from memrelay.memory.search.text.stems import Stems

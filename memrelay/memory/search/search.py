@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Struct
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Conditions, Given, compiled
+from memrelay.memory.engine.filter_sql import Conditions, Given, compiled
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.errors import EmbeddingFault, Refused, ResultTooLarge
 from memrelay.memory.operations import Context, operation

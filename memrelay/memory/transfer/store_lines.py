@@ -11,9 +11,9 @@ from weakref import proxy
 import apsw
 from msgspec.structs import asdict, astuple, replace
 
-from memrelay.memory.engine.conditions import has_expired
 from memrelay.memory.engine.connection import open_store_file, translate_errors
 from memrelay.memory.engine.copy import check_texts
+from memrelay.memory.engine.filter_sql import has_expired
 from memrelay.memory.engine.models import internal_kinds, load
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.store import Store

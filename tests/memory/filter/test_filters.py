@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memrelay.memory.engine.conditions import Conditions, compiled
+from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.store import Store
 from memrelay.memory.records.filters import MOST_DEPTH, MOST_LISTED, MOST_PIECES, parse_filter
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform, write_all

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.engine.store import Store
 from memrelay.memory.errors import RecordNotFound, Refused, VersionConflict
 from memrelay.memory.models.named_memories.entry_text import MAX_ENTRY_CHARACTERS

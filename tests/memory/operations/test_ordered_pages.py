@@ -4,8 +4,8 @@ from typing import Any, get_args
 
 import pytest
 
-from memrelay.memory.engine.conditions import Conditions
 from memrelay.memory.engine.counters import CounterTable
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.engine.store import Store
 from memrelay.memory.operations import Context
 from memrelay.memory.records.columns import OrderBy

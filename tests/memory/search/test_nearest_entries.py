@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memrelay.memory.engine.conditions import Conditions
+from memrelay.memory.engine.filter_sql import Conditions
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.timestamps import format_time

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memrelay.memory.engine.conditions import MAX_EXPIRED_BYTES
+from memrelay.memory.engine.filter_sql import MAX_EXPIRED_BYTES
 from memrelay.memory.engine.memory_id import store_path
 from memrelay.memory.engine.retention import MAX_PER_STEP, delete_expired
 from memrelay.memory.engine.store import Store

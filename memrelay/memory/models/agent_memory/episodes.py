@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import orjson
 from pydantic import ConfigDict, Field, ValidationError
 
-from memrelay.memory.engine.conditions import Conditions, Given
+from memrelay.memory.engine.filter_sql import Conditions, Given
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Store, Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Conditions, Given
 from memrelay.memory.engine.counters import Counters, CounterTable
+from memrelay.memory.engine.filter_sql import Conditions, Given
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from memrelay.memory.engine.conditions import UNEXPIRED, Clause
 from memrelay.memory.engine.counters import COUNTS, Counters
+from memrelay.memory.engine.filter_sql import UNEXPIRED, Clause
 from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.versions import State, StoredRecord, stored_records

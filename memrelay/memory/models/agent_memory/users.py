@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Conditions, Given
 from memrelay.memory.engine.counters import CounterTable
+from memrelay.memory.engine.filter_sql import Conditions, Given
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.quotes import Quotes
 from memrelay.memory.engine.store import Transaction

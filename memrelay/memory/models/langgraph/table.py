@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import UNEXPIRED
+from memrelay.memory.engine.filter_sql import UNEXPIRED
 from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.versions import StoredRecord

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Conditions, compiled, has_expired
+from memrelay.memory.engine.filter_sql import Conditions, compiled, has_expired
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms
 from memrelay.memory.errors import RecordNotFound, Refused, VectorPending

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Conditions, compiled
+from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.errors import RecordNotFound, Refused

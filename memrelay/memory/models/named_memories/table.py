@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from memrelay.memory.engine.conditions import where
+from memrelay.memory.engine.filter_sql import where
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.table import StoreTable
 from memrelay.memory.models.named_memories.entry_text import make_digests

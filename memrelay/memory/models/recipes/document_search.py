@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StringConstraints
 
-from memrelay.memory.engine.conditions import Conditions, compiled
+from memrelay.memory.engine.filter_sql import Conditions, compiled
 from memrelay.memory.engine.memory_id import built_in_store
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import format_time

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Clause, SqlField
 from memrelay.memory.engine.feed import ChangeType
+from memrelay.memory.engine.filter_sql import Clause, SqlField
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import LAST_MS, Moment, format_time, parse_ms
 from memrelay.memory.errors import Fault, ResultTooLarge

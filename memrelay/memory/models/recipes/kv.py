@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import SqlField
+from memrelay.memory.engine.filter_sql import SqlField
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time
 from memrelay.memory.models.recipes.instances import MOST_NAMES, InstanceName, ensure_id, find_id

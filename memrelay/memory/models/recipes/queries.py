@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Clause, SqlField, compare, json_path, negate
+from memrelay.memory.engine.filter_sql import Clause, SqlField, compare, json_path, negate
 from memrelay.memory.errors import Fault, RecordDamaged, ResultTooLarge
 from memrelay.memory.models.recipes.faults import FaultList, quoted, refusal, suggest
 from memrelay.memory.models.shared_stores.item import encode

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import apsw
 import orjson
 
-from memrelay.memory.engine.conditions import Clause
+from memrelay.memory.engine.filter_sql import Clause
 from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.records import RecordTable
 from memrelay.memory.engine.store import Store

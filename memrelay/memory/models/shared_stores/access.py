@@ -16,7 +16,7 @@ from enum import StrEnum
 from math import inf
 from typing import Literal, NamedTuple
 
-from memrelay.memory.engine.conditions import has_expired
+from memrelay.memory.engine.filter_sql import has_expired
 from memrelay.memory.engine.identity import Identity
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.errors import Denied

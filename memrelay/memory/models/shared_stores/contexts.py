@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import has_expired
+from memrelay.memory.engine.filter_sql import has_expired
 from memrelay.memory.engine.identity import ContextId, StoreId
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import Moment, format_time

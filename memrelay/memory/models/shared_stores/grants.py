@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import has_expired
+from memrelay.memory.engine.filter_sql import has_expired
 from memrelay.memory.engine.identity import ContextId, Identity, StoreId
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import LAST_MS, Moment, format_time

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from memrelay.memory.engine.conditions import Given
+from memrelay.memory.engine.filter_sql import Given
 from memrelay.memory.engine.identity import ContextId, Identity, StoreId
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction

@@ -13,8 +13,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import apsw
 import orjson
 
-from memrelay.memory.engine.conditions import UNEXPIRED
 from memrelay.memory.engine.connection import open_store_file, translate_errors
+from memrelay.memory.engine.filter_sql import UNEXPIRED
 from memrelay.memory.engine.keyed_table import KeyedTable
 from memrelay.memory.engine.store import Store
 from memrelay.memory.engine.table import ChangeHook, StoreTable

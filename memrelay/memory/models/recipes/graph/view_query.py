@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from memrelay.memory.engine.conditions import Clause, SqlField
+from memrelay.memory.engine.filter_sql import Clause, SqlField
 from memrelay.memory.models.recipes import NODE_KIND
 from memrelay.memory.models.recipes.faults import FaultList, quoted, suggest
 from memrelay.memory.models.recipes.graph.names import check_name

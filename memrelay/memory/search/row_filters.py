@@ -10,7 +10,7 @@ import orjson
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from memrelay.memory.engine.conditions import Clause, Conditions, where
+from memrelay.memory.engine.filter_sql import Clause, Conditions, where
 from memrelay.memory.engine.row_arrays import Rows, numbers
 from memrelay.memory.engine.row_metadata import Since, rows_with
 from memrelay.memory.search.layout import Layout
