@@ -10,11 +10,9 @@ from memrelay.memory.models.agent_memory.checkpoints import (
     CheckpointPage,
     CheckpointsDeleted,
     FoundCheckpoint,
+    PutResult as CheckpointsPutResult,
     ThreadCopied,
     WriteResult,
-)
-from memrelay.memory.models.agent_memory.checkpoints import (
-    PutResult as CheckpointsPutResult,
 )
 from memrelay.memory.models.agent_memory.conversations import History as ConversationsHistory
 from memrelay.memory.models.agent_memory.episodes import (
@@ -66,18 +64,18 @@ from memrelay.memory.models.recipes.graph.knowledge_graph import (
 )
 from memrelay.memory.models.recipes.graph.nodes import AddedNodes, NodePage, NodeView
 from memrelay.memory.models.recipes.graph.subgraph import Subgraph
-from memrelay.memory.models.recipes.graph.templates import GraphTemplates, GraphTemplateView
-from memrelay.memory.models.recipes.graph.view_templates import ViewTemplates, ViewTemplateView
-from memrelay.memory.models.recipes.graph.views import ViewResult, Views, ViewView
-from memrelay.memory.models.recipes.instances import Instances, InstanceView
+from memrelay.memory.models.recipes.graph.templates import GraphTemplateView, GraphTemplates
+from memrelay.memory.models.recipes.graph.view_templates import ViewTemplateView, ViewTemplates
+from memrelay.memory.models.recipes.graph.views import ViewResult, ViewView, Views
+from memrelay.memory.models.recipes.instances import InstanceView, Instances
 from memrelay.memory.models.recipes.kv import (
     FoundPairs,
     Namespaces,
     PairCount,
     PairDeleted,
     PairPage,
-    PairsDeleted,
     PairView,
+    PairsDeleted,
 )
 from memrelay.memory.models.recipes.recipes import (
     ExportedRecipe,
@@ -88,7 +86,7 @@ from memrelay.memory.models.recipes.recipes import (
     StoredRecipes,
     Validation,
 )
-from memrelay.memory.models.recipes.rules import Engines, EngineView, RulesEvaluated, RuleVariables
+from memrelay.memory.models.recipes.rules import EngineView, Engines, RuleVariables, RulesEvaluated
 from memrelay.memory.models.shared_stores.contexts import ContextClosed, ContextPage, ContextView
 from memrelay.memory.models.shared_stores.grants import GrantPage, GrantRemoved, GrantView
 from memrelay.memory.models.shared_stores.item import ItemView
@@ -98,15 +96,12 @@ from memrelay.memory.models.shared_stores.items import (
     ItemHits,
     ItemPage,
     ItemResealed,
-)
-from memrelay.memory.models.shared_stores.items import (
     PutResult as ItemsPutResult,
 )
 from memrelay.memory.models.shared_stores.stores import AgentSettingsView, StorePage
 from memrelay.memory.models.shared_stores.tool.arguments import ToolAnswer
 from memrelay.memory.records.changes import ChangeList
-from memrelay.memory.records.deletion import Erased, ErasureList
-from memrelay.memory.records.deletion import History as RecordsHistory
+from memrelay.memory.records.deletion import Erased, ErasureList, History as RecordsHistory
 from memrelay.memory.records.reading import RecordPage
 from memrelay.memory.records.view import RecordView
 from memrelay.memory.records.writing import Appended

@@ -16,6 +16,7 @@ from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import LARGEST
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.kinds import is_agent_memory, refuse_reserved
+from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.paging import (
     MOST,
     RECORD_BYTES,
@@ -26,7 +27,6 @@ from memrelay.memory.records.paging import (
 )
 from memrelay.memory.records.reading import check_fits, fetch
 from memrelay.memory.records.view import Guid, Reason, RecordView, Versions, view
-from memrelay.memory.records.writing import check_version
 
 Number = Annotated[int, Field(ge=1, le=LARGEST)]
 

@@ -12,11 +12,12 @@ from memrelay.memory.engine.filter_sql import Filters
 from memrelay.memory.engine.keyed_table import new_state
 from memrelay.memory.engine.store import Transaction
 from memrelay.memory.engine.timestamps import next_change_ms
-from memrelay.memory.engine.versions import State, StoredRecord
-from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge, VersionConflict
+from memrelay.memory.engine.versions import State
+from memrelay.memory.errors import RecordNotFound, Refused, ResultTooLarge
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import LARGEST, SMALLEST, Data, as_text, parse
 from memrelay.memory.records.kinds import refuse_reserved
+from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.paging import RECORD_BYTES
 from memrelay.memory.records.reading import check_fits, fetch
 from memrelay.memory.records.record import DEFAULT_KIND, PLAIN, Record, RecordExtras
@@ -33,7 +34,6 @@ from memrelay.memory.records.view import (
     Tags,
     Versions,
     end_ms,
-    version_of,
     view,
 )
 
@@ -244,30 +244,6 @@ def _apply_extras(extras: RecordExtras, change: UpdateRecord) -> RecordExtras:
     if change.in_context is not None:
         extras = extras._replace(in_context=int(change.in_context))
     return extras
-
-
-def check_version(record: Record, extras: RecordExtras, allowed: tuple[str, ...]) -> None:
-    """Raise VersionConflict if the record has none of the allowed versions; () allows all."""
-    if allowed:
-        refuse_other_version(f"record {record.guid}", version_of(record, extras), allowed)
-
-
-def check_keyed_version(name: str, stored: StoredRecord | None, allowed: tuple[str, ...]) -> None:
-    """Raise VersionConflict if the record with a key has none of the allowed versions; () allows
-    all. It has none if the key is free.
-    """
-    if allowed:
-        version = "" if stored is None else version_of(stored.state.record, stored.state.extras)
-        refuse_other_version(name, version, allowed)
-
-
-def refuse_other_version(name: str, version: str, allowed: tuple[str, ...]) -> None:
-    """Raise VersionConflict if a version, "" for none, is not among the allowed ones."""
-    if version not in allowed:
-        state = f"has version {version}" if version else "does not exist"
-        raise VersionConflict(
-            f"{name} {state}, not the expected one; read it again and retry with its version"
-        )
 
 
 @dataclass(frozen=True, slots=True)

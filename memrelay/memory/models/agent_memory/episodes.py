@@ -28,11 +28,11 @@ from memrelay.memory.models.agent_memory.table import EpisodeTable, name_thread
 from memrelay.memory.models.agent_memory.user_records import current_id
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import as_text, checked, kept_data, parse_data
+from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.paging import Limit, Offset, take_page
 from memrelay.memory.records.reading import literal_kind, take_ordered_page
 from memrelay.memory.records.record import Record, RecordExtras
 from memrelay.memory.records.view import Guid, Reason, Versions, version_of
-from memrelay.memory.records.writing import check_version
 
 # Days after which an episode expires, with its steps.
 EPISODE_DAYS = 90

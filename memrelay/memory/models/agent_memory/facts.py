@@ -38,10 +38,10 @@ from memrelay.memory.models.agent_memory.table import (
 from memrelay.memory.models.agent_memory.user_records import current_id
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import MOST_BYTES, checked, kept_data, parse_data
+from memrelay.memory.records.optimistic_locking import check_keyed_version, check_version
 from memrelay.memory.records.paging import Limit, Offset
 from memrelay.memory.records.reading import literal_kind, take_ordered_page
 from memrelay.memory.records.view import Guid, Reason, Versions, version_of
-from memrelay.memory.records.writing import check_keyed_version, check_version
 
 FACT_TYPES = (
     "user_preference",

@@ -31,11 +31,11 @@ from memrelay.memory.models.agent_memory.scopes import (
 from memrelay.memory.models.agent_memory.table import ProcedureTable
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import Data, checked, kept_data, parse_data
+from memrelay.memory.records.optimistic_locking import check_keyed_version, check_version
 from memrelay.memory.records.paging import Limit, Offset
 from memrelay.memory.records.reading import literal_kind, take_ordered_page
 from memrelay.memory.records.record import Record, RecordExtras
 from memrelay.memory.records.view import Guid, Reason, Versions, version_of
-from memrelay.memory.records.writing import check_keyed_version, check_version
 
 PROCEDURE_TYPES = ("workflow_graph", "prompt_template", "code_snippet", "tool_sequence")
 SOURCES = ("human_taught", "self_learned", "evolved")

@@ -46,10 +46,10 @@ from memrelay.memory.models.agent_memory.user_records import (
 )
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import Data, kept_data
+from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.paging import Limit, Offset, take_page
 from memrelay.memory.records.reading import literal_kind, take_ordered_page
 from memrelay.memory.records.view import Reason, Versions
-from memrelay.memory.records.writing import check_version
 
 # The field of a user that holds its id in a channel.
 IDENTIFIER = {TELEGRAM: "telegram_id", EMAIL: "email"}

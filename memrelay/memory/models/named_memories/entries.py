@@ -61,11 +61,12 @@ from memrelay.memory.records.data import MOST_BYTES, Data, as_text
 from memrelay.memory.records.deletion import DeleteInput, delete
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.ids import guid_of, uid_of
+from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.paging import Cursor, Limit, Offset, parse_cursor
 from memrelay.memory.records.reading import fetch, take_records
 from memrelay.memory.records.record import PLAIN, Record, RecordExtras
 from memrelay.memory.records.view import Reason, Versions
-from memrelay.memory.records.writing import WriteInput, check_version, write
+from memrelay.memory.records.writing import WriteInput, write
 from memrelay.memory.search.embedding.questions import EmbeddedQuestion
 from memrelay.memory.search.text.words import plain_tokens
 

@@ -15,10 +15,10 @@ from memrelay.memory.models.named_memories.table import Confirmed, Memory, Memor
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import kept_data, load_json
 from memrelay.memory.records.ids import make_id, uid_of_store
+from memrelay.memory.records.optimistic_locking import refuse_other_version
 from memrelay.memory.records.paging import Cursor, Limit, parse_cursor, take_page
 from memrelay.memory.records.record import Record, RecordExtras
 from memrelay.memory.records.view import MAX_NAME_CHARACTERS, MOST_TAGS, Versions, version_of
-from memrelay.memory.records.writing import refuse_other_version
 
 # The kind of the records that are entries.
 KIND = "entry"

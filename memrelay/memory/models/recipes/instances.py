@@ -24,8 +24,8 @@ from memrelay.memory.models.recipes.keyed_kind import view_edits
 from memrelay.memory.models.recipes.table import RecipeTables, make_node_scope
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import as_text, kept_data
+from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.view import Reason, Versions
-from memrelay.memory.records.writing import check_version
 
 Sort = Literal["kv", "events", "graph"]
 MAX_NAME_CHARACTERS = 200

@@ -19,9 +19,9 @@ from memrelay.memory.errors import NameTaken, RecordNotFound, ValueTooLarge
 from memrelay.memory.models.recipes.table import RecipeRecords, RecipeTables
 from memrelay.memory.operations import Access, Context, operation
 from memrelay.memory.records.data import load_json
+from memrelay.memory.records.optimistic_locking import check_version
 from memrelay.memory.records.reading import MOST, take_page
 from memrelay.memory.records.view import version_of
-from memrelay.memory.records.writing import check_version
 
 View = TypeVar("View")
 # The access that the operations need, by verb.

@@ -46,6 +46,7 @@ from memrelay.memory.models.shared_stores.item import (
 from memrelay.memory.models.shared_stores.seals import is_sealed
 from memrelay.memory.models.shared_stores.table import ItemTable, Listing, Position
 from memrelay.memory.operations import Context, operation
+from memrelay.memory.records.optimistic_locking import refuse_other_version
 from memrelay.memory.records.paging import (
     MOST_ESCAPED,
     RECORD_BYTES,
@@ -56,7 +57,6 @@ from memrelay.memory.records.paging import (
 )
 from memrelay.memory.records.record import Record
 from memrelay.memory.records.view import Versions
-from memrelay.memory.records.writing import refuse_other_version
 from memrelay.memory.search.search import SearchInput, search
 
 # Entries of a store.
