@@ -93,7 +93,7 @@ def test_a_child_has_loaded_modules_and_neither_threads_nor_handles_of_others(
 
     shown = json.loads(run_python("show", [], tmp_path, modules).out)
 
-    assert {"memrelay.worker.service", "memrelay.web.server.service"} <= set(shown["loaded"])
+    assert {"memrelay.worker.service", "memrelay.web.app"} <= set(shown["loaded"])
     assert not {"numpy", "onnxruntime", "langgraph"} & set(shown["loaded"])
     assert shown["threads"] == 1
     assert len(shown["handles"]) == 4  # the streams and the folder of handles

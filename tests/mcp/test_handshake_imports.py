@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memrelay.memory.engine.models import list_nouns, modules_of
 from tests.support.child import CHECKOUT
 from tests.support.program import environment_without_settings
 from tests.support.served import Served
@@ -23,7 +24,8 @@ try:
 finally:
     print(*sys.modules, file=sys.stderr)
 """
-OPERATIONS = "memrelay.memory.operations."
+# The modules that declare operations, by the nouns of the manifests.
+OPERATIONS = {module for noun in list_nouns() for module in modules_of(noun)}
 # Models, generated schemas, the bundle's shape, blocks, and the HTTP client.
 NOT_LOADED = {
     "aiohttp",
@@ -82,17 +84,13 @@ def modules_after(
     return set(done.stderr.split())
 
 
-def operations_in(modules: set[str]) -> set[str]:
-    return {name.removeprefix(OPERATIONS) for name in modules if name.startswith(OPERATIONS)}
-
-
 @pytest.mark.parametrize("method", GREETINGS)
 def test_a_handshake_of_a_file_loads_no_operation(method: str, tmp_path: Path) -> None:
     loaded = modules_after((method,), "--file", str(tmp_path / "notes.db"), environment={})
 
     assert "memrelay.web.mcp.server" in loaded
     assert not NOT_LOADED & loaded
-    assert operations_in(loaded) == set()
+    assert OPERATIONS & loaded == set()
 
 
 @pytest.mark.parametrize("method", GREETINGS)
@@ -108,7 +106,7 @@ def test_a_handshake_of_a_pipeline_loads_only_the_operation_that_it_calls(
 
     assert "memrelay.web.mcp.server" in loaded
     assert not (NOT_LOADED | {"memrelay.embedded.store"}) & loaded
-    assert operations_in(loaded) == {"changes_list"}
+    assert OPERATIONS & loaded == {"memrelay.memory.records.changes"}
 
 
 def test_the_list_of_tools_loads_them(tmp_path: Path) -> None:
@@ -117,5 +115,5 @@ def test_the_list_of_tools_loads_them(tmp_path: Path) -> None:
     loaded = modules_after(methods, "--file", str(tmp_path / "notes.db"), environment={})
 
     assert {"memrelay.web.mcp.tool_handlers", "jsonschema"} <= loaded
-    assert "records_create" in operations_in(loaded)
+    assert "memrelay.memory.records.writing" in loaded
     assert not {"memrelay.client.http", "numpy", "onnxruntime"} & loaded

@@ -299,14 +299,15 @@ def collect_within(max_bytes: int, records: Iterable[Record]) -> list[Record]:
 def take_fitting(max_bytes: int, records: Iterable[Record]) -> tuple[list[Record], bool]:
     """Return (the first records whose text fits into `max_bytes`, whether there are more).
 
-    The first record is returned in any case.
+    The first record is returned in any case. As above, nothing is called for each record.
     """
-    return take_within(records, ByteBudget(max_bytes, text_size))
-
-
-def text_size(record: Record) -> int:
-    """Return the size of a record whose extras are not read."""
-    return len(record.content) + RECORD_BYTES
+    size, taken = 0, list[Record]()
+    for record in records:
+        size += len(record.content) + RECORD_BYTES
+        if taken and size > max_bytes:
+            return taken, True
+        taken.append(record)
+    return taken, False
 
 
 class Found(NamedTuple):
