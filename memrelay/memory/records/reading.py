@@ -16,22 +16,18 @@ from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.columns import Direction, OrderBy
 from memrelay.memory.records.filters import Filter
 from memrelay.memory.records.kinds import is_agent_memory
-
-# Recipes import these names from here.
-from memrelay.memory.records.paging import MOST as MOST
 from memrelay.memory.records.paging import (
     MOST_ESCAPED,
     RECORD_BYTES,
     ByteBudget,
     Cursor,
+    Limit,
     Offset,
+    parse_cursor,
     refuse_too_large,
     take_within,
+    too_large,
 )
-from memrelay.memory.records.paging import Limit as Limit
-from memrelay.memory.records.paging import parse_cursor as parse_cursor
-from memrelay.memory.records.paging import take_page as take_page
-from memrelay.memory.records.paging import too_large as too_large
 from memrelay.memory.records.record import Record, RecordExtras
 from memrelay.memory.records.view import Guid, Name, RecordView, Tags, view
 

@@ -18,7 +18,7 @@ from memrelay.memory.models.recipes import DOCUMENT_KIND
 from memrelay.memory.models.recipes.table import RecipeTables
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import checked, kept_data
-from memrelay.memory.records.reading import MOST
+from memrelay.memory.records.paging import MOST
 from memrelay.memory.records.view import Versions, version_of
 
 MAX_CHARACTERS = 1200

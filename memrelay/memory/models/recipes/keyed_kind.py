@@ -20,7 +20,7 @@ from memrelay.memory.models.recipes.table import RecipeRecords, RecipeTables
 from memrelay.memory.operations import Access, Context, operation
 from memrelay.memory.records.data import load_json
 from memrelay.memory.records.optimistic_locking import check_version
-from memrelay.memory.records.reading import MOST, take_page
+from memrelay.memory.records.paging import MOST, take_page
 from memrelay.memory.records.view import version_of
 
 View = TypeVar("View")

@@ -38,7 +38,7 @@ from memrelay.memory.models.recipes.rule_engine import (
     matches,
 )
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.reading import take_page, too_large
+from memrelay.memory.records.paging import take_page, too_large
 from memrelay.memory.records.view import Guid, Versions
 
 MAX_ENGINES = 100

@@ -19,7 +19,7 @@ from memrelay.memory.models.recipes.graph.names import (
 from memrelay.memory.models.recipes.instances import Graph, find_graph, find_id
 from memrelay.memory.models.recipes.table import Edge, EdgeFilter, RecipeTables
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.reading import Limit, parse_cursor, take_page
+from memrelay.memory.records.paging import Limit, parse_cursor, take_page
 from memrelay.memory.validation import Place
 
 OptionalText = Annotated[str, Field(max_length=128)]

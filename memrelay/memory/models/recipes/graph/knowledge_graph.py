@@ -26,7 +26,7 @@ from memrelay.memory.models.recipes.instances import NewInstance, create_instanc
 from memrelay.memory.models.recipes.table import Edge, EdgeValues, RecipeTables, make_node_scope
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import load_json
-from memrelay.memory.records.reading import take_page
+from memrelay.memory.records.paging import take_page
 
 Item = TypeVar("Item", "Entity", "Relation")
 MOST_PER_CALL = 1000

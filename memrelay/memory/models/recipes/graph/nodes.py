@@ -27,7 +27,7 @@ from memrelay.memory.models.recipes.table import RecipeTables, make_node_scope
 from memrelay.memory.operations import Context, operation
 from memrelay.memory.records.data import checked, load_json
 from memrelay.memory.records.optimistic_locking import check_version
-from memrelay.memory.records.reading import Limit, take_page
+from memrelay.memory.records.paging import Limit, take_page
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.validation import Place
 

@@ -17,7 +17,7 @@ from memrelay.memory.models.recipes.graph.views import limited
 from memrelay.memory.models.recipes.instances import find_id
 from memrelay.memory.models.recipes.table import RecipeTables, make_node_scope
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.reading import Limit, take_page
+from memrelay.memory.records.paging import Limit, take_page
 
 # Edges of an answer.
 MOST_EDGES = 10_000

@@ -28,7 +28,7 @@ from memrelay.memory.models.recipes.keyed_kind import (
 )
 from memrelay.memory.models.recipes.table import RecipeTables
 from memrelay.memory.records.data import kept_data
-from memrelay.memory.records.reading import MOST
+from memrelay.memory.records.paging import MOST
 from memrelay.memory.records.view import Reason, Versions
 from memrelay.memory.validation import Place
 

@@ -23,7 +23,7 @@ from memrelay.memory.models.recipes.instances import find_graph, find_id
 from memrelay.memory.models.recipes.keyed_kind import read_object
 from memrelay.memory.models.recipes.table import RecipeTables, View
 from memrelay.memory.operations import Context, operation
-from memrelay.memory.records.reading import MOST, take_page
+from memrelay.memory.records.paging import MOST, take_page
 
 OptionalId = Annotated[str, Field(max_length=128)]
 
