@@ -31,12 +31,15 @@ OF_ALL_MODELS = ("test_every_table.py",)
 
 
 def remove(tree: Path, name: str) -> list[str]:
-    """Remove a model from a copy of the tree. Return the names that no other file may import."""
+    """Remove a model from a copy of the tree. Return the names that no other file may use: of
+    modules, and the beginnings of operations.
+    """
     importers = [other for other, imported in BETWEEN.items() if name in imported]
     gone = []
     for model in (name, *importers):
         faces = models()[PREFIX + model].faces
         gone += [PREFIX + model, *(f"memrelay.{face}" for face in faces)]
+    nouns = {f'"{noun}.' for model in (name, *importers) for noun in models()[PREFIX + model].nouns}
     for module in gone:
         path = tree / module.replace(".", "/")
         shutil.rmtree(path, ignore_errors=True)
@@ -48,12 +51,13 @@ def remove(tree: Path, name: str) -> list[str]:
         assert line in text
         text = text.replace(line, "")
     manifests.write_text(text)
-    return gone
+    # LangGraph's items have operations on records, the noun of every store.
+    return [*gone, *(nouns - {'"records.'})]
 
 
 def select_tests(tree: Path, gone: list[str]) -> Iterator[str]:
     """Yield the tests of the engine that use nothing that was removed."""
-    names = re.compile("|".join(re.escape(name) + r"\b" for name in gone))
+    names = re.compile("|".join(rf"{re.escape(name)}\b" for name in gone))
     for file in sorted((tree / ENGINE_TESTS).glob("test_*.py")):
         if file.name not in OF_ALL_MODELS and not names.search(file.read_text()):
             yield file.relative_to(tree).as_posix()

@@ -14,6 +14,8 @@ MODEL = Model(
         "cli.foreign_import",
         "integrations.langgraph",
         "memory.transfer.importers",
+        "web.mcp.tool_handlers",
+        "web.mcp.tools.memory_toolset",
         "web.models.soat",
     ),
     nouns={

@@ -13,6 +13,7 @@ MODEL = Model(
         "cli.commands.reseal",
         "embedded",
         "integrations.anthropic",
+        "web.mcp.tool_handlers",
         "web.mcp.tools.files",
         "web.models.robutler",
     ),
