@@ -34,7 +34,7 @@ RESAMPLES, SEED = 10_000, 2026
 
 
 class Start(NamedTuple):
-    """What one start took."""
+    """The cost of one start."""
 
     cpu_s: float
     rss_mib: float
