@@ -25,7 +25,7 @@ for module in pkgutil.walk_packages(memrelay.__path__, "memrelay."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 """
-ENGINE_TESTS = "tests/memory/sqlite"
+ENGINE_TESTS = "tests/memory/engine"
 # The tests about the tables of all models together.
 OF_ALL_MODELS = ("test_every_table.py",)
 

@@ -11,7 +11,7 @@ from memrelay.memory.engine.identity import MAX_ID_CHARACTERS
 from memrelay.memory.engine.store import Store
 from memrelay.memory.models.shared_stores.stores import chat_store, user_store
 from tests.blocks.calls import UID, answer, args_of, make_call, make_message, told
-from tests.memory.tool.calls import open_home
+from tests.memory.models.shared_stores.tool.calls import open_home
 
 CREATE = {"command": "create", "key": "k", "content": "tea"}
 

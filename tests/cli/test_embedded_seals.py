@@ -9,7 +9,7 @@ import pytest
 from memrelay import open_store
 from memrelay.memory.errors import Refused, SealBroken, SealKeyMissing
 from memrelay.memory.models.shared_stores.seals import ItemSealKeys
-from tests.memory.test_sealing import Texts
+from tests.memory.models.shared_stores.test_sealing import Texts
 
 KEY, OTHER = bytes(range(32)).hex(), bytes(range(1, 33)).hex()
 SECRET = "plaintext-canary"

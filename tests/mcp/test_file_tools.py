@@ -15,7 +15,7 @@ from memrelay.web.mcp.tool import ToolError
 from memrelay.web.mcp.tools.files import FILE_TOOLS
 from tests.mcp.targets import ToolClient, tools_on_a_file
 from tests.memory.builders import FAST_ROOT
-from tests.memory.tool.test_file_parity import (
+from tests.memory.models.shared_stores.tool.test_file_parity import (
     LENGTH,
     answer_of,
     hide_folder_sizes,

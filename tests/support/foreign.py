@@ -5,7 +5,7 @@ from pathlib import Path
 from memrelay.memory.transfer.importers.items import Found
 from memrelay.memory.transfer.importers.source import Given, all_sources
 
-FIXTURES = Path(__file__).parents[1] / "memory" / "importers" / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "memory" / "transfer" / "importers" / "fixtures"
 
 
 def read_file(source: str, path: Path, notes: list[str] | None = None) -> list[Found]:

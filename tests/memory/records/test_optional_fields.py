@@ -16,7 +16,7 @@ from memrelay.memory.errors import Refused, ResultTooLarge, VersionConflict
 from memrelay.memory.operations import all_operations
 from memrelay.memory.records.data import MOST_BYTES
 from tests.memory.builders import NOW, assert_sound, fresh_store, make_store, perform, write_all
-from tests.memory.filtering import keys, values
+from tests.memory.records.filtering import keys, values
 
 ALL = {"key": "k", "owner": "ada", "data": {"a": 1}, "in_context": True}
 

@@ -18,7 +18,7 @@ from memrelay.memory.search.pool import Pool, SemanticResources
 from memrelay.memory.search.query import Boosts
 from memrelay.memory.search.search import SearchInput, search, search_explained
 from tests.memory.builders import MEMORY_ID, NOW, PLENTY, contents, fresh_store, make_record
-from tests.memory.embedding.embedders import embed_all
+from tests.memory.search.embedding.embedders import embed_all
 
 
 def write_turns(store: Store, thread: str, *texts: str, **changes: Any) -> None:

@@ -34,7 +34,7 @@ from tests.memory.builders import (
     perform,
     write_all,
 )
-from tests.memory.embedding.embedders import embed_all
+from tests.memory.search.embedding.embedders import embed_all
 
 SENTENCES = (
     "we meet at three in the afternoon",

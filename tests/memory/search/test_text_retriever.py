@@ -31,7 +31,7 @@ from tests.memory.builders import (
     perform,
     write_all,
 )
-from tests.memory.fuzzing import HOSTILE, make_hostile_store, splice
+from tests.memory.search.fuzzing import HOSTILE, make_hostile_store, splice
 
 WORDS = ("tea", "cup", "Sky", "userName", "snake_case", "東京", "café", "1,000")
 QUERIES = (

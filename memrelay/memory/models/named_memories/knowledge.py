@@ -41,8 +41,8 @@ RELEVANT = 0.4  # low: it leaves out only what is unrelated
 NO_VECTOR_YET = "some entries have no vector yet and are found by their words only; try again soon"
 ARMS = {"text": "words", "vector": "meaning"}
 # Scores of SOAT at fused scores, linear between them. The questions in
-# tests/memory/operations/test_knowledge_scores.py reach a fused score of 0.2 if an entry answers
-# them.
+# tests/memory/models/named_memories/test_knowledge_scores.py reach a fused score of 0.2 if an
+# entry answers them.
 FUSED, SCORES = (0.0, 0.2, 1.0), (0.0, 0.6, 1.0)
 MemoryIds = Annotated[tuple[Ident, ...], Field(max_length=MAX_MEMORIES)]
 MemoryTags = Annotated[tuple[Tag, ...], Field(max_length=MOST_TAGS)]

@@ -37,7 +37,7 @@ class Calibration(NamedTuple):
 class Embedder(Protocol):
     """Turns texts into vectors. Thread-safe.
 
-    tests/memory/embedding/test_embedders.py checks every implementation.
+    tests/memory/search/embedding/test_embedder.py checks every implementation.
     """
 
     @property
